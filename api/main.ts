@@ -8,7 +8,7 @@ import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes } from '#api/operations/routes.ts';
 import { configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { openLog } from '#infra/log/log.ts';
-import { httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
+import { connectionMetrics, httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
 import { openMongo, pingMongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
@@ -67,6 +67,7 @@ const closers: (() => Promise<unknown>)[] = [];
 const context = {
   config,
   log,
+  metrics,
   mongo,
   now: clock.now,
   redis,
@@ -116,6 +117,8 @@ const door = openServer({
   access,
   draining: draining.signal,
   limits: config.limits,
+  trustedProxies: config.auth.trustedProxies,
+  dropped: connectionMetrics(metrics),
   isOutage: isPassing,
   observe: httpMetrics(metrics),
 });

@@ -37,6 +37,11 @@ export interface Guard {
   roles?: readonly string[];
   /** Requests whose identity headers the guard trusts; absent for none. These must first carry the gateway's token. */
   trustsIdentity?: 'always' | ((head: Head) => boolean);
+  /**
+   * Proof that a passed guard is: `identity` if the gateway or a service vouches for the caller, `account` for a valid access token,
+   * absent for none. It selects the body budget of the route.
+   */
+  proves?: 'identity' | 'account';
   check(head: Head, identity: Identity): Rejection | undefined;
 }
 

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
+import { identity } from '#api/http/guards/identity.ts';
 import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#testing/doors/test-door.ts';
 
 const CHUNKED = 'Transfer-Encoding: chunked';
@@ -207,36 +208,41 @@ t.test('a client that writes its whole request before it reads still gets the re
 t.test('requests share the body budget, get 503 beyond it and release it afterwards', async (t) => {
   const hold = Promise.withResolvers<void>();
   const entered = Promise.withResolvers<void>();
+  const guards = [identity()];
   const slow = echoRoute({
     path: '/v1/slow',
+    guards,
     handle: async () => {
       entered.resolve();
       await hold.promise;
       return { status: 200, data: null };
     },
   });
-  const { port } = await openTestDoor(t, { routes: [slow, echoRoute()], limits: { bodyBudgetBytes: 1_500 } });
-  const first = ask(t, port, 'POST', '/v1/slow', [JSON_TYPE], fill(1_000));
+  const { port } = await openTestDoor(t, { routes: [slow, echoRoute({ guards })], limits: { bodyBudgetBytes: 1_500 } });
+  const headers = ['X-User-Id: student-1', 'X-User-Role: STUDENT', JSON_TYPE];
+  const first = ask(t, port, 'POST', '/v1/slow', headers, fill(1_000));
   await entered.promise;
   const busy = { status: 503, headers: { 'retry-after': '1' }, json: { code: 'UNAVAILABLE' } };
-  t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(600)), busy);
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', headers, fill(600)), busy);
   const wire = openWire(t, port);
-  wire.write(`${requestText('POST', '/v1/echo/a', [JSON_TYPE, CHUNKED])}258\r\n${fill(600)}\r\n0\r\n\r\n`);
+  wire.write(`${requestText('POST', '/v1/echo/a', [...headers, CHUNKED])}258\r\n${fill(600)}\r\n0\r\n\r\n`);
   t.match(await wire.reply(), busy, 'chunked');
-  t.match(
-    await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(400)),
-    { status: 200 },
-    'a body within the budget passes',
-  );
+  const small = () => ask(t, port, 'POST', '/v1/echo/a', headers, fill(400));
+  t.match(await small(), { status: 200 }, 'a body within the budget passes');
+  for (let n = 0; n < 5; n += 1) {
+    const announcing = openWire(t, port);
+    announcing.write(`${requestText('POST', '/v1/echo/a', [...headers, 'Content-Length: 1000'])}{`);
+  }
+  t.match(await small(), { status: 200 }, 'an announced length costs its sender nothing');
   hold.resolve();
   t.match(await first, { status: 200 });
   for (const body of [fill(1_024), '{', '{"more":1}', fill(1_024)])
-    await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], body);
+    await ask(t, port, 'POST', '/v1/echo/a', headers, body);
   const gone = openWire(t, port);
-  gone.write(requestText('POST', '/v1/echo/a', [JSON_TYPE, 'Content-Length: 1000']));
-  gone.socket.end('x');
+  gone.write(`${requestText('POST', '/v1/echo/a', [...headers, 'Content-Length: 1000'])}${'x'.repeat(900)}`);
+  gone.socket.end();
   await gone.closed;
-  t.match(await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], fill(1_024)), { status: 200 }, 'all of it is back');
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', headers, fill(1_024)), { status: 200 }, 'all of it is back');
 });
 
 function nested(depth: number): string {

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { openBodyReader } from '#api/http/body.ts';
+import { type BodyLimits, openBodyReader } from '#api/http/body.ts';
+import { openCountedAddress, openCountedPeer } from '#api/http/caller-address.ts';
+import { type DropReason, limitConnections } from '#api/http/connections.ts';
 import { type Door, openDoor } from '#api/http/door.ts';
 import {
   type Exchange,
@@ -34,12 +36,13 @@ export interface ServerDeps {
   /** Aborted when the process begins to drain. From then on every reply closes its connection. */
   draining: AbortSignal;
   limits: ServerLimits;
+  /** Addresses and networks of the proxies before this process. */
+  trustedProxies: readonly string[];
+  /** Counts a connection that was closed without a reply. */
+  dropped(reason: DropReason): void;
 }
 
-export interface ServerLimits extends ListenerLimits {
-  /** Limit of the request body bytes that the process holds at once. */
-  bodyBudgetBytes: number;
-}
+export type ServerLimits = ListenerLimits & BodyLimits;
 
 type ServeResult = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
 
@@ -66,17 +69,21 @@ const NO_QUERY = Object.freeze({});
 export function openServer(deps: ServerDeps): Door {
   const rows = deps.routes.map((route) => mountRoute(route, deps.schemas));
   const table = compileTable(rows.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
-  const bodies = openBodyReader(deps.limits);
+  const bodies = openBodyReader(deps.limits, openCountedAddress(deps.trustedProxies));
   const running = openRunningRequests();
   const newest = new WeakMap<Duplex, Exchange>();
-  return openDoor(
-    openListener(serve, deps.limits, (socket) => newest.get(socket)),
-    running,
-  );
+  const listener = openListener(serve, deps.limits, (socket) => newest.get(socket));
+  const connections = limitConnections(listener, {
+    max: deps.limits.maxConnections,
+    peerOf: openCountedPeer(deps.trustedProxies),
+    dropped: deps.dropped,
+  });
+  return openDoor(listener, running);
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const exchange = newExchange(request, response);
     newest.set(request.socket, exchange);
+    connections.spoke(request.socket);
     running.begin(exchange);
     try {
       await write(exchange, await live(exchange));
@@ -102,6 +109,7 @@ export function openServer(deps: ServerDeps): Door {
     }
     const { value: mounted, params } = match;
     exchange.template = mounted.route.path;
+    exchange.params = params;
 
     const head = readHead(request, method, path, params);
     for (const guard of mounted.route.guards) {
@@ -136,7 +144,7 @@ export function openServer(deps: ServerDeps): Door {
   ): Promise<RequestBody | Refused | { kind: 'gone' }> {
     if (isForm(head)) return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
     if (body === undefined) return { kind: 'body', value: undefined, faults: [] };
-    const read = await bodies.read(exchange, head, body.maxBytes);
+    const read = await bodies.read(exchange, head, body);
     if (read.kind !== 'read') return read;
 
     const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);
@@ -188,8 +196,25 @@ export function openServer(deps: ServerDeps): Door {
     const status = response.headersSent ? response.statusCode : CLIENT_LEFT;
     const method = KNOWN_METHODS.has(request.method ?? '') ? (request.method ?? '') : 'OTHER';
     deps.observe(method, template, status, ms / 1_000);
-    deps.access({ requestId, method, route: template, status, ms, actorId: identity.actor?.id });
+    deps.access({
+      requestId,
+      method,
+      route: template,
+      status,
+      ms,
+      actorId: identity.actor?.id,
+      staff: staffOf(exchange),
+    });
   }
+}
+
+/** Roles whose calls concern the objects of other people, so that the log names these objects. */
+const STAFF: ReadonlySet<string> = new Set(['ADMIN', 'TEACHER']);
+
+/** Returns the role and the object ids that the access line contains; undefined for a student, a parent or a service. */
+function staffOf({ identity, params }: Exchange): AccessLine['staff'] {
+  const role = identity.actor?.role ?? '';
+  return STAFF.has(role) ? { role, objectIds: params } : undefined;
 }
 
 /**

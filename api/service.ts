@@ -1,5 +1,6 @@
 import type { Config } from '#infra/config/config.ts';
 import type { Log } from '#infra/log/log.ts';
+import type { Metrics } from '#infra/metrics/metrics.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Background } from '#infra/process/background.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
@@ -15,6 +16,7 @@ export type Mount = (context: DoorContext) => Route[];
 interface DoorContext {
   config: Config;
   log: Log;
+  metrics: Metrics;
   mongo: Mongo;
   /** Returns MongoDB's time (ms since the epoch). */
   now: Now;

@@ -1,15 +1,19 @@
-// Runs a script of this project on the pinned Node, after installing the locked packages if they are missing or outdated.
+// Runs a script of this project on Node 24, after installing the locked packages if they are missing or outdated.
 // Plain JavaScript without dependencies, because a Node 18 or 20 runs this file on a fresh clone.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
-const pinnedNode = path.join(root, 'node_modules/node/bin', process.platform === 'win32' ? 'node.exe' : 'node');
+/** Package with the binary of the pinned Node for this platform. package-lock.json has its checksum, which npm verifies before it unpacks. */
+const nodePackage = `node_modules/node-${process.platform}-${process.arch}`;
+const packagedNode = path.join(root, nodePackage, 'bin/node');
+/** The path of Node that documents, the git hook and the programs of packages name. */
+const linkedNode = path.join(root, 'node_modules/.bin/node');
 const lockFile = path.join(root, '.cache/install.lock');
-/** Written after a complete installation; needed on platforms without a binary of the pinned Node. */
+/** Written after a complete installation; needed on platforms without a packaged Node. */
 const finished = path.join(root, 'node_modules/.cache/examhall-installed');
 const [script, ...scriptArguments] = process.argv.slice(2);
 /** Scripts of a production image. All other scripts need the development packages, independent of NODE_ENV. */
@@ -28,6 +32,7 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) {
 if (!script) fail('usage: node scripts/bootstrap.mjs <script> [arguments]', 64);
 await installIfNeeded();
 const node = usableNode();
+linkNode(node);
 // Many processes start in a cluster and in the tests; the compile cache spares each of them stripping and compiling the same files.
 const compiled = process.env.NODE_COMPILE_CACHE ?? path.join(root, '.cache/compiled');
 const env = { ...process.env, NODE_COMPILE_CACHE: compiled };
@@ -49,15 +54,13 @@ async function installIfNeeded() {
   if (stopping) process.exit(128 + os.constants.signals[stopping]);
 }
 
-/**
- * Returns whether every required package is installed in its locked version and the installation is complete. The second check is needed
- * because npm lists packages before it has run their install scripts.
- */
+/** Returns whether the installation is complete and every required package is installed in its locked version. */
 function isInstalled() {
   const wanted = readPackages('package-lock.json');
   const present = readPackages('node_modules/.package-lock.json');
   if (!wanted) fail('package-lock.json is missing or unreadable', 1);
-  if (!present || !(existsSync(finished) || existsSync(pinnedNode))) return false;
+  if (!present || !(existsSync(finished) || existsSync(packagedNode))) return false;
+  if (!ownNodeFits() && present[nodePackage]?.version !== wanted[nodePackage]?.version) return false;
   return Object.entries(wanted).every(([name, { version, dev, optional, devOptional, peer }]) => {
     if (name === '' || optional || devOptional || peer || (dev && withoutDevelopment)) return true;
     return present[name]?.version === version;
@@ -146,23 +149,54 @@ function isStale(file) {
   }
 }
 
-/** Returns the pinned Node, or the running Node if the pinned one cannot run here (for example with musl) and the version is 24 or later. */
+/**
+ * Returns the Node that runs the scripts: the machine's own, if it is of the pinned major version and not older than the pinned minor
+ * version; otherwise the packaged one. Where that cannot run, for example with musl, any own Node from the pinned major version on.
+ */
 function usableNode() {
-  if (!existsSync(pinnedNode)) {
-    // With ignore-scripts, the install script of this package has not run. The package has no binary without it.
-    const setup = path.join(root, 'node_modules/node/installArchSpecificPackage.js');
-    if (existsSync(setup)) spawnSync(process.execPath, [setup], { cwd: path.dirname(setup), stdio: 'ignore' });
-  }
-  if (existsSync(pinnedNode) && spawnSync(pinnedNode, ['--version']).status === 0) return pinnedNode;
-  if (Number(process.versions.node.split('.')[0]) >= 24) return process.execPath;
+  if (ownNodeFits()) return process.execPath;
+  if (existsSync(packagedNode) && spawnSync(packagedNode, ['--version']).status === 0) return packagedNode;
+  const pinned = pinnedVersion();
+  const [major] = process.versions.node.split('.');
+  if (Number(major) >= pinned.major) return process.execPath;
   return fail(
     [
-      `Node 24 is required: ${pinnedNode} is missing or does not run on ${process.platform}-${process.arch}.`,
-      'Either let npm run the install script of the package "node" (npm rebuild node --ignore-scripts=false),',
-      `or run this command with Node 24 (this is ${process.version}).`,
+      `Node ${pinned.major} is required, and this is ${process.version}.`,
+      existsSync(packagedNode)
+        ? `${packagedNode} does not run on this machine.`
+        : `No package has a binary for ${process.platform}-${process.arch}, or npm was told to omit optional packages.`,
+      `Run this command with Node ${pinned.text}: .nvmrc names it for version managers.`,
     ].join('\n'),
     1,
   );
+}
+
+/** Returns whether the Node that runs this file may run the scripts. The scripts of package.json start this file with the Node of npm. */
+function ownNodeFits() {
+  const pinned = pinnedVersion();
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  return major === pinned.major && minor >= pinned.minor;
+}
+
+function pinnedVersion() {
+  const text = readFileSync(path.join(root, '.nvmrc'), 'utf8').trim();
+  const [major, minor] = text.split('.').map(Number);
+  return { text, major, minor };
+}
+
+/**
+ * Links `node_modules/.bin/node` to the chosen Node if the link is missing or leads nowhere. Version 10 of npm deletes its own link when it
+ * skips the package of the other processor, which has a program of the same name.
+ */
+function linkNode(target) {
+  if (existsSync(linkedNode)) return;
+  try {
+    mkdirSync(path.dirname(linkedNode), { recursive: true });
+    rmSync(linkedNode, { force: true });
+    symlinkSync(target === packagedNode ? path.relative(path.dirname(linkedNode), target) : target, linkedNode);
+  } catch {
+    // Another process has linked it, or the folder is read-only. The scripts do not need the link.
+  }
 }
 
 /** Shows a counter of seconds on a terminal, one plain line elsewhere. Returns the function that ends it. */

@@ -46,7 +46,11 @@ async function main(args: string[]): Promise<number> {
   const students = schoolYear(options.students, options.seed);
   const port = options.profilePort ?? (running === null ? 0 : DEFAULT_PROFILE_PORT);
   const questions = mathsPaper();
-  const standIn = await openStandIn(port, { students, questions });
+  const standIn = await openStandIn(port, { students, questions }).catch(portTakenOrThrow);
+  if (standIn === null) {
+    console.error(`error: port ${port} is in use, perhaps by another demo; end that one, or pass --profile-port`);
+    return 1;
+  }
   let own: OwnCluster | undefined;
   let dispatcher: Dispatcher | undefined;
   const stop = async () => {
@@ -86,6 +90,12 @@ async function main(args: string[]): Promise<number> {
   } finally {
     await stop();
   }
+}
+
+/** Returns null for a port that is in use. @throws any other error */
+function portTakenOrThrow(error: NodeJS.ErrnoException): null {
+  if (error.code === 'EADDRINUSE') return null;
+  throw error;
 }
 
 /** Returns the URL if a cluster is ready there, otherwise null. */

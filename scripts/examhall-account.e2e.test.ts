@@ -38,7 +38,7 @@ async function call(args: readonly string[], typed: string | Buffer = '') {
   const command = ACCOUNT_COMMANDS[`account ${name}`];
   if (command === undefined) throw new Error(`no command ${name}`);
   const print = (line: string) => void said.push(line);
-  const operator = { mongo, now: Date.now, name: 'an', say: print, note: print, fail: print };
+  const operator = { mongo, now: Date.now, name: 'an', say: print, note: print, fail: print, logAct: () => undefined };
   const input = Readable.from([Buffer.from(typed)]);
   const code = await command(
     { ...operator, input, settings: testConfig().auth, output: new PassThrough(), commandAttempts: 5 },
@@ -64,7 +64,7 @@ t.test('examhall account shows an account, grants ADMIN and changes its status, 
 
   const shown = await run(['show', typed]);
   t.equal(shown.code, 0, shown.said);
-  t.match(JSON.parse(shown.said), {
+  t.match(JSON.parse(shown.out), {
     id: account._id,
     role: 'ADMIN',
     status: 'ACTIVE',
@@ -76,6 +76,10 @@ t.test('examhall account shows an account, grants ADMIN and changes its status, 
   });
   t.notMatch(shown.said, account.password.hash, 'no hash is shown');
 
+  const printed = JSON.parse(shown.err);
+  t.match(printed, { name: 'examhall', msg: 'operator act', action: 'account.show', subject: account._id, seq: 2 });
+  t.equal(printed.hash, (await audit(account._id))[1]?.hash, 'the log line holds the hash of the row');
+
   await storeSession(mongo, account);
   t.match(await run(['status', typed, 'SUSPENDED', ...WHY]), { code: 0, said: /SUSPENDED; ended 0 sessions/ });
   t.equal(await liveOf(account._id), 2, 'a suspended account keeps its sessions');
@@ -85,9 +89,10 @@ t.test('examhall account shows an account, grants ADMIN and changes its status, 
   t.equal(await liveOf(account._id), 0);
   t.match(await run(['status', typed, 'ACTIVE', ...WHY]), { code: 1, err: /^error: .* deletion cannot be undone/ });
   const lines = await audit(account._id);
-  t.equal(lines.length, 4);
+  t.equal(lines.length, 5);
   t.match(lines, [
     { action: 'account.make-admin', operator: 'binh', reason: 'requested by the school' },
+    { action: 'account.show', operator: 'an', reason: 'none given' },
     { action: 'account.status', operator: 'an', detail: { from: 'ACTIVE', to: 'SUSPENDED', ended: 0 } },
     { detail: { to: 'ACTIVE' } },
     { detail: { to: 'DELETED' } },

@@ -84,6 +84,26 @@ t.test('examhall dead show names the delivery state of a dead delivery, and repl
   t.equal((await examhall(...replay)).code, 1, 'once per death');
 });
 
+t.test('examhall audit verify prints the head of the chain, and fails once a row was changed', async (t) => {
+  const id = await deadGrading('for the audit');
+  t.equal((await examhall('dead', 'replay', id, '--reason', 'to verify it', '--yes')).code, 0);
+  t.equal(await runCommand(testKernel(mongo), grading, 'grading', id), 'done');
+  const intact = await examhall('audit', 'verify');
+  t.match(intact, {
+    code: 0,
+    err: '',
+    out: /^rows 1 to (\d+) are in order\nhead, to be noted [^:]+: \1:[0-9a-f]{64}\n$/,
+  });
+  const head = intact.out.trim().split(' ').at(-1) ?? '';
+  t.match(await examhall('audit', 'verify', '--from', head), { code: 0, err: '' });
+  const { head: asJson } = JSON.parse((await examhall('audit', 'verify', '--json')).out);
+  t.equal(`${asJson.seq}:${asJson.hash}`, head);
+
+  await mongo.db.collection(OPERATOR_AUDIT).updateOne({ commandId: id }, { $set: { operator: 'somebody-else' } });
+  t.match(await examhall('audit', 'verify'), { code: 1, err: /^error: row \d+ was altered/ });
+  t.match(await examhall('audit', 'verify', '--from', head), { code: 1, err: /^error: row \d+ was altered/ });
+});
+
 t.test('examhall refuses invalid arguments with `error: …` on stderr and changes nothing', async (t) => {
   const id = await deadGrading('again');
   const before = (await replayed()).length;
@@ -98,6 +118,8 @@ t.test('examhall refuses invalid arguments with `error: …` on stderr and chang
     [['dead', 'list', '--queue', 'nope', '--json'], 2, /--queue must be one of grading/],
     [['dead', 'replay', '--queue', 'nope', '--reason', 'long enough', '--yes'], 2, /--queue must be one of grading/],
     [['audit', '--limit', 'x'], 2, /--limit must be a whole number/],
+    [['audit', 'verify', '--from', '7'], 2, /--from must be SEQ:HASH/],
+    [['audit', 'check'], 2, /unknown command "audit check"/],
     [['queue'], 2, /unknown command "queue"/],
   ] as const) {
     const told = await examhall(...args);

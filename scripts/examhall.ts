@@ -1,6 +1,7 @@
 import { userInfo } from 'node:os';
 import { parseArgs } from 'node:util';
 import { configOrExit } from '#infra/config/config.ts';
+import { openLog } from '#infra/log/log.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { outageInWords } from '#infra/mongo/faults.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
@@ -21,9 +22,10 @@ const USAGE = `examhall: operator commands
   examhall workers [--json]                                    live worker processes and their current work
   examhall queues [--json]                                     waiting, running and dead commands, and the age of the oldest due one
   examhall audit [--limit 20] [--json]                         operator actions, newest first
+  examhall audit verify [--from SEQ:HASH] [--json]             check the chain of the audit, from row 1 or a noted row; prints its head
   examhall doctor [--json]                                     check MongoDB's behaviour and the schema
 
-  examhall account show EMAIL                                  status, live sessions, failed login attempts, security events
+  examhall account show EMAIL [--reason TEXT]                  audited; status, live sessions, failed login attempts, security events
   examhall account make-admin EMAIL --reason TEXT              grant ADMIN, which registration never grants
   examhall account status EMAIL ACTIVE|SUSPENDED|DELETED --reason TEXT
                                                                SUSPENDED refuses requests; DELETED ends the sessions and cannot be undone
@@ -49,8 +51,8 @@ const USAGE = `examhall: operator commands
 const ALL = new Map<string, CliCommand>(
   Object.entries({ ...COMMANDS, ...DOCTOR_COMMANDS, ...ACCOUNT_COMMANDS, ...PERSON_COMMANDS }),
 );
-/** First words of commands that consist of two words. */
-const GROUPS = new Set(['dead', 'account', 'person']);
+/** First words of commands that consist of two words, or may do so. */
+const GROUPS = new Set(['dead', 'account', 'audit', 'person']);
 
 /** Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */
 async function main(args: string[]): Promise<number> {
@@ -68,6 +70,7 @@ async function main(args: string[]): Promise<number> {
     return 2;
   }
   const config = configOrExit(withLocalCluster(process.env));
+  const { log } = openLog({ level: 'info', name: 'examhall', destination: process.stderr });
   const mongo = openMongo({ ...config.mongodb, appName: 'examhall-cli' });
   const clock = openServerClock(mongo);
   try {
@@ -79,6 +82,7 @@ async function main(args: string[]): Promise<number> {
       say: (line) => console.log(line),
       note: (line) => console.error(line),
       fail,
+      logAct: (row) => log.info({ ...row }, 'operator act'),
       input: process.stdin,
       settings: config.auth,
       output: process.stdout,
@@ -127,6 +131,7 @@ function parse(args: string[]) {
         cause: { type: 'string' },
         reason: { type: 'string' },
         limit: { type: 'string' },
+        from: { type: 'string' },
         operator: { type: 'string' },
       },
     });

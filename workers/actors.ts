@@ -1,3 +1,4 @@
+import { accountNoticesActor } from '#workers/account-notices/actor.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
 import { deliveryActor } from '#workers/delivery/actor.ts';
 import { essayHandoffActor } from '#workers/essay-handoff/actor.ts';
@@ -14,6 +15,7 @@ export const ACTORS: Readonly<Record<string, (deps: WorkerDeps) => Actor>> = {
   essayhandoff: essayHandoffActor,
   resultsrelease: resultsReleaseActor,
   gradenotices: gradeNoticesActor,
+  accountnotices: accountNoticesActor,
   classifier: classifierActor,
   delivery: deliveryActor,
   settlement: settlementActor,

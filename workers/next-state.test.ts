@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { readConfig } from '#infra/config/config.ts';
 import { SETTLEMENT_BACKOFF } from '#shared/classifier/generation.ts';
-import { noticeOutcome } from '#workers/grade-notices/actor.ts';
+import { noticeOutcome } from '#workers/notice-outcome.ts';
 import type { Outcome } from './actor.ts';
 import { nextStateOf } from './next-state.ts';
 

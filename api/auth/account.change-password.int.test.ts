@@ -1,17 +1,14 @@
 import t from 'tap';
-import type { Call } from '#api/route.ts';
-import { openSigner } from '#infra/jwt/signer.ts';
 import { accounts } from '#infra/mongo/auth/collections.ts';
 import { upgradePassword } from '#infra/mongo/auth/passwords.ts';
-import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
+import type { Hasher } from '#infra/passwords/hasher.ts';
 import type { Account, StoredPassword } from '#shared/auth/account.ts';
-import { testConfig } from '#testing/actors/test-kernel.ts';
+import { authCall, authDeps, quickHasher } from '#testing/doors/auth-door.ts';
 import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { changePassword } from './account.ts';
 
 const mongo = await openTestMongo(t);
-const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
 const [CURRENT, NEXT] = ['the current password', 'một mật khẩu khác hẳn'];
 
 interface Change {
@@ -23,57 +20,30 @@ interface Change {
 
 /** Changes a password. `checked` counts the checks of the current one. */
 async function change({ meanwhile, currentPassword = CURRENT, newPassword = NEXT }: Change) {
-  const { account, session } = await storeSignedIn(mongo, { password: await hasher.hashPassword(CURRENT) });
+  const { account, session } = await storeSignedIn(mongo, { password: await quickHasher.hashPassword(CURRENT) });
   let checked = 0;
   const interrupted: Hasher = {
-    ...hasher,
+    ...quickHasher,
     async hashPassword(text): Promise<StoredPassword> {
       await meanwhile?.(account);
-      return hasher.hashPassword(text);
+      return quickHasher.hashPassword(text);
     },
     verifyPassword(...password) {
       checked += 1;
-      return hasher.verifyPassword(...password);
+      return quickHasher.verifyPassword(...password);
     },
   };
-  const secret = { secret: 'x'.repeat(32), previousSecrets: [], issuer: 'examhall' };
-  const reply = await changePassword(
-    {
-      mongo,
-      hasher: interrupted,
-      now: Date.now,
-      settings: testConfig().auth,
-      isCommonPassword: () => false,
-      signer: openSigner({ ...secret, now: Date.now }),
-      strangerTurns: {
-        look: async () => ({ spacingMs: 0, waitMs: 0 }),
-        take: async () => 0,
-        failed: async () => undefined,
-        succeeded: async () => undefined,
-        close: async () => undefined,
-      },
-      addressOf: ({ peer }) => peer,
-    },
-    {
-      requestId: 'r',
-      params: {},
-      query: {},
-      headers: {},
-      peer: '203.0.113.7',
-      identity: { session: { accountId: account._id, sessionId: session._id } },
-      body: { currentPassword, newPassword },
-      signal: AbortSignal.timeout(60_000),
-      stop: AbortSignal.timeout(60_000),
-    } satisfies Call,
-  );
+  const identity = { session: { accountId: account._id, sessionId: session._id } };
+  const call = authCall({ currentPassword, newPassword }, identity);
+  const reply = await changePassword(authDeps(mongo, interrupted), call);
   const stored = await accounts(mongo).findOne({ _id: account._id });
-  return { reply, checked, isChanged: await hasher.verifyPassword(newPassword, stored?.password ?? null) };
+  return { reply, checked, isChanged: await quickHasher.verifyPassword(newPassword, stored?.password ?? null) };
 }
 
 t.test('a password change succeeds although a concurrent login rehashes the current password', async (t) => {
   const { reply, isChanged } = await change({
     meanwhile: async ({ _id, password }) =>
-      upgradePassword(mongo, _id, password.hash, await hasher.hashPassword(CURRENT)),
+      upgradePassword(mongo, _id, password.hash, await quickHasher.hashPassword(CURRENT)),
   });
   t.match(reply, { status: 200, data: { revoked: 0 } });
   t.equal(isChanged, true);
@@ -83,7 +53,7 @@ t.test('a password change that loses a race gets the reason', async (t) => {
   const set = (fields: object) => (account: Account) =>
     accounts(mongo).updateOne({ _id: account._id }, { $set: fields });
   for (const [fields, code] of [
-    [{ password: await hasher.hashPassword('somebody was faster') }, 'AUTH_INVALID_CREDENTIALS'],
+    [{ password: await quickHasher.hashPassword('somebody was faster') }, 'AUTH_INVALID_CREDENTIALS'],
     [{ status: 'SUSPENDED' }, 'AUTH_ACCOUNT_DISABLED'],
     [{ status: 'DELETED' }, 'AUTH_INVALID_TOKEN'],
   ] as const) {

@@ -4,6 +4,7 @@ import { insertAccount } from '#infra/mongo/auth/accounts.ts';
 import { learnPair, pairOf } from '#infra/mongo/auth/known-pairs.ts';
 import { changePassword as storePassword } from '#infra/mongo/auth/passwords.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import { HasherBusy } from '#infra/passwords/fair-queue.ts';
 import {
   ACCOUNT_CODE_BYTES,
   type Account,
@@ -18,14 +19,32 @@ import type { ChangePasswordRequest, RegisterRequest } from '#shared/generated/a
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { checkPassword } from './check-password.ts';
+import type { RegistrationOutcome } from './counts.ts';
 import { type AuthDeps, currentOf, provenLane } from './deps.ts';
 import { newSession } from './new-session.ts';
 
 /** Codes to draw before a registration fails. A collision among 2^40 codes is rare; three in a row mean another fault. */
 const MAX_CODE_DRAWS = 3;
 
-/** Creates an account, its default membership and its first session in one transaction. Unique indexes enforce uniqueness. */
+/** Answers a registration and counts its outcome. */
 export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Promise<Reply | Rejection> {
+  try {
+    const result = await createdAccount(deps, call);
+    deps.counts.registration(outcomeOf(result));
+    return result;
+  } catch (error) {
+    if (error instanceof HasherBusy) deps.counts.registration('busy');
+    throw error;
+  }
+}
+
+function outcomeOf(result: Reply | Rejection): RegistrationOutcome {
+  if (!isRejection(result)) return 'succeeded';
+  return result.rejected === 'AUTH_EMAIL_TAKEN' || result.rejected === 'AUTH_PHONE_TAKEN' ? 'taken' : 'refused';
+}
+
+/** Creates an account, its default membership and its first session in one transaction. Unique indexes enforce uniqueness. */
+async function createdAccount(deps: AuthDeps, call: Call<RegisterRequest>): Promise<Reply | Rejection> {
   const registration = readRegistration(call.body, deps.settings.selfRegisterRoles);
   if (isRejection(registration)) return registration;
   const weak = weakPassword(deps, call.body.password, registration, '/password');
@@ -37,7 +56,8 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
     const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
     const result = await insertAccount(deps.mongo, { account, session, token }, FRONT_DOOR_BUDGET_MS);
     if (result.kind === 'inserted') {
-      await learnPair(deps.mongo, pairOf(account.email, deps.addressOf(call)), deps.now());
+      // The account exists: a 503 would make the caller repeat and get 409. Without a known pair its next login is a stranger's.
+      await learnPair(deps.mongo, pairOf(account.email, deps.addressOf(call)), deps.now()).catch(() => undefined);
       return { status: 201, message: 'Registered', data: envelope };
     }
     switch (result.field) {
@@ -85,7 +105,7 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   const find = async () => account;
   const refused = await checkPassword(deps, call, { email: account.email, password: currentPassword, find });
   if (refused !== null) return refused;
-  const to = await deps.hasher.hashPassword(newPassword, provenLane(deps, call));
+  const to = await deps.hasher.hashPassword(newPassword, provenLane(deps, call, account.email));
   const changed = await storeChange(deps, current, to);
   return changed.kind === 'changed' ? changedReply(changed) : repeatChange(deps, call, to);
 }
@@ -107,7 +127,7 @@ async function repeatChange(
 ): Promise<Reply | Rejection> {
   const current = await currentOf(deps, call);
   if (isRejection(current)) return current;
-  const lane = provenLane(deps, call);
+  const lane = provenLane(deps, call, current.account.email);
   const isRight = await deps.hasher.verifyPassword(call.body.currentPassword, current.account.password, lane);
   if (!isRight) return { rejected: 'AUTH_INVALID_CREDENTIALS' };
   const changed = await storeChange(deps, current, to);

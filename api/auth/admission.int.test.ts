@@ -1,14 +1,17 @@
 import t from 'tap';
 import { throttles } from '#infra/mongo/auth/collections.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
 import { MAX_VERIFIED } from '#shared/auth/throttle.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { type Admitted, admit } from './admission.ts';
+import { openLoginEvidence } from './login-evidence.ts';
 
 const mongo = await openTestMongo(t);
+const HASH = openKeyedHash('x');
 const [SCHOOL, HOME] = ['203.0.113.7', '198.51.100.1'];
 
 /** A front door whose address limits have a clock of their own. Without Redis its book decides at once. */
@@ -16,7 +19,8 @@ function door() {
   const clock = { now: Date.now() };
   const strangerTurns = openStrangerTurns({ redisUrl: 'redis://127.0.0.1:1', log: captureLog(), now: () => clock.now });
   t.teardown(strangerTurns.close);
-  const deps = { mongo, now: Date.now, strangerTurns };
+  const evidence = openLoginEvidence({ mongo, now: () => clock.now, hash: HASH });
+  const deps = { mongo, now: Date.now, strangerTurns, evidence };
   const enter = (email: string, address: string) => admit(deps, email, address);
   async function admitted(email: string, address: string): Promise<Admitted> {
     const admission = await enter(email, address);
@@ -26,7 +30,7 @@ function door() {
   return {
     enter,
     admitted,
-    fail: async (email: string, address: string) => (await admitted(email, address)).failed(),
+    fail: async (email: string, address: string) => (await admitted(email, address)).failed(null),
     async signIn(email: string, address: string) {
       const admission = await admitted(email, address);
       await admission.succeeded();
@@ -69,7 +73,7 @@ t.test('strangers who spend all guesses of an account do not hold up its known p
     { _id: throttleKey('chi@school.vn') },
     { $set: { tries: MAX_VERIFIED, failures: MAX_VERIFIED } },
   );
-  t.match(await front.enter('chi@school.vn', HOME), { kind: 'refused' });
+  t.match(await front.enter('chi@school.vn', HOME), { kind: 'refused', by: 'account' });
   t.match(await front.enter('chi@school.vn', '192.0.2.1'), { kind: 'refused' });
   const known = await front.admitted('chi@school.vn', SCHOOL);
   t.equal(known.isKnown, true);
@@ -82,7 +86,7 @@ t.test('beyond the allowance one stranger a second is admitted, and a refused on
   await spray(front, SCHOOL, 51);
   await front.fail('dung@school.vn', SCHOOL);
   const refused = await front.enter('em@school.vn', SCHOOL);
-  t.match(refused, { kind: 'refused', retryAfterMs: SECOND });
+  t.match(refused, { kind: 'refused', by: 'address', retryAfterMs: SECOND });
   t.equal(await throttles(mongo).findOne({ _id: throttleKey('em@school.vn') }), null);
   t.match(await front.enter('em@school.vn', HOME), { kind: 'admitted' }, 'another address has its own turns');
   front.pass(SECOND);

@@ -1,6 +1,5 @@
 import {
   learnPair,
-  type Pair,
   pairOf,
   recordPairFailure,
   recordPairSuccess,
@@ -9,22 +8,24 @@ import {
 } from '#infra/mongo/auth/known-pairs.ts';
 import {
   clearFailures,
+  type Reservation,
   recordFailure,
   recordSuccess,
   refundLoginAttempt,
   reserveLoginAttempt,
 } from '#infra/mongo/auth/throttle.ts';
+import type { Turn } from '#infra/redis/stranger-turns.ts';
 import type { AuthDeps } from './deps.ts';
 
-type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns'>;
+type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns' | 'evidence'>;
 
 /** A counted login attempt whose password may be verified. One of `failed`, `succeeded` and `refund` is called, once. */
 export interface Admitted {
   kind: 'admitted';
   /** True if the account signed in from the address within 30 days. */
   isKnown: boolean;
-  /** The password was wrong. */
-  failed(): Promise<void>;
+  /** The password was wrong. `accountId` is null if the e-mail is unknown. */
+  failed(accountId: string | null): Promise<void>;
   /** The password was right. */
   succeeded(): Promise<void>;
   /** After `succeeded`: the account has signed in, so the account and the address are a known pair from now on. */
@@ -35,64 +36,62 @@ export interface Admitted {
 
 interface Refused {
   kind: 'refused';
+  /** The throttle that refused: that of the account or its known pair, or that of the address. */
+  by: 'account' | 'address';
   retryAfterMs: number;
 }
 
 /**
  * Counts a login attempt, or refuses it. A known pair depends on its own failures alone, so that neither strangers nor other
  * accounts behind the same address can hold it up. A stranger needs both the throttle of the account and a turn of the address.
- *
- * A taken turn refuses before the account is counted, so that refused floods cost MongoDB one command each.
  */
 export async function admit(deps: AdmissionDeps, email: string, address: string): Promise<Admitted | Refused> {
-  const { mongo, now, strangerTurns } = deps;
+  const { mongo, now, strangerTurns, evidence } = deps;
   const pair = pairOf(email, address);
-  const looking = strangerTurns.look(address);
+  const { account } = pair;
+  // Read while the pair is counted, because most login attempts are those of strangers.
+  const turn = strangerTurns.look(address);
   const known = await reservePairAttempt(mongo, pair, now());
-  if (known.kind === 'refused') return known;
-  if (known.kind === 'granted') return knownAdmission(deps, pair, address, known.round);
-  const turn = await looking;
-  if (turn.waitMs > 0) return { kind: 'refused', retryAfterMs: turn.waitMs };
-  const reserved = await reserveLoginAttempt(mongo, pair.account, now());
-  if (reserved.kind === 'refused') return reserved;
-  const waitMs = turn.spacingMs === 0 ? 0 : await strangerTurns.take(address, turn.spacingMs);
-  if (waitMs === 0) return strangerAdmission(deps, pair, address, reserved.round);
-  await refundLoginAttempt(mongo, pair.account, reserved.round);
-  return { kind: 'refused', retryAfterMs: waitMs };
-}
-
-function knownAdmission(deps: AdmissionDeps, pair: Pair, address: string, round: string): Admitted {
-  const { mongo, strangerTurns } = deps;
+  if (known.kind === 'refused') return { ...known, by: 'account' };
+  const isKnown = known.kind === 'granted';
+  const counted = isKnown ? known : await reserveAsStranger(deps, account, address, await turn);
+  if (counted.kind === 'refused') return counted;
+  const { round } = counted;
   return {
     kind: 'admitted',
-    isKnown: true,
-    async failed() {
-      await Promise.all([recordPairFailure(mongo, pair), strangerTurns.failed(address, pair.account)]);
+    isKnown,
+    async failed(accountId) {
+      const noted = strangerTurns.failed(address, account);
+      const failures = await (isKnown ? recordPairFailure(mongo, pair) : recordFailure(mongo, account));
+      const key = isKnown ? pair.key : account;
+      await Promise.all([noted, evidence.failed({ key, accountId, address, isKnown, failures })]);
     },
     async succeeded() {
-      await Promise.all([
-        recordPairSuccess(mongo, pair),
-        clearFailures(mongo, pair.account),
-        strangerTurns.succeeded(address, pair.account),
-      ]);
+      const recorded = isKnown
+        ? [recordPairSuccess(mongo, pair), clearFailures(mongo, account)]
+        : [recordSuccess(mongo, account)];
+      await Promise.all([...recorded, strangerTurns.succeeded(address, account)]);
     },
-    signedIn: async () => undefined,
-    refund: () => refundPairAttempt(mongo, pair, round),
+    async signedIn() {
+      if (!isKnown) await learnPair(mongo, pair, now());
+    },
+    refund: () => (isKnown ? refundPairAttempt(mongo, pair, round) : refundLoginAttempt(mongo, account, round)),
   };
 }
 
-function strangerAdmission(deps: AdmissionDeps, pair: Pair, address: string, round: string): Admitted {
-  const { mongo, strangerTurns } = deps;
-  return {
-    kind: 'admitted',
-    isKnown: false,
-    async failed() {
-      await Promise.all([recordFailure(mongo, pair.account), strangerTurns.failed(address, pair.account)]);
-    },
-    async succeeded() {
-      await Promise.all([recordSuccess(mongo, pair.account), strangerTurns.succeeded(address, pair.account)]);
-    },
-    signedIn: () => learnPair(mongo, pair, deps.now()),
-    refund: () => refundLoginAttempt(mongo, pair.account, round),
-  };
+/** Counts a login attempt of a stranger. A taken turn refuses it before that, so that floods cost MongoDB one command each. */
+async function reserveAsStranger(
+  { mongo, now, strangerTurns, evidence }: AdmissionDeps,
+  account: string,
+  address: string,
+  { spacingMs, waitMs }: Turn,
+): Promise<Exclude<Reservation, { kind: 'refused' }> | Refused> {
+  if (spacingMs > 0) await evidence.slowed(address, spacingMs);
+  if (waitMs > 0) return { kind: 'refused', by: 'address', retryAfterMs: waitMs };
+  const reserved = await reserveLoginAttempt(mongo, account, now());
+  if (reserved.kind === 'refused') return { ...reserved, by: 'account' };
+  const takenMs = spacingMs === 0 ? 0 : await strangerTurns.take(address, spacingMs);
+  if (takenMs === 0) return reserved;
+  await refundLoginAttempt(mongo, account, reserved.round);
+  return { kind: 'refused', by: 'address', retryAfterMs: takenMs };
 }

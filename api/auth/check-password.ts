@@ -11,15 +11,18 @@ export interface LoginAttempt<Found extends PasswordHolder> {
   email: string;
   password: string;
   find: () => Promise<Found | null>;
+  /** Is called if a throttle refuses the login attempt. */
+  throttled?: (by: 'account' | 'address') => void;
 }
 
 /** The part of an account that the check needs. */
 interface PasswordHolder {
+  _id: string;
   password: StoredPassword;
 }
 
 /**
- * Checks a password under the login throttle and, if it is right, calls `then` with the account that `find` returned. The login
+ * Checks a password under the login throttle and, if it is right, calls `then` with the account that `find` returned and the admission. The login
  * attempt is counted before the check, so that concurrent guesses cannot exceed the limit. An unknown e-mail costs the same
  * work as a wrong password and gets the same rejection.
  */
@@ -27,7 +30,7 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   deps: AuthDeps,
   call: Call,
   attempt: LoginAttempt<Found>,
-  then: (found: Found) => Promise<Result>,
+  then: (found: Found, admission: Admitted) => Promise<Result>,
 ): Promise<Result | Rejection> {
   const address = deps.addressOf(call);
   const reading = attempt.find();
@@ -35,14 +38,17 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   reading.catch(() => undefined);
   const admission = await admit(deps, attempt.email, address);
   if (admission.kind === 'refused') {
+    attempt.throttled?.(admission.by);
     return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, admission.retryAfterMs / SECOND) };
   }
-  const found = await verify(deps, { admission, address }, attempt.password, reading);
+  const kind = admission.isKnown ? 'known' : 'stranger';
+  const lane: Lane = { kind, name: address, account: attempt.email };
+  const found = await verify(deps, { admission, lane }, attempt.password, reading);
   if (found === null) {
-    await admission.failed();
+    await admission.failed((await reading)?._id ?? null);
     return { rejected: 'AUTH_INVALID_CREDENTIALS' };
   }
-  const [result] = await Promise.all([then(found), admission.succeeded()]);
+  const [result] = await Promise.all([then(found, admission), admission.succeeded()]);
   // A suspended account has the right password but has not signed in.
   if (!isRejection(result)) await admission.signedIn();
   return result;
@@ -63,13 +69,12 @@ export async function checkPassword(
  */
 async function verify<Found extends PasswordHolder>(
   deps: AuthDeps,
-  { admission, address }: { admission: Admitted; address: string },
+  { admission, lane }: { admission: Admitted; lane: Lane },
   password: string,
   reading: Promise<Found | null>,
 ): Promise<Found | null> {
   try {
     const found = await reading;
-    const lane: Lane = { kind: admission.isKnown ? 'known' : 'stranger', name: address };
     const isRight = await deps.hasher.verifyPassword(password, found?.password ?? null, lane);
     return isRight ? found : null;
   } catch (error) {

@@ -1,3 +1,4 @@
+import type { CountedAddress } from '#api/http/caller-address.ts';
 import type { Call } from '#api/route.ts';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Signer } from '#infra/jwt/signer.ts';
@@ -10,7 +11,8 @@ import { whyAccountRefused } from '#shared/auth/account.ts';
 import { type Current, isLost, sessionEndOf } from '#shared/auth/session.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
-import type { CountedAddress } from './caller-address.ts';
+import type { AuthCounts } from './counts.ts';
+import type { LoginEvidence } from './login-evidence.ts';
 
 /** Dependencies of the auth service's front door. */
 export interface AuthDeps {
@@ -21,6 +23,9 @@ export interface AuthDeps {
   strangerTurns: StrangerTurns;
   /** Returns the address under which a caller's login attempts are counted. */
   addressOf: CountedAddress;
+  counts: AuthCounts;
+  /** Writes security events about login attempts. */
+  evidence: LoginEvidence;
   /** Returns true for one of the most common passwords; `text` must be lower case. */
   isCommonPassword: (text: string) => boolean;
   /** Returns MongoDB's time (ms since the epoch). */
@@ -28,9 +33,9 @@ export interface AuthDeps {
   settings: AuthSettings;
 }
 
-/** Returns the lane of a caller whose password was right: the one of known pairs at its address. */
-export function provenLane(deps: Pick<AuthDeps, 'addressOf'>, call: Call): Lane {
-  return { kind: 'known', name: deps.addressOf(call) };
+/** Returns the lane of a caller whose password for this e-mail was right: the one of known pairs at its address. */
+export function provenLane(deps: Pick<AuthDeps, 'addressOf'>, call: Call, email: string): Lane {
+  return { kind: 'known', name: deps.addressOf(call), account: email };
 }
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };

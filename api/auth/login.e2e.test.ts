@@ -83,6 +83,27 @@ t.test('login accepts an imported password hash and replaces it', async (t) => {
   t.match(await client.login(email, 'password', from()), { status: 200 });
 });
 
+t.test(
+  'a sign-in from an address that is new to the account is a security event, which holds no address',
+  async (t) => {
+    const email = await registered();
+    const account = await accounts.findOne({ email });
+    const events = () =>
+      cluster.mongo
+        .collection('auth_security_events')
+        .find({ accountId: String(account?._id) })
+        .toArray();
+    t.equal((await client.login(email, PASSWORD)).status, 200);
+    t.strictSame(await events(), [], 'the address of the registration is known');
+    const elsewhere = from();
+    for (let n = 0; n < 2; n++) t.equal((await client.login(email, PASSWORD, elsewhere)).status, 200);
+    const found = await events();
+    t.match(found, [{ type: 'NEW_ADDRESS', metadata: { address: /^[\w-]{16}$/ } }]);
+    t.equal(found.length, 1, 'the second sign-in from there is one of a known pair');
+    t.notMatch(JSON.stringify(found), '198.51.100');
+  },
+);
+
 t.test('the sixth login attempt is throttled for any e-mail, known or not, even with the right password', async (t) => {
   for (const email of [await registered(), newEmail()]) {
     const address = from();

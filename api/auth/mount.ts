@@ -1,9 +1,12 @@
+import { openCountedAddress } from '#api/http/caller-address.ts';
 import type { Mount } from '#api/service.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
-import { openCountedAddress } from './caller-address.ts';
+import { openAuthCounts } from './counts.ts';
+import { openLoginEvidence } from './login-evidence.ts';
 import { authRoutes } from './routes.ts';
 import { refuseWhenBusy } from './when-busy.ts';
 
@@ -12,7 +15,7 @@ const HASHES_AT_ONCE = 3;
 /** Those of them that only known pairs may use. */
 const KEPT_HASHES = 1;
 
-export const mountAuth: Mount = ({ config: { auth }, log, mongo, now, redis, atEnd }) => {
+export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, redis, atEnd }) => {
   const strangerTurns = openStrangerTurns({ ...redis, now });
   atEnd(strangerTurns.close);
   const routes = authRoutes({
@@ -20,6 +23,8 @@ export const mountAuth: Mount = ({ config: { auth }, log, mongo, now, redis, atE
     now,
     settings: auth,
     strangerTurns,
+    counts: openAuthCounts(metrics),
+    evidence: openLoginEvidence({ mongo, now, hash: openKeyedHash(auth.jwt.secret) }),
     addressOf: openCountedAddress(auth.trustedProxies),
     hasher: openHasher({ ...auth.bcrypt, concurrency: HASHES_AT_ONCE, kept: KEPT_HASHES }),
     signer: openSigner({ ...auth.jwt, now }),

@@ -1,12 +1,12 @@
 import t from 'tap';
-import { openSigner } from '#infra/jwt/signer.ts';
 import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
 import { HasherBusy } from '#infra/passwords/fair-queue.ts';
-import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
+import type { Hasher } from '#infra/passwords/hasher.ts';
 import type { SessionEnvelope } from '#shared/generated/auth.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { claimsIn } from '#testing/clients/auth-client.ts';
+import { authDeps, quickHasher } from '#testing/doors/auth-door.ts';
 import { storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { readMe } from './account.ts';
@@ -15,27 +15,8 @@ import { newPair } from './new-session.ts';
 import { endAllOtherSessions, endOneSession, listSessions, logout, refresh } from './sessions.ts';
 
 const mongo = await openTestMongo(t);
-const hasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
 
-function depsWith(changed: Partial<Hasher> = {}): AuthDeps {
-  const secret = { secret: 'x'.repeat(32), previousSecrets: [], issuer: 'examhall' };
-  return {
-    mongo,
-    hasher: { ...hasher, ...changed },
-    now: Date.now,
-    settings: testConfig().auth,
-    signer: openSigner({ ...secret, now: Date.now }),
-    strangerTurns: {
-      look: async () => ({ spacingMs: 0, waitMs: 0 }),
-      take: async () => 0,
-      failed: async () => undefined,
-      succeeded: async () => undefined,
-      close: async () => undefined,
-    },
-    addressOf: ({ peer }) => peer,
-    isCommonPassword: () => false,
-  };
-}
+const depsWith = (changed: Partial<Hasher> = {}) => authDeps(mongo, changed);
 
 /** Stores an account with a session that began `ageMs` ago. `stored` reads the rows that a refresh may change. */
 async function signedIn(ageMs = 0) {
@@ -73,7 +54,7 @@ const refreshWith = (deps: AuthDeps, refreshToken: string) => refresh(deps, call
 
 t.test('a token with our signature that is not the stored one is refused and changes nothing', async (t) => {
   const { jti, refreshToken, stored } = await signedIn();
-  await tokens(mongo).updateOne({ _id: jti }, { $set: { hash: await hasher.hashToken('another') } });
+  await tokens(mongo).updateOne({ _id: jti }, { $set: { hash: await quickHasher.hashToken('another') } });
   const before = await stored();
   t.strictSame(await refreshWith(depsWith(), refreshToken), { rejected: 'AUTH_INVALID_TOKEN' });
   t.strictSame(await stored(), before);

@@ -12,30 +12,49 @@ import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import { checkRefresh, type PresentedRefresh, sessionEndOf } from '#shared/auth/session.ts';
 import type { TokenRequest } from '#shared/generated/auth.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import type { RefreshOutcome } from './counts.ts';
 import { type AuthDeps, currentOf } from './deps.ts';
 import { envelopeOf, newPair } from './new-session.ts';
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };
 
+/** Answers a refresh and counts its outcome. A malformed token in the header is refused before, and not counted. */
+export async function refresh(deps: AuthDeps, call: Call<TokenRequest>): Promise<Reply | Rejection> {
+  const { outcome, result } = await exchange(deps, call);
+  deps.counts.refresh(outcome);
+  return result;
+}
+
+interface Exchange {
+  outcome: RefreshOutcome;
+  result: Reply | Rejection;
+}
+
+const refusedAs = (outcome: RefreshOutcome, result: Rejection = INVALID): Exchange => ({ outcome, result });
+
 /**
  * Exchanges a refresh token once. Its signature, stored row and hash must match; one transaction then consumes it and stores
  * its successor. If a used token returns later than two tabs would explain, the session ends, for owner and thief alike.
  */
-export async function refresh(deps: AuthDeps, call: Call<TokenRequest>): Promise<Reply | Rejection> {
+async function exchange(deps: AuthDeps, call: Call<TokenRequest>): Promise<Exchange> {
   const presented = presentedToken(call);
-  if (isRejection(presented)) return presented;
+  if (isRejection(presented)) return refusedAs('invalid', presented);
   const { token: jwt } = presented;
   const claims = jwt === undefined ? null : deps.signer.readRefresh(jwt);
-  if (jwt === undefined || claims === null) return INVALID;
+  if (jwt === undefined || claims === null) return refusedAs('invalid');
   const found = await findRefresh(deps.mongo, claims);
-  if (found.kind === 'missing') return INVALID;
+  if (found.kind === 'missing') return refusedAs('invalid');
   const now = new Date(deps.now());
   const verdict = checkRefresh(found, now, deps.settings.sessionMaxMs);
   if (verdict.kind === 'rotate') return rotate(deps, verdict, { jwt, now });
-  if (!(await deps.hasher.verifyToken(jwt, found.token.hash))) return INVALID;
-  if (verdict.kind === 'refused') return verdict.rejection;
-  await reportReuse(deps.mongo, verdict.token, deps.now());
-  return INVALID;
+  if (!(await deps.hasher.verifyToken(jwt, found.token.hash))) return refusedAs('invalid');
+  if (verdict.kind === 'refused') return refusedAs(outcomeOf(found, verdict.rejection), verdict.rejection);
+  return refusedAs((await reportReuse(deps.mongo, verdict.token, deps.now())) ? 'reuse' : 'invalid');
+}
+
+function outcomeOf({ token, session }: PresentedRefresh, { rejected }: Rejection): RefreshOutcome {
+  if (rejected === 'AUTH_ACCOUNT_DISABLED') return 'disabled';
+  return token.consumedAt !== null && session.endedAt === null ? 'repeated' : 'invalid';
 }
 
 /** Exchanges a refresh token that the rules accept. `jwt` must also match the stored hash: a valid signature is not enough. */
@@ -43,15 +62,16 @@ async function rotate(
   deps: AuthDeps,
   { token, session, account }: PresentedRefresh,
   { jwt, now }: { jwt: string; now: Date },
-): Promise<Reply | Rejection> {
+): Promise<Exchange> {
   // Hash the successor while the presented token is compared, so that the transaction waits only for MongoDB.
   const pair = newPair(deps, session, now);
-  if (!(await deps.hasher.verifyToken(jwt, token.hash))) return INVALID;
+  if (!(await deps.hasher.verifyToken(jwt, token.hash))) return refusedAs('invalid');
   const successor = await pair.stored;
   const rotation = { presented: token._id, sessionId: session._id, successor };
   const rotated = await rotateToken(deps.mongo, rotation, FRONT_DOOR_BUDGET_MS);
-  if (rotated.kind === 'lost') return INVALID;
-  return { status: 200, message: 'Refreshed', data: envelopeOf(deps, account, pair) };
+  if (rotated.kind === 'lost') return refusedAs('repeated');
+  const result = { status: 200, message: 'Refreshed', data: envelopeOf(deps, account, pair) };
+  return { outcome: 'succeeded', result };
 }
 
 /**

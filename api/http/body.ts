@@ -1,41 +1,87 @@
 import type { Head } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
+import { SECOND } from '#shared/kernel/time.ts';
+import {
+  type BodyBudget,
+  type Callers,
+  openBodyBudget,
+  openSharedBudget,
+  type ProcessLimits,
+  type ShareLimits,
+  sharesOf,
+} from './body-budget.ts';
+import type { CountedAddress } from './caller-address.ts';
+import { type Deadlines, openDeadlines } from './deadlines.ts';
 import type { Exchange } from './exchange.ts';
 import { isJson } from './media-type.ts';
 import { type Refused, refused } from './reply.ts';
 
-/** Reads the request bodies of a process within a shared budget of bytes. */
+/** Reads the request bodies of a process within budgets of bytes. */
 interface BodyReader {
   /**
    * Checks the body that the head announces, then reads at most `maxBytes`. Returns no bytes if the request has no body, and
    * `gone` if the client left before its body was complete.
    */
-  read(exchange: Exchange, head: Head, maxBytes: number): Promise<BodyRead>;
-  /** Releases the bytes that an exchange holds. Called after its reply, because its parsed body is in memory until then. */
+  read(exchange: Exchange, head: Head, rule: { maxBytes: number; callers: Callers }): Promise<BodyRead>;
+  /** Releases what an exchange holds. Called after its reply, because its parsed body is in memory until then. */
   release(exchange: Exchange): void;
 }
 
 type BodyRead = { kind: 'read'; bytes: Buffer } | Refused | { kind: 'gone' };
 
-const EMPTY = Buffer.alloc(0);
+export interface BodyLimits extends ProcessLimits {
+  /** Time limit (ms) for a body, from the end of the head. */
+  bodyTimeoutMs: number;
+  /** Limits of anonymous callers, in place of those that follow from the limits of the process; for tests. */
+  anonymous?: ShareLimits;
+  /** Grace of the least rate (ms), in place of GRACE_MS; for tests. */
+  graceMs?: Readonly<Record<Callers, number>>;
+}
 
-/** Opens the reader of request bodies. All bodies share `bodyBudgetBytes`, and each must arrive within `bodyTimeoutMs`. */
-export function openBodyReader(limits: { bodyBudgetBytes: number; bodyTimeoutMs: number }): BodyReader {
-  const budget = openBodyBudget(limits.bodyBudgetBytes);
-  const deadlines = openDeadlines(limits.bodyTimeoutMs);
-  return {
-    async read(exchange, head, maxBytes) {
-      const announced = checkBodyHead(head, maxBytes);
-      switch (announced.kind) {
-        case 'refused':
-          return announced;
-        case 'none':
-          return { kind: 'read', bytes: EMPTY };
-        case 'announced':
-          return readBody(exchange, announced, { maxBytes, budget, deadlines });
-      }
+const EMPTY = Buffer.alloc(0);
+const BUSY: Rejection = {
+  rejected: 'UNAVAILABLE',
+  message: 'Too many request bodies are being read; retry later',
+  retryAfter: 1,
+};
+/** Least rate of a body after its grace (bytes per second). A phone on a GPRS link sends about three times as much. */
+const LEAST_RATE = 1_024;
+/**
+ * Grace of the least rate (ms). A student's phone may lose its cell for seconds in the middle of a save. The body of a login
+ * travels with its head, and half-sent logins must soon make room.
+ */
+const GRACE_MS: Readonly<Record<Callers, number>> = {
+  identified: 10 * SECOND,
+  accounts: 5 * SECOND,
+  anonymous: 5 * SECOND,
+};
+
+/** Opens the reader of request bodies. `addressOf` returns the address of a request, which shares a budget with others. */
+export function openBodyReader(limits: BodyLimits, addressOf: CountedAddress): BodyReader {
+  const { bodyTimeoutMs: limitMs, graceMs = GRACE_MS } = limits;
+  const { accounts, anonymous } = sharesOf(limits);
+  const deadlinesOf = (callers: Callers) =>
+    openDeadlines({ limitMs, graceMs: graceMs[callers], leastRate: LEAST_RATE });
+  const readers: Readonly<Record<Callers, Pick<ReadLimits, 'budget' | 'deadlines'>>> = {
+    identified: { budget: openBodyBudget(limits.bodyBudgetBytes), deadlines: deadlinesOf('identified') },
+    accounts: { budget: openSharedBudget(accounts, addressOf), deadlines: deadlinesOf('accounts') },
+    anonymous: {
+      budget: openSharedBudget(limits.anonymous ?? anonymous, addressOf),
+      deadlines: deadlinesOf('anonymous'),
     },
-    release: budget.release,
+  };
+  return {
+    async read(exchange, head, { maxBytes, callers }) {
+      const announced = checkBodyHead(head, maxBytes);
+      if (announced.kind === 'refused') return announced;
+      const { budget, deadlines } = readers[callers];
+      if (!budget.enter(exchange)) return refused(BUSY);
+      if (announced.kind === 'none') return { kind: 'read', bytes: EMPTY };
+      return readBody(exchange, announced, { maxBytes, budget, deadlines });
+    },
+    release(exchange) {
+      exchange.budget?.release(exchange);
+    },
   };
 }
 
@@ -78,35 +124,31 @@ function tooLarge(maxBytes: number): Rejection {
 interface ReadLimits {
   maxBytes: number;
   budget: BodyBudget;
-  /** Limit of the time from the end of the head to the end of the body. */
   deadlines: Deadlines;
 }
 
-/** Reads an announced body. Stops reading at the size limit, the time limit or the process's budget. */
+/** Reads an announced body. Stops reading at the size limit, the time limit, the least rate or the limit of the budget. */
 function readBody(
   exchange: Exchange,
   announced: Announced,
   { maxBytes, budget, deadlines }: ReadLimits,
 ): Promise<BodyRead> {
   const { request, response } = exchange;
-  if (announced.length !== undefined && !budget.reserve(exchange, announced.length)) {
-    return Promise.resolve(refused(busy()));
-  }
   if (request.headers.expect?.toLowerCase() === '100-continue') response.writeContinue();
   return new Promise((settle) => {
     const chunks: Buffer[] = [];
-    let total = 0;
-    const deadline = deadlines.add(() => breakOff({ rejected: 'REQUEST_TIMEOUT' }));
+    const arrival = deadlines.add(() => breakOff({ rejected: 'REQUEST_TIMEOUT' }));
 
     function onData(chunk: Buffer): void {
-      total += chunk.length;
+      arrival.received += chunk.length;
       if (announced.typeMissing) finish(refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' }));
-      else if (total > maxBytes) finish(refused(tooLarge(maxBytes)));
-      else if (announced.length === undefined && !budget.reserve(exchange, chunk.length)) finish(refused(busy()));
+      else if (arrival.received > maxBytes) finish(refused(tooLarge(maxBytes)));
+      else if (!budget.charge(exchange, chunk.length)) finish(refused(BUSY));
       else chunks.push(chunk);
     }
     function onEnd(): void {
-      const bytes = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, total);
+      const bytes =
+        chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, arrival.received);
       finish({ kind: 'read', bytes });
     }
     function onClose(): void {
@@ -117,7 +159,7 @@ function readBody(
       finish(refused(why));
     }
     function finish(read: BodyRead): void {
-      deadlines.remove(deadline);
+      deadlines.remove(arrival);
       exchange.interrupt = undefined;
       request.off('data', onData).off('end', onEnd).off('close', onClose);
       if (!request.readableEnded) request.pause();
@@ -128,77 +170,4 @@ function readBody(
     request.on('data', onData).on('end', onEnd).on('close', onClose);
     if (request.destroyed && !request.readableEnded) finish({ kind: 'gone' });
   });
-}
-
-function busy(): Rejection {
-  return { rejected: 'UNAVAILABLE', message: 'Too many request bodies are being read; retry later', retryAfter: 1 };
-}
-
-/**
- * Limits the bytes of request bodies that the process holds at once, read or announced. Without it, a few hundred concurrent
- * large starts would fill the heap although each is within its own limit.
- */
-interface BodyBudget {
-  /** Adds `bytes` to those that the exchange holds. Returns false and adds nothing if the budget would be exceeded. */
-  reserve(exchange: Exchange, bytes: number): boolean;
-  release(exchange: Exchange): void;
-}
-
-function openBodyBudget(limit: number): BodyBudget {
-  let used = 0;
-  return {
-    reserve(exchange, bytes) {
-      if (used + bytes > limit) return false;
-      used += bytes;
-      exchange.reserved += bytes;
-      return true;
-    },
-    release(exchange) {
-      used -= exchange.reserved;
-    },
-  };
-}
-
-/** One time limit for many body reads. Cheaper than a timer for each, because nearly all end in time. */
-interface Deadlines {
-  /** Calls `late` after `limitMs`, at most CHECK_MS too late, unless the deadline is removed first. */
-  add(late: () => void): Deadline;
-  remove(deadline: Deadline): void;
-}
-
-interface Deadline {
-  at: number;
-  late: () => void;
-}
-
-/** Interval of the deadline checks (ms), the same as that of Node's own timeout checks. */
-const CHECK_MS = 500;
-
-function openDeadlines(limitMs: number): Deadlines {
-  // Insertion order is the order of deadlines, so a check stops at the first one that has not passed.
-  const waiting = new Set<Deadline>();
-  let timer: NodeJS.Timeout | undefined;
-
-  function check(): void {
-    const now = performance.now();
-    for (const deadline of waiting) {
-      if (deadline.at > now) return;
-      waiting.delete(deadline);
-      deadline.late();
-    }
-    clearInterval(timer);
-    timer = undefined;
-  }
-
-  return {
-    add(late) {
-      const deadline = { at: performance.now() + limitMs, late };
-      waiting.add(deadline);
-      timer ??= setInterval(check, Math.min(CHECK_MS, limitMs / 8)).unref();
-      return deadline;
-    },
-    remove(deadline) {
-      waiting.delete(deadline);
-    },
-  };
 }

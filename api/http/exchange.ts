@@ -10,12 +10,18 @@ export interface Exchange {
   requestId: string;
   /** Path of the route as mounted, never the path as sent: it labels logs and metrics. */
   template: string;
+  /** Values of the path's parameters, which match the form of an id. */
+  params: Readonly<Record<string, string>>;
   identity: Identity;
   /** `performance.now()` at the start, and when the reply was passed to the socket. */
   startedAt: number;
   answeredAt: number | undefined;
-  /** Bytes of the body budget that this request holds. */
-  reserved: number;
+  /** The budget that counts this request and its body; set once the body is about to be read. */
+  budget: { release(exchange: Exchange): void } | undefined;
+  /** Bytes of the budget that this request holds. */
+  bodyBytes: number;
+  /** Holdings of the caller's address, if the budget is one that addresses share. */
+  share: Share | undefined;
   /** Set while the body is being read. Passes a fault of the connection to the reader. */
   interrupt: ((why: Rejection) => void) | undefined;
   /** True if the rest of the body will not arrive or its end cannot be found; the connection then ends with the reply. */
@@ -25,7 +31,15 @@ export interface Exchange {
   stop: AbortController | undefined;
 }
 
+/** Holdings of all requests of one address. */
+export interface Share {
+  address: string;
+  bodyBytes: number;
+  requests: number;
+}
+
 const UNROUTED = '(none)';
+const NO_PARAMS = Object.freeze({});
 
 /** Returns the exchange of a request whose head has arrived. Its time begins now. */
 export function newExchange(request: IncomingMessage, response: ServerResponse): Exchange {
@@ -34,10 +48,13 @@ export function newExchange(request: IncomingMessage, response: ServerResponse):
     response,
     requestId: requestIdOf(request.headers['x-request-id']),
     template: UNROUTED,
+    params: NO_PARAMS,
     identity: {},
     startedAt: performance.now(),
     answeredAt: undefined,
-    reserved: 0,
+    budget: undefined,
+    bodyBytes: 0,
+    share: undefined,
     interrupt: undefined,
     broken: false,
     abort: undefined,

@@ -1,5 +1,6 @@
 import type { Route } from '#api/route.ts';
 import type { QueryParser, Schemas, Validator } from '#infra/schema/validator.ts';
+import { type Callers, callersOf } from './body-budget.ts';
 
 /** One row to compile. `value` is returned for each request that matches the row. */
 interface TableRow<T> {
@@ -107,7 +108,7 @@ function named(names: readonly string[], values: readonly string[]): Readonly<Re
 /** A route with its schemas compiled, so that a request needs no lookup by name. */
 export interface MountedRoute {
   route: Route;
-  body: { validate: Validator; maxBytes: number } | undefined;
+  body: { validate: Validator; maxBytes: number; callers: Callers } | undefined;
   parseQuery: QueryParser;
   /** False if the route has no query schema; an empty query is then not parsed. */
   hasQuery: boolean;
@@ -117,7 +118,11 @@ export interface MountedRoute {
 export function mountRoute(route: Route, schemas: Pick<Schemas, 'validator' | 'queryParser'>): MountedRoute {
   return {
     route,
-    body: route.body && { validate: schemas.validator(route.body.schema), maxBytes: route.body.maxBytes },
+    body: route.body && {
+      validate: schemas.validator(route.body.schema),
+      maxBytes: route.body.maxBytes,
+      callers: callersOf(route.guards),
+    },
     parseQuery: schemas.queryParser(route.query),
     hasQuery: route.query !== undefined,
   };

@@ -34,7 +34,9 @@ async function openInboxDoor(t: Test) {
     draining: draining.signal,
     isOutage: () => false,
     observe: () => undefined,
-    limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24 },
+    trustedProxies: [],
+    dropped: () => undefined,
+    limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24, maxConnections: 1_024 },
   });
   const url = `http://127.0.0.1:${await door.listen(0, '127.0.0.1')}`;
   t.teardown(() => door.close(0));

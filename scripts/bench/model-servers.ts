@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { toolsCache } from '#scripts/services/cache.ts';
 import { freePort } from '#scripts/services/port.ts';
 import { findPython, installPythonPackage } from '#scripts/services/python-tools.ts';
-import { cleanPythonEnvironment } from '#scripts/services/run-with-progress.ts';
+import { pythonEnvironment } from '#scripts/services/tool-environment.ts';
 import { startChild } from './child.ts';
 import type { BenchContext } from './context.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
@@ -57,7 +57,8 @@ const TIMEOUT_MS = 120_000;
 export async function openLiteLlm(context: BenchContext, baseUrl: string): Promise<LiteLlm> {
   const python = findPython({ min: 10, max: 13 }, process.env.PATH);
   if (python === undefined) throw new Error('LiteLLM needs a Python from 3.10 to 3.13');
-  const folder = await installPythonPackage({ say: context.progress.line, cache: toolsCache() }, python, LITELLM);
+  const deps = { say: context.progress.line, env: process.env, cache: toolsCache() };
+  const folder = await installPythonPackage(deps, python, LITELLM);
   const port = await freePort();
   const config = path.join(context.folder, 'litellm.yaml');
   writeFileSync(
@@ -73,7 +74,7 @@ export async function openLiteLlm(context: BenchContext, baseUrl: string): Promi
   );
   const run = `from litellm import run_server; run_server(['--config', '${config}', '--host', '127.0.0.1', '--port', '${port}'], standalone_mode=False)`;
   const child = spawn(python.file, ['-c', run], {
-    env: { ...cleanPythonEnvironment(), PYTHONPATH: path.join(folder, 'site'), LITELLM_LOCAL_MODEL_COST_MAP: 'True' },
+    env: { ...pythonEnvironment(process.env, path.join(folder, 'site')), LITELLM_LOCAL_MODEL_COST_MAP: 'True' },
     stdio: 'ignore',
   });
   const kill = () => child.kill('SIGKILL');

@@ -3,7 +3,7 @@ import { accounts, throttles } from '#infra/mongo/auth/collections.ts';
 import { makeAdmin, setPassword, setStatus, signOut, unlockAccount } from '#infra/mongo/auth/operator.ts';
 import { liveSessions, newestSecurityEvents } from '#infra/mongo/auth/sessions.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
-import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { ACCOUNT_STATUSES, type Account, userView } from '#shared/auth/account.ts';
@@ -11,16 +11,16 @@ import { passwordFaults } from '#shared/auth/password-policy.ts';
 import { isEmail, normalizeEmail } from '#shared/auth/registration.ts';
 import { sessionEndOf } from '#shared/auth/session.ts';
 import { importAccounts } from './import-accounts.ts';
-import { type CliCommand, counted, type Operator, reasonOf } from './operator.ts';
+import { actFor, type CliCommand, counted, type Flags, type Operator, readingActFor, reasonOf } from './operator.ts';
 import { readSecret } from './read-secret.ts';
 
 /** An audited action on one existing account. Returns the exit code. */
 type AccountAct = (operator: Operator, account: Account, act: OperatorAct, words: string[]) => Promise<number>;
 
 export const ACCOUNT_COMMANDS: Readonly<Record<string, CliCommand>> = {
-  'account show': async (operator, [email]) => {
+  'account show': async (operator, [email], flags) => {
     const account = await namedAccount(operator, email);
-    return typeof account === 'number' ? account : showAccount(operator, account);
+    return typeof account === 'number' ? account : showAccount(operator, account, flags);
   },
   'account make-admin': onAccount(promote),
   'account status': onAccount(changeStatus),
@@ -36,7 +36,7 @@ function onAccount(work: AccountAct): CliCommand {
     if (reason === null) return 2;
     const account = await namedAccount(operator, email);
     if (typeof account === 'number') return account;
-    return work(operator, account, { operator: operator.name, reason, now: operator.now() }, words);
+    return work(operator, account, actFor(operator, reason), words);
   };
 }
 
@@ -100,8 +100,8 @@ async function unlock(operator: Operator, [typed]: string[], flags: { reason?: s
     return 2;
   }
   const account = await findAccountByEmail(operator.mongo, email);
-  const act = { operator: operator.name, reason, now: operator.now() };
-  const done = await unlockAccount(operator.mongo, { email, accountId: account?._id ?? null }, act);
+  const wanted = { email, accountId: account?._id ?? null };
+  const done = await unlockAccount(operator.mongo, wanted, actFor(operator, reason));
   if (done) operator.say(`cleared the failed login attempts of ${email}`);
   else operator.fail(`${email} has no failed login attempts`);
   return done ? 0 : 1;
@@ -109,9 +109,15 @@ async function unlock(operator: Operator, [typed]: string[], flags: { reason?: s
 
 const NEWEST_EVENTS = 20;
 
-/** Prints an account as JSON, with its live sessions, login throttle and newest security events. Of its password, only the scheme. */
-async function showAccount({ mongo, now, say, settings }: Operator, account: Account): Promise<number> {
+/**
+ * Prints an account as JSON, with its live sessions, login throttle and newest security events. Of its password, only the scheme. The
+ * read is in the audit before its first line is printed.
+ */
+async function showAccount(operator: Operator, account: Account, flags: Flags): Promise<number> {
+  const { mongo, now, say, settings } = operator;
   const { sessionMaxMs: maxAgeMs } = settings;
+  const line = { action: 'account.show', subject: account._id, detail: {} } as const;
+  await writeAudit(mongo, readingActFor(operator, flags), line);
   const [row, sessions, throttle, securityEvents] = await Promise.all([
     accounts(mongo).findOne({ _id: account._id }, { projection: { lastLoginAt: 1 } }),
     liveSessions(mongo, account._id, { now: now(), maxAgeMs }),

@@ -3,10 +3,10 @@ import { liveWorkers } from '#infra/mongo/live-workers.ts';
 import { DELIVERIES, MAILBOX_OF, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
-import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { type Noted, operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
-import { type CliCommand, counted, type Flags, type Operator, reasonOf } from './operator.ts';
+import { actFor, type CliCommand, counted, type Flags, type Operator, reasonOf } from './operator.ts';
 
 const MAX_BULK = 1_000;
 const LIMIT_WANTED = `--limit must be a whole number from 1 to ${MAX_BULK}`;
@@ -19,6 +19,7 @@ export const COMMANDS: Readonly<Record<string, CliCommand>> = {
   workers: listWorkers,
   queues: listQueues,
   audit: listAudit,
+  'audit verify': verify,
 };
 
 async function listDead(operator: Operator, _words: string[], flags: Flags): Promise<number> {
@@ -95,7 +96,7 @@ async function replay(operator: Operator, ids: string[], flags: Flags): Promise<
       operator.say(`${command._id}${REFUSED}`);
       continue;
     }
-    const act = { operator: operator.name, reason, now: operator.now() };
+    const act = actFor(operator, reason);
     const done = await replayDead(operator.mongo, command, act, { chargeSuperseded: superseded.has(command._id) });
     operator.say(`${command._id}  ${done ? 'replayed' : 'skipped: not dead'}`);
     if (done) revived += 1;
@@ -174,6 +175,28 @@ async function listAudit(operator: Operator, _words: string[], flags: Flags): Pr
     ),
   );
   return 0;
+}
+
+const PLACE = /^([1-9]\d{0,11}):([0-9a-f]{64})$/;
+
+/** Walks the chain of the audit and prints its head, which a later call compares with the rows. Returns 1 at the first fault. */
+async function verify(operator: Operator, _words: string[], flags: Flags): Promise<number> {
+  const [, seq, hash = ''] = PLACE.exec(flags.from ?? '') ?? [];
+  if (flags.from !== undefined && seq === undefined) {
+    return refuse(operator, '--from must be SEQ:HASH, as `examhall audit verify` printed it');
+  }
+  const noted: Noted | null = seq === undefined ? null : { seq: Number(seq), hash };
+  const { fault, intact, head, unchained } = await verifyAudit(operator.mongo, noted);
+  const first = noted?.seq ?? 1;
+  print(operator, flags, { fault, intact, first, head, unchained }, () =>
+    [
+      ...(unchained === 0 ? [] : [`${counted(unchained, 'row')} of earlier versions without a chain`]),
+      head === null ? 'no row of the chain is in order' : `rows ${first} to ${head.seq} are in order`,
+      ...(head === null || fault !== null ? [] : [`head, to be noted outside this database: ${head.seq}:${head.hash}`]),
+    ].join('\n'),
+  );
+  if (fault !== null) operator.fail(fault);
+  return fault === null ? 0 : 1;
 }
 
 function print(operator: Operator, flags: Flags, value: unknown, asText: () => string): void {

@@ -2,13 +2,13 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { importAccount } from '#infra/mongo/auth/accounts.ts';
-import { type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
+import { writeAudit } from '#infra/mongo/operator-audit.ts';
 import { costOf } from '#infra/passwords/hasher.ts';
 import { ACCOUNT_CODE_BYTES, type Account, accountCodeOf, ROLES } from '#shared/auth/account.ts';
 import { newAccount, type Registration, readRegistration, registrationFaults } from '#shared/auth/registration.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { counted, type Flags, type Operator, reasonOf } from './operator.ts';
+import { actFor, counted, type Flags, type Operator, reasonOf } from './operator.ts';
 
 /** Accounts that are inserted at the same time. */
 const AT_ONCE = 8;
@@ -47,9 +47,12 @@ export async function importAccounts(operator: Operator, [file]: string[], flags
     return 0;
   }
   const audit = (end: 'begun' | 'done', counts: Partial<Counts>) => {
-    const act: OperatorAct = { operator: operator.name, reason, now: operator.now() };
     const detail = { end, lines: read.rows.length, roles, sha256, ...counts };
-    return writeAudit(operator.mongo, act, { action: 'account.import', subject: path.basename(file), detail });
+    return writeAudit(operator.mongo, actFor(operator, reason), {
+      action: 'account.import',
+      subject: path.basename(file),
+      detail,
+    });
   };
   await audit('begun', {});
   const counts = await importRows(operator, read.rows);

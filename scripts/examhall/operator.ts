@@ -1,6 +1,7 @@
 import type { Writable } from 'node:stream';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { AuditRow, OperatorAct } from '#infra/mongo/operator-audit.ts';
 import type { SecretInput } from './read-secret.ts';
 
 /** The person at the command line, and the resources that a command works with. */
@@ -16,6 +17,8 @@ export interface Operator {
   note: (line: string) => void;
   /** Prints `error: …` on stderr. */
   fail: (fault: string) => void;
+  /** Logs a row of the audit after its commit, so that a collector of logs stores it outside the database. */
+  logAct: (row: AuditRow) => void;
   /** Standard input. Passwords are read from it, because arguments are visible in the list of processes. */
   input: SecretInput;
   settings: AuthSettings;
@@ -36,6 +39,8 @@ export interface Flags {
   out?: string;
   /** Consents to submit attempts that are in progress. */
   'end-open-attempts'?: boolean;
+  /** The number and hash of an audit row, as `audit verify` printed it. */
+  from?: string;
   'allow-admin'?: boolean;
   /** Consents to charge answers that no request returns any longer. */
   'charge-superseded'?: boolean;
@@ -52,6 +57,19 @@ export function reasonOf(operator: Pick<Operator, 'fail'>, flags: { reason?: str
   if (reason.length >= MIN_REASON) return reason;
   operator.fail(`--reason is required: at least ${MIN_REASON} characters, for the audit`);
   return null;
+}
+
+/** Returns the act of this operator for the audit, at the present time. */
+export function actFor(operator: Pick<Operator, 'name' | 'now' | 'logAct'>, reason: string): OperatorAct {
+  return { operator: operator.name, reason, now: operator.now(), committed: operator.logAct };
+}
+
+/** Returns the act of reading a person's data. Its reason is optional, because a read changes nothing. */
+export function readingActFor(
+  operator: Pick<Operator, 'name' | 'now' | 'logAct'>,
+  flags: { reason?: string },
+): OperatorAct {
+  return actFor(operator, flags.reason?.trim() || 'none given');
 }
 
 /** Returns the count and the noun, in the plural unless the count is 1. */

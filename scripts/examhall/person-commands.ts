@@ -8,7 +8,7 @@ import { exportPerson } from '#infra/mongo/person/export.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import { endAttempts, openAttempts } from '#infra/mongo/person/ungraded.ts';
 import { DECLARATIONS } from '#infra/mongo/schema/personal-fields.ts';
-import { type CliCommand, counted, type Flags, type Operator, reasonOf } from './operator.ts';
+import { actFor, type CliCommand, counted, type Flags, type Operator, reasonOf } from './operator.ts';
 
 /** An audited action on one person. Returns the exit code. */
 type PersonAct = (operator: Operator, id: string, act: OperatorAct, flags: Flags) => Promise<number>;
@@ -28,7 +28,7 @@ function onPerson(work: PersonAct): CliCommand {
       operator.fail('ID is required: the id of the person');
       return 2;
     }
-    return work(operator, id, { operator: operator.name, reason, now: operator.now() }, flags);
+    return work(operator, id, actFor(operator, reason), flags);
   };
 }
 
@@ -39,7 +39,7 @@ async function show(operator: Operator, id: string, act: OperatorAct): Promise<n
     findPerson(mongo, id).then((one) => countRows(mongo, one)),
     findTombstone(mongo, id),
   ]);
-  await audit(operator, id, act, 'account.show', { rows: sumOf(counts.values()) });
+  await audit(operator, id, act, 'account.person-show', { rows: sumOf(counts.values()) });
   if (tombstone !== null) say(stateOf(tombstone));
   if (counts.size === 0) {
     say('no rows about this person');
@@ -65,7 +65,7 @@ async function exportData(operator: Operator, id: string, act: OperatorAct, flag
   }
   const rows = sumOf(counts.values());
   // The line comes first: an export that was interrupted has shown data too.
-  await audit(operator, id, act, 'account.export', { rows });
+  await audit(operator, id, act, 'account.person-export', { rows });
   const parts = exportPerson(mongo, person, new Date(act.now));
   if (flags.out === undefined) await pipeline(Readable.from(parts), operator.output, { end: false });
   else {
@@ -129,6 +129,7 @@ function tellErasing(operator: Operator, result: Erasing): number {
 const WHY_WAITING: Readonly<Record<string, string>> = {
   attempts: 'they are in progress or wait for their grade; `examhall queues` shows the queue `grading`',
   attempt_notices: 'a worker is delivering them',
+  commands: 'a worker is delivering a notice to the owner of the account',
   ai_jobs: 'the job is open; it ends by itself, or its owner cancels it',
   ai_generations: 'the charge is not settled; `examhall queues` shows the queue `settlement`',
   ai_preview_leases: 'a preview is in flight',
@@ -155,7 +156,7 @@ function audit(
   { mongo }: Operator,
   id: string,
   act: OperatorAct,
-  action: 'account.show' | 'account.export',
+  action: 'account.person-show' | 'account.person-export',
   detail: Readonly<Record<string, number>>,
 ): Promise<void> {
   return writeAudit(mongo, act, { action, subject: tombstoneId(id), detail });

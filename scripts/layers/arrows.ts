@@ -14,6 +14,7 @@ const SERVICE_OF_ACTOR: Readonly<Record<string, string>> = {
   'essay-handoff': 'attempt',
   'results-release': 'attempt',
   'grade-notices': 'attempt',
+  'account-notices': 'auth',
   classifier: 'classifier',
   settlement: 'classifier',
   delivery: 'notification',

@@ -1,5 +1,6 @@
 import { type Db, MongoClient } from 'mongodb';
 import type { Service } from './service.ts';
+import { serverEnvironment } from './tool-environment.ts';
 
 export interface MongodbPlace {
   /** Folder of the data. */
@@ -20,7 +21,7 @@ export const TRANSACTION_SECONDS = 10;
 const REPLICA_SET = 'examhall';
 
 /** Returns a `mongod` that runs as a replica set of one member, because transactions need a replica set. */
-export function mongodService(mongod: string, place: MongodbPlace): Service {
+export function mongodService(mongod: string, place: MongodbPlace, env: NodeJS.ProcessEnv): Service {
   const host = `127.0.0.1:${place.port}`;
   const direct = `mongodb://${host}/?directConnection=true`;
   const args = [
@@ -40,7 +41,7 @@ export function mongodService(mongod: string, place: MongodbPlace): Service {
     name: 'mongodb',
     origin: mongod,
     url: `mongodb://${host}/?replicaSet=${REPLICA_SET}`,
-    launch: { command: mongod, args: [...args, ...tuning, ...faults], env: process.env },
+    launch: { command: mongod, args: [...args, ...tuning, ...faults], env: serverEnvironment(env) },
     readiness: () => becomePrimary(direct, host),
   };
 }

@@ -86,12 +86,12 @@ const FIND: Record<EngineName, (deps: Deps, place: MongodbPlace) => Promise<Serv
   async mongod({ env }, place) {
     const mongod = onPath(['mongod'], env.PATH);
     if (mongod === undefined) throw missing('EXAMHALL_ENGINE is mongod, but no mongod is on PATH');
-    return mongodService(mongod, place);
+    return mongodService(mongod, place, env);
   },
 
   async rust({ env }, place) {
     const engine = engineState(env);
-    if (engine.kind === 'built') return rustService(engine.binary, place);
+    if (engine.kind === 'built') return rustService(engine.binary, place, env);
     if (engine.kind === 'damaged') throw missing(damaged(engine.folder));
     throw missing('EXAMHALL_ENGINE is rust, but `npm run engine` has not built this version');
   },
@@ -104,7 +104,7 @@ const FIND: Record<EngineName, (deps: Deps, place: MongodbPlace) => Promise<Serv
       );
     }
     try {
-      return pythonService(python.file, await installPythonPackage(deps, python, SECANTUSDB), place);
+      return pythonService(python.file, await installPythonPackage(deps, python, SECANTUSDB), place, deps.env);
     } catch (error) {
       throw missing(error instanceof Error ? error.message : String(error));
     }

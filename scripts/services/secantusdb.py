@@ -4,13 +4,15 @@ This file runs inside SecantusDB's process, never inside one of ours, and is lic
 changes the speed and a time limit of the stand-in, not its replies. A real MongoDB needs none of these changes.
 """
 
+import collections
 import datetime
 import sys
 
-from secantus import query
+from secantus import query, transactions
 from secantus.cli import main
 from secantus.server import SecantusDBServer
 from secantus.storage import Storage
+from secantus.transactions import TransactionRegistry
 
 # If a process is killed inside a transaction, the documents that it wrote stay locked for this many seconds.
 SecantusDBServer.__init__.__kwdefaults__["transaction_lifetime_seconds"] = float(sys.argv.pop(1))
@@ -42,6 +44,30 @@ def _in_list_of_text(values, op, arg, collation=None, *args, **options):
 
 
 query._op_matches = _in_list_of_text
+
+
+_init_registry = TransactionRegistry.__init__
+
+
+def _init_with_ordered_records(self, *args, **options):
+    _init_registry(self, *args, **options)
+    self._retryable = collections.OrderedDict()
+
+
+def _prune_oldest_records(self):
+    # SecantusDB visits every record of the last 30 minutes at each write, and sorts them once there are 10,000: after a few
+    # thousand saves that takes most of its time. The records are in the order of their times, so the oldest are in front.
+    records = self._retryable
+    cutoff = self._time() - transactions._RETRYABLE_RECORD_LIFETIME_SECONDS
+    while records:
+        _reply, at, _identity = next(iter(records.values()))
+        if at >= cutoff and len(records) <= transactions._RETRYABLE_RECORD_MAX:
+            return
+        records.popitem(last=False)
+
+
+TransactionRegistry.__init__ = _init_with_ordered_records
+TransactionRegistry._prune_retryable_locked = _prune_oldest_records
 
 
 FIRST_DATE = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { ENGINE } from './engine/engine.ts';
 import { type MongodbPlace, ping, TRANSACTION_SECONDS, withClient } from './mongod.ts';
-import { cleanPythonEnvironment } from './run-with-progress.ts';
 import type { Service } from './service.ts';
+import { pythonEnvironment, serverEnvironment } from './tool-environment.ts';
 
 /**
  * The stand-ins for MongoDB: two programs of one project, in Python and in Rust, which speak MongoDB's protocol on WiredTiger.
@@ -25,8 +25,14 @@ function commonArgs(place: MongodbPlace): string[] {
 
 const urlOf = (place: MongodbPlace): string => `mongodb://127.0.0.1:${place.port}/?replicaSet=secantus`;
 
+/**
+ * Seconds between checkpoints of the stand-in in Python. With its default of 60, the cache is full of changed pages by then and each write
+ * waits for their eviction.
+ */
+const PYTHON_CHECKPOINT_SECONDS = '3';
+
 /** Returns the stand-in in Python; `tool` is the folder of the installed package. */
-export function pythonService(python: string, tool: string, place: MongodbPlace): Service {
+export function pythonService(python: string, tool: string, place: MongodbPlace, env: NodeJS.ProcessEnv): Service {
   const url = urlOf(place);
   return {
     name: 'mongodb',
@@ -35,7 +41,11 @@ export function pythonService(python: string, tool: string, place: MongodbPlace)
     launch: {
       command: python,
       args: [PYTHON_MAIN, String(TRANSACTION_SECONDS), ...commonArgs(place)],
-      env: { ...cleanPythonEnvironment(), PYTHONPATH: path.join(tool, 'site'), PYTHONUNBUFFERED: '1' },
+      env: {
+        ...pythonEnvironment(env, path.join(tool, 'site')),
+        PYTHONUNBUFFERED: '1',
+        SECANTUS_CHECKPOINT_SECONDS: PYTHON_CHECKPOINT_SECONDS,
+      },
       // SecantusDB reads a secantusdb.toml in its working directory. The data folder contains no such file.
       cwd: place.folder,
     },
@@ -48,7 +58,7 @@ const RUST_SETTINGS = path.join(import.meta.dirname, 'secantusd.toml');
 const CHECKPOINT_SECONDS = { durable: 10, fast: 60 };
 
 /** Returns the stand-in in Rust; `binary` is the one that `npm run engine` built. */
-export function rustService(binary: string, place: MongodbPlace): Service {
+export function rustService(binary: string, place: MongodbPlace, env: NodeJS.ProcessEnv): Service {
   const url = urlOf(place);
   const seconds = place.durable ? CHECKPOINT_SECONDS.durable : CHECKPOINT_SECONDS.fast;
   // The stand-in allocates each log file in full. With its default size, an empty store would take 128 MB.
@@ -57,7 +67,12 @@ export function rustService(binary: string, place: MongodbPlace): Service {
     name: 'mongodb',
     origin: `${ENGINE.binary} ${ENGINE.version}`,
     url,
-    launch: { command: binary, args: [...commonArgs(place), ...storage], env: process.env, cwd: place.folder },
+    launch: {
+      command: binary,
+      args: [...commonArgs(place), ...storage],
+      env: serverEnvironment(env),
+      cwd: place.folder,
+    },
     // No command-line option exists for this parameter, so set it before the service counts as ready.
     readiness: () =>
       withClient(url, async (client) => {

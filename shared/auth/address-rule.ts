@@ -10,12 +10,10 @@ export const ADDRESS_WINDOW_MS = 24 * HOUR;
 
 /** Accounts that may have failed from an address without a success since, in addition to those that succeeded from it. */
 const FREE_ACCOUNTS = 50;
-/** Failed accounts up to which strangers beyond the allowance have the shortest spacing. */
-const SOME_ACCOUNTS = 250;
-/** Failed accounts from which on they have the longest one. */
+/** Failed accounts up to which strangers beyond the allowance have the short spacing, and above which they have the long one. */
 const MANY_ACCOUNTS = 500;
-const MIN_SPACING_MS = SECOND;
-const MAX_SPACING_MS = 10 * SECOND;
+const SHORT_SPACING_MS = SECOND;
+const LONG_SPACING_MS = 10 * SECOND;
 
 /** Counts of one address in the last 24 hours. An e-mail without an account counts as an account. */
 export interface AddressCounts {
@@ -30,13 +28,9 @@ export interface AddressCounts {
  *
  * Counting accounts instead of failures separates a school from a sprayer: pupils who mistype succeed soon and leave the count,
  * and each success raises the allowance. Strangers are slowed and never refused for long, so no address can be locked.
- *
- * Between SOME_ACCOUNTS and MANY_ACCOUNTS the spacing grows evenly. With a single step at MANY_ACCOUNTS, the first day of a
- * sprayer would exceed 9,000 verified attempts.
+ * A sprayer has at most 9,096 verified attempts on its first day, and 8,640 on any later one.
  */
 export function spacingOf({ failed, succeeded }: AddressCounts): number {
   if (failed <= FREE_ACCOUNTS + succeeded) return 0;
-  const share = (failed - SOME_ACCOUNTS) / (MANY_ACCOUNTS - SOME_ACCOUNTS);
-  const bounded = Math.min(Math.max(share, 0), 1);
-  return Math.ceil(MIN_SPACING_MS + bounded * (MAX_SPACING_MS - MIN_SPACING_MS));
+  return failed <= MANY_ACCOUNTS ? SHORT_SPACING_MS : LONG_SPACING_MS;
 }

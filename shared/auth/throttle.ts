@@ -7,6 +7,8 @@ export const MAX_VERIFIED = 100;
 /** Ms after the last verified login attempt after which the counts of an e-mail start again at 0. */
 export const QUIET_MS = 24 * HOUR;
 
+/** A wait of this length (ms) or longer is a lockout, which is a security event: from the 11th failure on. */
+const LOCKOUT_MS = MINUTE;
 const FIRST_WAIT_MS = SECOND;
 const MAX_WAIT_MS = 15 * MINUTE;
 
@@ -21,6 +23,11 @@ export interface Throttle {
   /** Until then every login attempt is refused, even one with the correct password. */
   blockedUntil: Date | null;
   lastTryAt: Date;
+}
+
+/** Returns true if so many consecutive failures cause a wait of LOCKOUT_MS or longer. */
+export function isLockout(failures: number): boolean {
+  return waitAfter(failures) >= LOCKOUT_MS;
 }
 
 /** Returns the ms to wait after so many consecutive failures: 0 below FREE_FAILURES, then 1 s, doubling up to 15 min. */

@@ -51,6 +51,16 @@ interface SweepProgress {
 /** The recurring command that ends jobs whose own command is dead. */
 export const ORPHANED_JOBS_SWEEP = { queue: 'classifier', key: 'classifier:lost-jobs', subject: 'jobs' } as const;
 
+/**
+ * The recurring command that ends settlements whose day is over. Without a settlement worker, no other process ends a settlement whose
+ * request is never repeated.
+ */
+export const UNPAID_GENERATIONS_SWEEP = {
+  queue: 'upkeep',
+  key: 'upkeep:unpaid-generations',
+  subject: 'generations',
+} as const;
+
 /** Work of a command in the queue `classifier`. */
 export type ClassifierWork = { kind: 'round'; at: JobRound } | { kind: 'sweep'; afterId: string };
 

@@ -41,6 +41,7 @@ export type Queue =
   | 'resultsrelease'
   | 'gradenotices:student'
   | 'gradenotices:parent'
+  | 'accountnotices'
   | 'delivery:log'
   | 'delivery:webhook'
   | 'classifier'

@@ -177,6 +177,7 @@ function isThere(value: unknown): boolean {
 export const SENDERS = [
   'admin-service',
   'attempt-service',
+  'auth-service',
   'bff-service',
   'classroom-service',
   'exam-service',
@@ -184,7 +185,13 @@ export const SENDERS = [
 export type Sender = (typeof SENDERS)[number];
 
 /** Services that produce events. They may also create notifications, snapshots and delivery attempts. */
-export const PRODUCERS: readonly Sender[] = ['admin-service', 'attempt-service', 'classroom-service', 'exam-service'];
+export const PRODUCERS: readonly Sender[] = [
+  'admin-service',
+  'attempt-service',
+  'auth-service',
+  'classroom-service',
+  'exam-service',
+];
 
 /** The only service that may send weak-topic alerts. */
 export const WEAK_TOPIC_SENDER: Sender = 'bff-service';

@@ -25,6 +25,7 @@ export function identity(names: IdentityHeaders = USER): Guard {
   return {
     name: 'identity',
     trustsIdentity: 'always',
+    proves: 'identity',
     codes: ['UNAUTHENTICATED'],
     headers: [
       { name: names.id, required: true, description: 'Id of the caller, set by the gateway', example: 'student-1' },
@@ -124,6 +125,7 @@ export function scope(): Guard {
   return {
     name: 'scope',
     trustsIdentity: 'always',
+    proves: 'identity',
     codes: ['UNAUTHENTICATED'],
     headers: [
       {

@@ -19,6 +19,7 @@ export function knownSender(known: KnownSenders): Guard {
   const check = senderCheck(known);
   return {
     name: 'knownSender',
+    proves: 'identity',
     codes: [known.unconfiguredCode, known.unauthorizedCode],
     headers: senderHeaders(known, true),
     check(head, identity) {
@@ -59,6 +60,7 @@ export function trustedStart({ token }: { token: Secrets | undefined }): Guard {
   });
   return {
     name: 'trustedStart',
+    proves: 'identity',
     codes: ['ATTEMPT_START_UNTRUSTED'],
     headers: [
       { name: 'x-internal-service', required: true, description: 'The calling service', example: 'api-gateway' },
@@ -90,6 +92,7 @@ export function adminOrSender(names: IdentityHeaders, known: KnownSenders): Guar
   const admin = [identity(names), ofCall, role('ADMIN')];
   return {
     name: 'adminOrSender',
+    proves: 'identity',
     roles: ['ADMIN'],
     codes: [known.unconfiguredCode, known.unauthorizedCode, ...admin.flatMap((guard) => guard.codes)],
     headers: [

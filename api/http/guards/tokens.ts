@@ -16,6 +16,7 @@ const HEADER = { name: 'authorization', example: 'Bearer eyJhbGciOiJIUzI1NiJ9…
 export function accessToken(read: ReadAccess): Guard {
   return {
     name: 'accessToken',
+    proves: 'account',
     codes: ['AUTH_INVALID_TOKEN'],
     headers: [{ ...HEADER, required: true, description: '`Bearer` and the access token' }],
     check(head, known) {

@@ -14,7 +14,14 @@ const door = openServer({
   observe: httpMetrics(openMetrics({ process: true })),
   isOutage: () => false,
   draining: new AbortController().signal,
-  limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 256 * 1_024 * 1_024 },
+  trustedProxies: [],
+  dropped: () => undefined,
+  limits: {
+    headTimeoutMs: 10_000,
+    bodyTimeoutMs: 20_000,
+    bodyBudgetBytes: 256 * 1_024 * 1_024,
+    maxConnections: 32_768,
+  },
   routes: [
     {
       method: 'POST',

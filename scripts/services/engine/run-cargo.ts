@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { signalGroup } from '#scripts/supervisor/data-folder.ts';
-import { buildEnvironment, type Toolchain } from './toolchain.ts';
+import { buildEnvironment } from '../tool-environment.ts';
+import type { Toolchain } from './toolchain.ts';
 
 interface CargoRun {
   args: readonly string[];

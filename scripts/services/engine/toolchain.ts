@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { onPath } from '../on-path.ts';
+import { buildEnvironment } from '../tool-environment.ts';
 
 /** The tools that build the engine. */
 export interface Toolchain {
@@ -40,8 +41,8 @@ function findRust(env: NodeJS.ProcessEnv): { kind: 'ready'; toolchain: Toolchain
   if (cargo === undefined || rustc === undefined) return { kind: 'missing', what: RUST };
   try {
     // A version manager puts both on PATH even if no version is installed, so run them.
-    execFileSync(cargo, ['--version'], { env, stdio: 'ignore', timeout: 30_000 });
-    const said = execFileSync(rustc, ['-vV'], { env, encoding: 'utf8', timeout: 30_000 });
+    execFileSync(cargo, ['--version'], { env: buildEnvironment(env), stdio: 'ignore', timeout: 30_000 });
+    const said = execFileSync(rustc, ['-vV'], { env: buildEnvironment(env), encoding: 'utf8', timeout: 30_000 });
     return checkRust(cargo, said);
   } catch {
     return { kind: 'missing', what: `${RUST}: the one on PATH does not run` };
@@ -60,17 +61,4 @@ export function checkRust(
     return { kind: 'missing', what: `${RUST}: the one on PATH is ${major}.${minor}` };
   }
   return { kind: 'ready', toolchain: { cargo, host, rustc: said.split('\n')[0] ?? '' } };
-}
-
-const PASSED_ON =
-  /^(PATH|HOME|USER|LOGNAME|SHELL|TMPDIR|LANG|LC_.*|CC|CXX|CFLAGS|CXXFLAGS|LDFLAGS|SDKROOT|DEVELOPER_DIR)$/;
-const PASSED_ON_TOO = /^(CARGO|RUST|CMAKE|SSL_CERT_|(HTTPS?|ALL|NO)_PROXY$)/i;
-
-/**
- * Returns the environment of the build: only variables that tools need. Each of about 300 crates may run its own build script, which
- * must not see tokens or connection strings of the caller.
- */
-export function buildEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const names = Object.keys(env).filter((name) => PASSED_ON.test(name) || PASSED_ON_TOO.test(name));
-  return Object.fromEntries(names.map((name) => [name, env[name]]));
 }

@@ -76,7 +76,9 @@ export async function openJobDoor(
     draining: draining.signal,
     isOutage,
     observe: () => undefined,
-    limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24 },
+    trustedProxies: [],
+    dropped: () => undefined,
+    limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24, maxConnections: 1_024 },
   });
   const url = `http://127.0.0.1:${await door.listen(0, '127.0.0.1')}`;
   t.teardown(() => door.close(0));

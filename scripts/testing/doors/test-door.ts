@@ -11,6 +11,8 @@ export interface TestDoorOptions {
   routes?: Route[];
   limits?: Partial<ServerLimits>;
   isOutage?: ServerDeps['isOutage'];
+  /** Proxies whose X-Forwarded-For is believed; default none. */
+  trustedProxies?: readonly string[];
 }
 
 export interface TestDoor {
@@ -20,6 +22,8 @@ export interface TestDoor {
   /** Lines of the log, parsed; request lines have `msg: 'request'`. */
   lines(): Record<string, unknown>[];
   observed: { method: string; route: string; status: number }[];
+  /** Reasons why connections were closed without a reply. */
+  dropped: string[];
 }
 
 type Teardown = Pick<Test, 'teardown' | 'testdir'>;
@@ -30,6 +34,7 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
   const { log, access } = openLog({ level: 'debug', name: 'test', destination: { write: (line) => text.push(line) } });
   const draining = new AbortController();
   const observed: TestDoor['observed'] = [];
+  const dropped: string[] = [];
   const door = openServer({
     routes: options.routes ?? [echoRoute()],
     schemas: loadSchemas(t.testdir({ test: { 'body.json': BODY, 'query.json': QUERY } })),
@@ -38,11 +43,20 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
     draining: draining.signal,
     observe: (method, route, status) => observed.push({ method, route, status }),
     isOutage: options.isOutage ?? (() => false),
-    limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 20, ...options.limits },
+    trustedProxies: options.trustedProxies ?? [],
+    dropped: (reason) => dropped.push(reason),
+    limits: {
+      headTimeoutMs: 10_000,
+      bodyTimeoutMs: 20_000,
+      bodyBudgetBytes: 1 << 20,
+      maxConnections: 1_024,
+      anonymous: { requests: 8_192, bodyBytes: 1 << 24 },
+      ...options.limits,
+    },
   });
   const port = await door.listen(0, '127.0.0.1');
   t.teardown(() => door.close(0));
-  return { door, port, draining, observed, lines: () => text.map((line) => JSON.parse(line)) };
+  return { door, port, draining, observed, dropped, lines: () => text.map((line) => JSON.parse(line)) };
 }
 
 /** Returns the route `POST /v1/echo/:id`, which has a schema and answers with the request. */

@@ -1,10 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { type Account, accountCodeOf } from '#shared/auth/account.ts';
+import { accountNotice, accountNoticeOrder } from '#shared/auth/notices.ts';
 import type { RefreshToken, Session } from '#shared/auth/session.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { DAY } from '#shared/kernel/time.ts';
+import { DAY, SECOND } from '#shared/kernel/time.ts';
+import type { PostOptions } from './stored-attempts.ts';
 
 /** One stored login: the account, its session and its refresh token. */
 export interface SignedIn {
@@ -92,4 +96,14 @@ export async function storeSession(mongo: Mongo, account: Account, ageMs = 0): P
 /** Returns the claims of the token's JWT, by which the token is looked up. */
 export function claimsOf(token: RefreshToken): { jti: string; sid: string; sub: string } {
   return { jti: token._id, sid: token.sessionId, sub: token.accountId };
+}
+
+/** Posts the command that notifies an owner of a changed password, without the change. */
+export async function postAccountNotice(mongo: Mongo, { maxAttempts = 10, runAt }: PostOptions = {}) {
+  const now = runAt ?? Date.now() - SECOND;
+  const event = { _id: newId(now), accountId: newId(), type: 'PASSWORD_CHANGED', at: new Date(now) };
+  const notice = accountNotice(event);
+  if (notice === null) throw new Error('the owner is not notified of this event');
+  const order = { ...accountNoticeOrder(notice), id: notice.eventId, maxAttempts, now };
+  return (await postCommand(mongo, newCommand(order))).command;
 }

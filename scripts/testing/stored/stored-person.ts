@@ -11,6 +11,7 @@ import { deliveryAttempts, notificationEvents, notifications } from '#infra/mong
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
+import { accountNoticeOrder } from '#shared/auth/notices.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { deliveryOrder } from '#shared/notification/commands.ts';
 import { recordedAttempt } from '#shared/notification/delivery.ts';
@@ -33,6 +34,8 @@ export async function storePerson(mongo: Mongo) {
   await learnPair(mongo, pairOf(account.email, '203.0.113.7'), now);
   const event = { accountId: id, sessionId: null, type: 'PASSWORD_SET', metadata: { ended: 1 } } as const;
   await securityEvents(mongo).insertOne({ _id: newId(now), ...event, at: new Date(now) });
+  const notice = { eventId: newId(now), accountId: id, event: 'PASSWORD_SET', at: new Date(now) } as const;
+  await postCommand(mongo, newCommand({ ...accountNoticeOrder(notice), maxAttempts: 3, now }));
   const attemptId = await storeSitting(mongo, id);
   await storeInbox(mongo, id, attemptId);
   await storeModelWork(mongo, id);

@@ -11,6 +11,7 @@ import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command, CommandStatus } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Neighbours } from '#testing/neighbours/neighbours.ts';
+import { postAccountNotice } from '#testing/stored/stored-accounts.ts';
 import {
   graded,
   type PostOptions,
@@ -51,6 +52,7 @@ export function actorSubject(name: string, mongo: Mongo, neighbours: Neighbours)
     essayhandoff: () => essayHandoff(mongo),
     resultsrelease: () => resultsRelease(mongo),
     gradenotices: () => gradeNotice(mongo, neighbours),
+    accountnotices: () => accountNotice(mongo, neighbours),
     classifier: () => classifier(mongo),
     delivery: () => delivery(mongo, neighbours),
     settlement: () => settlement(mongo, neighbours),
@@ -120,6 +122,16 @@ function gradeNotice(mongo: Mongo, neighbours: Neighbours): ActorSubject {
       await inTransaction(mongo, 60_000, (session) => queueNotices(mongo, session, [notice], { maxAttempts, now }));
       return (await mailboxOf(mongo, 'gradenotices:student').findOne({ _id: notice.sourceEventId })) as Command;
     },
+    // Delivery is at least once, so that repeats under one id count once.
+    effects: async (command) => (neighbours.notices.has(command._id) ? 1 : 0),
+  };
+}
+
+function accountNotice(mongo: Mongo, neighbours: Neighbours): ActorSubject {
+  return {
+    name: 'accountnotices',
+    ends: { result: 'done', status: 'DELIVERED' },
+    post: (options) => postAccountNotice(mongo, options),
     // Delivery is at least once, so that repeats under one id count once.
     effects: async (command) => (neighbours.notices.has(command._id) ? 1 : 0),
   };

@@ -17,6 +17,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import type { Neighbours } from '#testing/neighbours/neighbours.ts';
+import { postAccountNotice } from '#testing/stored/stored-accounts.ts';
 import {
   freshAttempt,
   graded,
@@ -60,6 +61,7 @@ export function crashScenarios(): CrashScenario[] {
     handoff(),
     notice('notice to the parents', 'PARENT'),
     notice('notice to the student', 'STUDENT'),
+    accountNotice(),
     overdueSweep(),
     delivery(),
     settlement(),
@@ -143,6 +145,21 @@ function notice(name: string, recipient: NoticeRecipient): CrashScenario {
       await inTransaction(mongo, 60_000, (session) => queueNotices(mongo, session, wanted, options));
       return (await mailboxOf(mongo, queue).findOne({ _id: wanted[0]?.sourceEventId ?? '' })) as Command;
     },
+    async check(t, { neighbours }, { _id }) {
+      const times = neighbours.notices.get(_id) ?? 0;
+      // A worker that was killed after the answer and before its settlement sends again, under the same id.
+      t.ok(times === 1 || times === 2, `the receiver saw it ${times} times under one id`);
+    },
+  };
+}
+
+function accountNotice(): CrashScenario {
+  return {
+    name: 'notice to the owner of an account',
+    actor: 'accountnotices',
+    status: 'DELIVERED',
+    leastPoints: 6,
+    post: (mongo) => postAccountNotice(mongo),
     async check(t, { neighbours }, { _id }) {
       const times = neighbours.notices.get(_id) ?? 0;
       // A worker that was killed after the answer and before its settlement sends again, under the same id.

@@ -68,7 +68,7 @@ export interface Config extends Warnings {
     retryBaseDelayMs: number;
   };
   upkeep: { intervalMs: number; retention: Retention };
-  limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number };
+  limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number; maxConnections: number };
 }
 
 /** A configuration without its warnings. */
@@ -136,6 +136,7 @@ export function readConfig(given: NodeJS.ProcessEnv): Config {
       bodyBudgetBytes: from.integer('BODY_BUDGET_BYTES'),
       headTimeoutMs: from.integer('REQUEST_HEAD_TIMEOUT_MS'),
       bodyTimeoutMs: from.integer('REQUEST_BODY_TIMEOUT_MS'),
+      maxConnections: from.integer('MAX_CONNECTIONS'),
     },
   };
   // A token that several settings use is read several times, so remove duplicate faults.

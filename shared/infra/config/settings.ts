@@ -174,7 +174,7 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
 }
 
 export interface NotificationSettings {
-  /** The accepted tokens of each sender. The attempt service sends the first of its own. */
+  /** The accepted tokens of each sender. The attempt service and the auth service send the first of their own. */
   senderTokens: SenderTokens;
   channels: ReadonlySet<Channel>;
   /** Present if the `webhook` channel is enabled. */
@@ -185,6 +185,7 @@ export interface NotificationSettings {
 const TOKEN_OF = {
   'admin-service': 'NOTIFICATION_TOKEN_ADMIN_SERVICE',
   'attempt-service': 'NOTIFICATION_TOKEN_ATTEMPT_SERVICE',
+  'auth-service': 'NOTIFICATION_TOKEN_AUTH_SERVICE',
   'bff-service': 'NOTIFICATION_TOKEN_BFF_SERVICE',
   'classroom-service': 'NOTIFICATION_TOKEN_CLASSROOM_SERVICE',
   'exam-service': 'NOTIFICATION_TOKEN_EXAM_SERVICE',

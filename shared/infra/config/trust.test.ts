@@ -38,6 +38,35 @@ t.test('production requires 24 characters of each token, and a value that no oth
   t.strictSame(faults({ AI_CLASSIFIER_API_KEY: 'short', OPENAI_API_KEY: 'short' }), [], 'a provider chooses its keys');
 });
 
+t.test('an earlier value is no secret of another variable either', async (t) => {
+  const faults = (more: NodeJS.ProcessEnv) => configFaults({ ...PRODUCTION, ...more });
+  const [one, other] = ['1'.repeat(32), '2'.repeat(32)];
+  for (const [env, names] of [
+    [{ GATEWAY_TOKEN_PREVIOUS: PRODUCTION.INTERNAL_SERVICE_TOKEN }, 'GATEWAY_TOKEN_PREVIOUS, INTERNAL_SERVICE_TOKEN'],
+    [{ GATEWAY_TOKEN_PREVIOUS: one, OPS_TOKEN_PREVIOUS: one }, 'GATEWAY_TOKEN_PREVIOUS, OPS_TOKEN_PREVIOUS'],
+    [{ AUTH_JWT_PREVIOUS_SECRETS: `${other},${one}`, OPS_TOKEN: one }, 'OPS_TOKEN, AUTH_JWT_PREVIOUS_SECRETS'],
+    [
+      { INTERNAL_SERVICE_TOKEN_PREVIOUS: one, ATTEMPT_INTERNAL_SERVICE_TOKEN: one },
+      'INTERNAL_SERVICE_TOKEN_PREVIOUS, ATTEMPT_INTERNAL_SERVICE_TOKEN',
+    ],
+    [
+      { NOTIFICATION_TOKEN_BFF_SERVICE: one, NOTIFICATION_TOKEN_EXAM_SERVICE_PREVIOUS: one },
+      'NOTIFICATION_TOKEN_BFF_SERVICE, NOTIFICATION_TOKEN_EXAM_SERVICE_PREVIOUS',
+    ],
+  ] as const) {
+    const found = faults(env);
+    t.equal(found.length, 1, names);
+    const [said, ...rest] = (found[0] ?? '').split(': ');
+    t.same(said?.split(', ').sort(), names.split(', ').sort());
+    t.match(rest.join(), /^set to the same value/);
+  }
+  t.strictSame(
+    faults({ OPS_TOKEN_PREVIOUS: `${one},${PRODUCTION.OPS_TOKEN}` }),
+    [],
+    'its own current value is no other',
+  );
+});
+
 t.test('production starts without a gateway token only where the network is trusted', async (t) => {
   const { GATEWAY_TOKEN: _token, ...rest } = PRODUCTION;
   t.match(configFaults({ ...rest, GATEWAY_TOKEN: '' }), [/^GATEWAY_TOKEN: empty, wanted/]);

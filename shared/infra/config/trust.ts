@@ -2,6 +2,7 @@ import { isIPv4 } from 'node:net';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { GatewayTrust, ServiceName } from './variable.ts';
 import type { VariableReader } from './variable-reader.ts';
+import type { VariableName } from './variables.ts';
 
 // Rules that concern several variables: which secrets and addresses together would open a process to strangers.
 
@@ -23,12 +24,23 @@ export function trustFaults(from: VariableReader, config: Settings): string[] {
   return config.production ? [...equalSecrets(from), ...missingGatewayToken(config)] : strangersLetIn(from, config);
 }
 
-/** A service that holds one of two equal secrets could use the other one too. */
-function equalSecrets({ secretsRead }: VariableReader): string[] {
-  const namesOf = Map.groupBy(secretsRead.keys(), (name) => secretsRead.get(name));
-  return [...namesOf.values()]
-    .filter((names) => names.length > 1)
-    .map((names) => `${names.join(', ')}: set to the same value, wanted one of its own for each`);
+/**
+ * A service that holds one of two equal secrets could use the other one too. An earlier value opens as much as a current one, so it
+ * counts. It may repeat the token that replaces its own while that is unset: callers had that token before the two were split.
+ */
+function equalSecrets({ secretsRead, chains }: VariableReader): string[] {
+  const chainOf = (owner: VariableName) => chains.get(owner) ?? [owner];
+  return [...Map.groupBy(secretsRead, ({ value }) => value).values()].flatMap((equal) => {
+    const current = equal.filter(({ name, owner }) => name === owner);
+    const isOneToken = equal.every(({ owner }) => current.every((one) => chainOf(owner).includes(one.owner)));
+    const [first] = equal;
+    const isOneFamily =
+      first !== undefined &&
+      chainOf(first.owner).some((name) => equal.every(({ owner }) => chainOf(owner).includes(name)));
+    if (isOneToken && isOneFamily) return [];
+    const names = new Set(equal.map(({ name }) => name));
+    return [`${[...names].join(', ')}: set to the same value, wanted one of its own for each`];
+  });
 }
 
 function missingGatewayToken({ gatewayToken, gatewayTrust }: Settings): string[] {

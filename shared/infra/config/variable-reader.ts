@@ -6,12 +6,21 @@ import { keyFault, secretFault, tokenFault } from './secrets.ts';
 import { type Variable, WELL_KNOWN } from './variable.ts';
 import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
 
+/** A token or needed secret that is not empty. `owner`: the variable whose callers it admits; `name` may list its earlier values. */
+export interface SecretRead {
+  name: VariableName;
+  owner: VariableName;
+  value: string;
+}
+
 /** Reads variables one by one and collects all faults instead of stopping at the first. */
 export interface VariableReader {
   /** One sentence per faulty variable. Complete once every variable has been read. */
   faults: string[];
-  /** Every token and needed secret that was read and is not empty, by its variable. Earlier values are left out. */
-  secretsRead: Map<VariableName, string>;
+  /** Every token and needed secret that was read, earlier values included. A variable that was read twice is in the list twice. */
+  secretsRead: SecretRead[];
+  /** The variables whose values each token accepts: its own, then those that replace it if it is not set. */
+  chains: Map<VariableName, readonly VariableName[]>;
   /** Variables that hold a secret of this repository. */
   wellKnown: Set<VariableName>;
   /** Variables whose URLs calls go to over plain http. */
@@ -44,7 +53,8 @@ export interface VariableReader {
 /** Opens a reader. A faulty variable is returned as a harmless value of its type, because the caller throws on `faults` before it uses any. */
 export function variableReader(env: NodeJS.ProcessEnv, production: boolean): VariableReader {
   const faults: string[] = [];
-  const secretsRead = new Map<VariableName, string>();
+  const secretsRead: SecretRead[] = [];
+  const chains = new Map<VariableName, readonly VariableName[]>();
   const plainHttp = new Set<VariableName>();
   const wellKnown = new Set<VariableName>();
   const read = (name: VariableName): string | null => env[name] ?? defaultOf(VARIABLES[name], production);
@@ -67,8 +77,8 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
     if (wanted !== undefined) refuse(name, wanted);
     return value;
   };
-  const note = (name: VariableName, value: string): void => {
-    secretsRead.set(name, value);
+  const note = (name: VariableName, value: string, owner = name): void => {
+    secretsRead.push({ name, owner, value });
     if (WELL_KNOWN.has(value)) wellKnown.add(name);
   };
   const token = (name: NamesOf<'token'>): string | undefined => {
@@ -79,9 +89,9 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
     if (wanted !== undefined) refuse(name, wanted);
     return value;
   };
-  const earlier = (name: NamesOf<'tokens'>): string[] => {
+  const earlier = (name: NamesOf<'tokens'>, owner: NamesOf<'token'>): string[] => {
     const values = partsOf(read(name));
-    if (values.some((value) => WELL_KNOWN.has(value))) wellKnown.add(name);
+    for (const value of values) note(name, value, owner);
     const wanted = values.map((value) => tokenFault(value, production)).find(Boolean);
     if (wanted !== undefined) refuse(name, `${wanted}, each`);
     return values;
@@ -89,6 +99,7 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
   return {
     faults,
     secretsRead,
+    chains,
     wellKnown,
     plainHttp,
     isSet: (name) => env[name] !== undefined,
@@ -114,7 +125,8 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
     optionalText: (name) => (read(name) === null ? null : text(name)),
     tokens(...names) {
       // All are read, because a fault in a variable that is not used is a fault as well.
-      const all = names.map((name) => ({ name, value: token(name), earlier: earlier(`${name}_PREVIOUS`) }));
+      const all = names.map((name) => ({ name, value: token(name), earlier: earlier(`${name}_PREVIOUS`, name) }));
+      for (const [place, name] of names.entries()) chains.set(name, names.slice(place));
       const used = all.findIndex(({ name }) => env[name] !== undefined);
       const considered = used === -1 ? all : all.slice(0, used + 1);
       const value = considered.at(-1)?.value;
@@ -142,6 +154,7 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
       const values = partsOf(read(name));
       const wanted = needed ? values.map((value) => secretFault(value, production)).find(Boolean) : undefined;
       if (wanted !== undefined) refuse(name, `${wanted}, each`);
+      if (needed) for (const value of values) note(name, value, 'AUTH_JWT_SECRET');
       return values;
     },
     addresses(name) {

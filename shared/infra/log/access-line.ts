@@ -10,20 +10,23 @@ export interface AccessLine {
   /** From the head of the request to its reply, in milliseconds. */
   ms: number;
   actorId: string | undefined;
+  /** The role of an ADMIN or TEACHER and the ids in the path, by the route's parameter names. Undefined for other callers. */
+  staff: { role: string; objectIds: Readonly<Record<string, string>> } | undefined;
 }
 
 const LEVEL_INFO = 30;
 
 /**
  * Returns a function that writes request lines in the logger's format without the logger, because there is one per request. Its
- * fields need neither redaction nor escaping: the request id has been validated, method, route and name are constants, and the
- * caller is written as a hash.
+ * fields need neither redaction nor escaping. The request id and the ids of the path have been validated; method, route, role and names
+ * are constants, and the caller is written as a hash.
  */
 export function accessWriter(name: string, sink: { write(text: string): void }): (line: AccessLine) => void {
   let stampedAt = 0;
   let stamp = '';
-  return ({ requestId, method, route, status, ms, actorId }) => {
+  return ({ requestId, method, route, status, ms, actorId, staff }) => {
     const actor = actorId === undefined ? '' : `,"actor":"${actorHash(actorId)}"`;
+    const read = staff === undefined ? '' : staffFields(staff);
     const now = Date.now();
     if (now !== stampedAt) {
       stampedAt = now;
@@ -31,9 +34,14 @@ export function accessWriter(name: string, sink: { write(text: string): void }):
     }
     sink.write(
       `{"level":${LEVEL_INFO},"time":"${stamp}","name":"${name}","requestId":"${requestId}",` +
-        `"method":"${method}","route":"${route}","status":${status},"ms":${ms.toFixed(2)}${actor},"msg":"request"}\n`,
+        `"method":"${method}","route":"${route}","status":${status},"ms":${ms.toFixed(2)}${actor}${read},"msg":"request"}\n`,
     );
   };
+}
+
+function staffFields({ role, objectIds }: NonNullable<AccessLine['staff']>): string {
+  const ids = Object.entries(objectIds).map(([name, id]) => `"${name}":"${id}"`);
+  return `,"role":"${role}"${ids.length === 0 ? '' : `,"objectIds":{${ids.join()}}`}`;
 }
 
 /** Maximum number of cached actor hashes. */

@@ -60,7 +60,15 @@ t.test('the log writes message, code, stack and causes of an error, and none of 
 });
 
 t.test('request lines contain the route, status, duration and a hash of the actor', async (t) => {
-  const line = { requestId: 'r-1', method: 'GET', route: '/v1/:id', status: 200, ms: 1.234, actorId: 'student-1' };
+  const line = {
+    requestId: 'r-1',
+    method: 'GET',
+    route: '/v1/:id',
+    status: 200,
+    ms: 1.234,
+    actorId: 'student-1',
+    staff: undefined,
+  };
   const { access, lines } = rig();
   access(line);
   access({ ...line, actorId: undefined });
@@ -76,6 +84,13 @@ t.test('request lines contain the route, status, duration and a hash of the acto
   });
   t.notOk('actor' in second);
   t.notMatch(lines.join(), /student-1/);
+  access({ ...line, staff: { role: 'ADMIN', objectIds: { attemptId: 'a-1' } } });
+  access({ ...line, staff: { role: 'TEACHER', objectIds: {} } });
+  const [, , admin, teacher] = lines.map((text) => JSON.parse(text));
+  t.match(admin, { role: 'ADMIN', objectIds: { attemptId: 'a-1' } });
+  t.equal(teacher.role, 'TEACHER');
+  t.notOk('objectIds' in teacher, 'a path without ids');
+  t.notOk('role' in first);
   const quiet = rig('warn');
   quiet.access(line);
   t.equal(quiet.lines.length, 0);

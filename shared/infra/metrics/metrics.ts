@@ -112,3 +112,15 @@ export function httpMetrics(metrics: Metrics): ObserveHttp {
   );
   return (method, route, status, seconds) => histogram.observe(seconds, { method, route, status: String(status) });
 }
+
+/** Returns the counter of connections that were closed without a reply, by reason. */
+export function connectionMetrics(metrics: Metrics): (reason: string) => void {
+  const counter = metrics.counter(
+    'examhall_connections_dropped_total',
+    'Connections closed without a reply: no room, no request sent, or the share of their address used up',
+    ['reason'],
+  );
+  // Prometheus finds no increase in a counter that only appears with its first drop.
+  for (const reason of ['full', 'silent', 'address']) counter.add({ reason }, 0);
+  return (reason) => counter.add({ reason });
+}

@@ -35,7 +35,11 @@ const REFUSING_CODES = new Set([DUPLICATE_KEY, DOCUMENT_VALIDATION_FAILURE]);
 /** Labels of the server or the driver for a request or transaction that may succeed if it is repeated. */
 const PASSING_LABELS = ['TransientTransactionError', 'RetryableWriteError'];
 
-/** Returns true for a write that met an existing unique key; with `index`, only for the index with these key fields in this order. */
+/**
+ * Returns true for a write that met an existing unique key; with `index`, only for the index with these key fields in this order. An
+ * error without `keyPattern` counts for every index. Only bulk writes have such errors, because the probe refuses a server whose
+ * other errors have none. A caller that passes `index` sends no bulk write, or reads again which row it met.
+ */
 export function isDuplicateKey(error: unknown, index?: readonly string[]): boolean {
   if (!(error instanceof MongoServerError) || error.code !== DUPLICATE_KEY) return false;
   const pattern: unknown = error.keyPattern;

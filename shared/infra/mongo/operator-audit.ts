@@ -1,9 +1,11 @@
 import type { ClientSession, Collection } from 'mongodb';
 import type { Command } from '#shared/kernel/command.ts';
-import { newId } from '#shared/kernel/ids.ts';
+import { CHAINED, faultOf, faultOfNoted, type Link, linked, linkId, type StoredRow } from './audit-chain.ts';
 import type { Mongo } from './connect.ts';
+import { isDuplicateKey } from './faults.ts';
+import { inTransaction, repeatable } from './transaction.ts';
 
-/** Append-only collection of the actions of operators and their reasons. */
+/** Append-only collection of the actions of operators and their reasons. Each row names the hash of the row before it. */
 export const OPERATOR_AUDIT = 'operator_audit';
 
 /** The operator, the reason and the time of an action; `now` is MongoDB's time in Unix milliseconds. */
@@ -11,6 +13,8 @@ export interface OperatorAct {
   operator: string;
   reason: string;
   now: number;
+  /** Is called with the row after its commit, to log it outside the database. */
+  committed?: (row: AuditRow) => void;
 }
 
 export interface AccountLine {
@@ -32,20 +36,105 @@ export interface ReplayLine extends Pick<Command, 'queue' | 'subject' | 'lastErr
 }
 
 type AuditLine = AccountLine | ReplayLine;
-type AuditRow = AuditLine & { _id: string; operator: string; reason: string; at: Date };
+/** Rows of earlier versions have no link, and a UUIDv7 as `_id`. */
+export type AuditRow = AuditLine & { _id: string; operator: string; reason: string; at: Date } & Partial<Link>;
 
 /** Returns the collection of the audit. */
 export function operatorAudit(mongo: Mongo): Collection<AuditRow> {
   return mongo.db.collection<AuditRow>(OPERATOR_AUDIT);
 }
 
-/** Inserts one line of the audit, in the caller's transaction or by itself. */
-export async function writeAudit(
+const BUDGET_MS = 10_000;
+
+/**
+ * Runs an operator's change and appends its line to the audit, in one transaction. `work` returns its result and the line. A null
+ * line means that nothing was changed; then no line is written.
+ */
+export async function actAsOperator<Result>(
+  mongo: Mongo,
+  act: OperatorAct,
+  work: (session: ClientSession) => Promise<{ result: Result; line: AuditLine | null }>,
+): Promise<Result> {
+  const { result, row } = await inTransaction(mongo, BUDGET_MS, async (session) => {
+    const { result, line } = await work(session);
+    return { result, row: line === null ? null : await appendAudit(mongo, act, line, session) };
+  });
+  if (row !== null) act.committed?.(row);
+  return result;
+}
+
+/** Appends one line to the audit by itself: the record of a read, or of one step of a long action. */
+export async function writeAudit(mongo: Mongo, act: OperatorAct, line: AuditLine): Promise<void> {
+  await actAsOperator(mongo, act, async () => ({ result: undefined, line }));
+}
+
+/**
+ * Appends one line to the chain, in the caller's transaction. Two transactions that append at the same time take the same number. The
+ * unique `_id` lets one of them commit; the other one is repeated and takes the next number.
+ */
+async function appendAudit(
   mongo: Mongo,
   { operator, reason, now }: OperatorAct,
   line: AuditLine,
-  session?: ClientSession,
-): Promise<void> {
-  const row = { _id: newId(now), ...line, operator, reason, at: new Date(now) };
-  await operatorAudit(mongo).insertOne(row, session === undefined ? {} : { session });
+  session: ClientSession,
+): Promise<AuditRow> {
+  const head = await newestLink(mongo, session);
+  const row: AuditRow = linked({ ...line, operator, reason, at: new Date(now) }, head);
+  try {
+    await operatorAudit(mongo).insertOne(row, { session });
+  } catch (error) {
+    throw isDuplicateKey(error) ? repeatable(error) : error;
+  }
+  return row;
+}
+
+async function newestLink(mongo: Mongo, session: ClientSession): Promise<Link | null> {
+  const chained = { _id: { $gte: CHAINED.from, $lt: CHAINED.to } };
+  const newest = await operatorAudit(mongo).findOne<Link>(chained, { sort: { _id: -1 }, session });
+  return newest;
+}
+
+/** A place of the chain that an operator has noted. */
+export type Noted = Pick<Link, 'seq' | 'hash'>;
+
+export interface AuditVerdict {
+  /** The first fault, or null. */
+  fault: string | null;
+  /** Number of the rows that were read and are in order. */
+  intact: number;
+  /** The last row in order, or null. */
+  head: Noted | null;
+  /** Rows without a link, which earlier versions wrote. */
+  unchained: number;
+}
+
+/**
+ * Walks the chain from row 1, or from a noted row, which must still have its hash. Stops at the first fault: a row that is missing,
+ * altered, reordered or replaced. A row without a link that is newer than the first row of the walk is a fault too.
+ *
+ * The chain alone cannot show that its newest rows were deleted, or that all of it was written anew: note the head elsewhere.
+ */
+export async function verifyAudit(mongo: Mongo, noted: Noted | null): Promise<AuditVerdict> {
+  const collection = mongo.db.collection<StoredRow>(OPERATOR_AUDIT);
+  const from = noted === null ? CHAINED.from : linkId(noted.seq);
+  const rows = collection.find({ _id: { $gte: from, $lt: CHAINED.to } }).sort({ _id: 1 });
+  let head: Noted | null = null;
+  let fault: string | null = null;
+  let intact = 0;
+  let since: unknown;
+  for await (const row of rows) {
+    const isNoted = noted !== null && intact === 0;
+    fault = isNoted ? faultOfNoted(row._id === from ? row : null, noted) : faultOf(row, head);
+    if (fault !== null) break;
+    intact += 1;
+    since ??= row.at;
+    head = { seq: Number(row.seq), hash: String(row.hash) };
+  }
+  if (noted !== null && intact === 0) fault ??= faultOfNoted(null, noted);
+  const unchained = { $or: [{ _id: { $lt: CHAINED.from } }, { _id: { $gte: CHAINED.to } }] };
+  if (fault === null && since instanceof Date) {
+    const stray = await collection.findOne({ ...unchained, at: { $gt: since } }, { sort: { at: 1 } });
+    if (stray !== null) fault = `row ${stray._id} is newer than the chain, and has no place in it`;
+  }
+  return { fault, intact, head, unchained: await collection.countDocuments(unchained) };
 }

@@ -20,8 +20,8 @@ const CONFLICT_BACKOFF = { baseMs: 5, capMs: 200 };
  * Runs `work` in one transaction and returns its result. If the server reports a transient error, the transaction is repeated
  * within `budgetMs`.
  *
- * `work` may therefore run several times, and may use only MongoDB commands of this session. It must not catch a duplicate key
- * error; map that error outside.
+ * `work` may therefore run several times, and may use only MongoDB commands of this session. It must not continue after a duplicate
+ * key error, which aborts the transaction: map that error outside, or throw it as `repeatable`.
  */
 export async function inTransaction<Result>(
   mongo: Mongo,
@@ -93,6 +93,12 @@ async function untilKnown(mongo: Mongo, session: ClientSession, error: unknown, 
     .catch((unknown: unknown) => {
       throw isOutage(unknown) ? unknown : error;
     });
+}
+
+/** Returns the error, marked so that the transaction in which it is thrown is repeated. Only for a refusal that the repeat can avoid. */
+export function repeatable(error: unknown): unknown {
+  if (error instanceof MongoError) error.addErrorLabel(MongoErrorLabel.TransientTransactionError);
+  return error;
 }
 
 function hasLabel(error: unknown, label: string): boolean {

@@ -1,5 +1,6 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { ATTEMPT_SERVICE, type GradeNotice, intakeBody } from '#shared/attempt/notices.ts';
+import { type AccountNotice, AUTH_SERVICE, accountIntakeBody } from '#shared/auth/notices.ts';
 import { type CallEnd, type CallLimits, endOfCall, postEvent } from './call.ts';
 
 /**
@@ -15,5 +16,16 @@ export function sendNotice(
 ): Promise<CallEnd> {
   const body = intakeBody(notice, recipientIds);
   const call = postEvent(service, { path: '/notification', sender: ATTEMPT_SERVICE, body }, limits);
+  return endOfCall(call, limits.signal);
+}
+
+/**
+ * Sends a notice to the owner of an account. The notification service recognizes a repeat by the notice's `eventId`.
+ *
+ * @throws the signal's reason, if the signal was aborted
+ */
+export function sendAccountNotice(service: Neighbour, notice: AccountNotice, limits: CallLimits): Promise<CallEnd> {
+  const body = accountIntakeBody(notice);
+  const call = postEvent(service, { path: '/notification', sender: AUTH_SERVICE, body }, limits);
   return endOfCall(call, limits.signal);
 }

@@ -18,19 +18,22 @@ nguyen nguyenvan nguyenvana nguyenthi tranvan tranthi levan lethi phamvan phamth
 lienquan freefire doremon doraemon conan pikachu bongda zalo facebook
 `;
 
+/** A group of two to four characters that is repeated, such as `123123123` or `abcabcabc`. The list of leaks leaves these out. */
+const REPEATED_GROUP = /^(?!(.)\1+$)([a-z0-9]{2,4})\2+$/;
+
 /** A word with at most six digits before or after it. */
 const WORD_AND_NUMBER = /^\d{0,6}(?<word>\D+)\d{0,6}$/;
 
 /**
- * Returns a function that is true for the 50,000 most frequent passwords of leaks, and for a common Vietnamese word with or without
- * a number. It expects a normalized text in lower case. Each call builds its own list of about 4 MB, so call it once, when the
- * process starts.
+ * Returns a function that is true for common passwords. These are the 50,000 most frequent ones of leaks, a short group that is
+ * repeated, and a common Vietnamese word with or without a number. The function expects a normalized text in lower case. Each call
+ * builds its own list of about 4 MB, so call it once, when the process starts.
  */
 export function commonPasswords(): (text: string) => boolean {
   const common = new Set(dictionary['passwords-common']);
   const words = new Set(VIETNAMESE_WORDS.trim().split(/\s+/));
   return (text) => {
-    if (common.has(text)) return true;
+    if (common.has(text) || REPEATED_GROUP.test(text)) return true;
     const word = WORD_AND_NUMBER.exec(plain(text))?.groups?.word;
     return word !== undefined && words.has(word);
   };

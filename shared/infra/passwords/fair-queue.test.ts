@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import t from 'tap';
 import { type FairQueueOptions, fairQueue, HasherBusy, type Lane, REGISTRATION } from './fair-queue.ts';
 
-const known = (name: string): Lane => ({ kind: 'known', name });
-const stranger = (name: string): Lane => ({ kind: 'stranger', name });
+const known = (name: string, account: string | null = null): Lane => ({ kind: 'known', name, account });
+const stranger = (name: string): Lane => ({ kind: 'stranger', name, account: null });
 
 /** A queue whose pieces of work end when the test ends them. */
 function heldQueue(options: FairQueueOptions) {
@@ -77,6 +77,18 @@ t.test('sixty registrations and sixty known pairs of one address wait, and no mo
   }
 });
 
+t.test('one account of a school has six places in its lane, however many requests it sends', async (t) => {
+  const queue = heldQueue({ concurrency: 3, kept: 1 });
+  const accepted: boolean[] = [];
+  for (let n = 0; n < 90; n++) accepted.push(await queue.enter(known('school', 'eve'), `eve ${n}`));
+  t.equal(accepted.filter(Boolean).length, 3 + 6, 'three run and six wait');
+  for (let n = 0; n < 54; n++) t.equal(await queue.enter(known('school', `pupil ${n}`), `pupil ${n}`), true);
+  t.equal(await queue.enter(known('school', 'one too many'), 'x'), false, 'the lane itself has sixty places');
+  await queue.drain();
+  t.equal(await queue.enter(known('school', 'eve'), 'eve again'), true, 'places that became free may be used again');
+  await queue.drain();
+});
+
 t.test('at most sixty lanes of strangers wait, and a known pair still finds a lane', async (t) => {
   const queue = heldQueue({ concurrency: 1 });
   for (let n = 0; n < 61; n++) t.equal(await queue.enter(stranger(`${n}`), `${n}`), true);
@@ -104,7 +116,8 @@ t.test('every accepted piece of work runs, and each waiting lane is served withi
       const queue = heldQueue({ concurrency: 1 });
       const accepted: string[] = [];
       for (const [n, { kind, name }] of wanted.entries()) {
-        if (await queue.enter({ kind, name }, `${kind} ${name}#${n}`)) accepted.push(`${kind} ${name}#${n}`);
+        if (await queue.enter({ kind, name, account: null }, `${kind} ${name}#${n}`))
+          accepted.push(`${kind} ${name}#${n}`);
       }
       await queue.drain();
       const order = queue.names();

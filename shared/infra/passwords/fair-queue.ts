@@ -6,9 +6,11 @@ export interface Lane {
   kind: LaneKind;
   /** The address of the caller; registrations share one lane. */
   name: string;
+  /** The account that the work is for, whose places in the lane are limited; null: they are not. */
+  account: string | null;
 }
 
-export const REGISTRATION: Lane = { kind: 'registration', name: '' };
+export const REGISTRATION: Lane = { kind: 'registration', name: '', account: null };
 
 export interface FairQueueOptions {
   /** Pieces of work that run at once. */
@@ -24,6 +26,11 @@ export interface FairQueueOptions {
  * school who are known pairs arrive together and wait for each other.
  */
 const WAITING: Readonly<Record<LaneKind, number>> = { known: 60, stranger: 6, registration: 60 };
+/**
+ * Pieces of one account that wait in a lane. Logins with the right password have no other limit, so that one pupil could otherwise fill
+ * the lane of the whole school.
+ */
+const WAITING_OF_ACCOUNT = 6;
 /** Lanes of one kind. A new lane waits for one piece of each other lane: about five seconds at the default cost. */
 const MAX_LANES = 60;
 
@@ -37,11 +44,11 @@ export class HasherBusy extends Error {
 
 export type FairQueue = <T>(lane: Lane, work: () => Promise<T>) => Promise<T>;
 
-/** Returns a queue that serves its lanes in turn. It rejects with HasherBusy at once if a lane is full. */
+/** Returns a queue that serves its lanes in turn. It rejects with HasherBusy at once if a lane or the account's share of it is full. */
 export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOptions): FairQueue {
   const limits = { ...WAITING, ...waiting };
   /** Lanes in which work waits, the next one first. A lane that was served moves to the end. */
-  const lanes = new Map<string, { kind: LaneKind; starts: (() => void)[] }>();
+  const lanes = new Map<string, { kind: LaneKind; waiting: { account: string | null; start: () => void }[] }>();
   const running = { known: 0, stranger: 0, registration: 0 };
 
   function mayStart(kind: LaneKind): boolean {
@@ -52,15 +59,15 @@ export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOpti
   function startNext(): void {
     for (const [key, lane] of lanes) {
       if (!mayStart(lane.kind)) continue;
-      const start = lane.starts.shift();
+      const first = lane.waiting.shift();
       lanes.delete(key);
-      if (lane.starts.length > 0) lanes.set(key, lane);
-      start?.();
+      if (lane.waiting.length > 0) lanes.set(key, lane);
+      first?.start();
       return;
     }
   }
 
-  function enter({ kind, name }: Lane): Promise<void> {
+  function enter({ kind, name, account }: Lane): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const start = () => {
       running[kind] += 1;
@@ -73,11 +80,13 @@ export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOpti
     }
     const key = `${kind} ${name}`;
     const ofKind = [...lanes.values()].filter((lane) => lane.kind === kind).length;
-    const lane = lanes.get(key) ?? { kind, starts: [] };
-    if (lane.starts.length >= limits[kind] || (lane.starts.length === 0 && ofKind >= MAX_LANES)) {
+    const lane = lanes.get(key) ?? { kind, waiting: [] };
+    const isNew = lane.waiting.length === 0;
+    const own = account === null ? 0 : lane.waiting.filter((other) => other.account === account).length;
+    if (lane.waiting.length >= limits[kind] || own >= WAITING_OF_ACCOUNT || (isNew && ofKind >= MAX_LANES)) {
       return Promise.reject(new HasherBusy());
     }
-    lane.starts.push(start);
+    lane.waiting.push({ account, start });
     lanes.set(key, lane);
     return promise;
   }

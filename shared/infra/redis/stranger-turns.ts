@@ -6,7 +6,7 @@ import { keepIoredis } from './connection.ts';
 import { type LinkLog, withReplyTimeout } from './link.ts';
 
 /** The turn of strangers from one address, without taking it. */
-interface Turn {
+export interface Turn {
   /** Least time between two verified login attempts; 0: the address is within its allowance, and no turn is needed. */
   spacingMs: number;
   /** Time until the next turn; 0: it is free. */

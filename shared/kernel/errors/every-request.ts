@@ -72,7 +72,8 @@ export const REQUEST_ERRORS = {
   REQUEST_TIMEOUT: {
     status: 408,
     message: 'The request did not arrive in time',
-    cause: 'Head or body did not arrive within `REQUEST_HEAD_TIMEOUT_MS` or `REQUEST_BODY_TIMEOUT_MS`.',
+    cause:
+      'Head or body did not arrive within `REQUEST_HEAD_TIMEOUT_MS` or `REQUEST_BODY_TIMEOUT_MS`, or the body came at less than 1 KiB a second.',
     remedy: 'Open a new connection, because the server closes this one, and repeat the request.',
     retry: 'yes',
   },
@@ -96,7 +97,7 @@ export const REQUEST_ERRORS = {
     status: 503,
     message: 'The service cannot answer now',
     cause:
-      'MongoDB is unavailable or slow, the process is starting or stopping, or a limit of the process is reached: bodies, hashes, streams.',
+      'MongoDB is unavailable or slow, the process is starting or stopping, or a limit of the process is reached: bodies, requests of one address, hashes, streams.',
     remedy:
       'Repeat the request with the same key or id. The first one may have taken effect; [gateway.md](gateway.md#what-is-safe-to-send-again) lists the replies to a repeat.',
     retry: 'after',

@@ -32,6 +32,14 @@ export const NEIGHBOURS = {
       'Token of the attempt service at the notification service; unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
   },
   NOTIFICATION_TOKEN_ATTEMPT_SERVICE_PREVIOUS: earlierValuesOf('NOTIFICATION_TOKEN_ATTEMPT_SERVICE', GROUP),
+  NOTIFICATION_TOKEN_AUTH_SERVICE: {
+    group: GROUP,
+    kind: 'token',
+    default: null,
+    description:
+      'Token of the auth service at the notification service; unset = `NOTIFICATION_INTERNAL_SERVICE_TOKEN`.',
+  },
+  NOTIFICATION_TOKEN_AUTH_SERVICE_PREVIOUS: earlierValuesOf('NOTIFICATION_TOKEN_AUTH_SERVICE', GROUP),
   NOTIFICATION_TOKEN_BFF_SERVICE: {
     group: GROUP,
     kind: 'token',

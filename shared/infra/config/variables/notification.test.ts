@@ -6,7 +6,7 @@ t.test('a production front door of the notification service requires a token for
   const { INTERNAL_SERVICE_TOKEN, ...rest } = PRODUCTION;
   const env = { ...rest, SERVICES: 'notification' };
   t.match(configFaults(env), [
-    /^NOTIFICATION_INTERNAL_SERVICE_TOKEN: no token for admin-service, attempt-service, bff-/,
+    /^NOTIFICATION_INTERNAL_SERVICE_TOKEN: no token for admin-service, attempt-service, auth-service, bff-/,
   ]);
   t.match(configFaults({ ...env, NOTIFICATION_TOKEN_EXAM_SERVICE: INTERNAL_SERVICE_TOKEN }), [
     /for admin-service.*classroom-service, wanted/,

@@ -30,6 +30,9 @@ export interface KnownPairRow extends ThrottleRow {
 
 export type SecurityEventType =
   | 'REFRESH_REUSE'
+  | 'LOGIN_LOCKED'
+  | 'ADDRESS_SLOWED'
+  | 'NEW_ADDRESS'
   | 'PASSWORD_CHANGED'
   | 'PASSWORD_SET'
   | 'STATUS_CHANGED'
@@ -37,12 +40,15 @@ export type SecurityEventType =
 
 /** An event that helps an operator to investigate a stolen account; stored for 400 days. */
 export interface SecurityEvent {
+  /** UUIDv7; of an event that is written once in a period, its cause and the period. */
   _id: string;
-  accountId: string;
-  /** The session in which it happened; null if an operator did it. */
+  /** Null if it belongs to no account: an unknown e-mail, or strangers of an address. */
+  accountId: string | null;
+  /** The session in which it happened; null if there was no session, or if an operator did it. */
   sessionId: string | null;
   type: SecurityEventType;
   at: Date;
+  /** Addresses are keyed hashes, never plain. */
   metadata: Readonly<Record<string, string | number | null>>;
 }
 

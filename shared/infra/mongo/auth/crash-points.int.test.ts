@@ -1,5 +1,6 @@
 import t from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
 import {
@@ -30,6 +31,7 @@ interface Change {
 
 const isThere = async (row: Promise<unknown>) => (await row) !== null;
 const rowsOfEvents = (accountId: string) => securityEvents(mongo).findOne({ accountId });
+const noticeTo = (subject: string) => mailboxOf(mongo, 'accountnotices').findOne({ queue: 'accountnotices', subject });
 const audited = (subject: string) => mongo.db.collection(OPERATOR_AUDIT).findOne({ subject });
 const act = () => ({ operator: 'op', reason: 'a test', now: Date.now() });
 
@@ -61,6 +63,19 @@ const CHANGES: Record<string, () => Promise<Change>> = {
         ]),
     };
   },
+  async openSessionFromNewAddress() {
+    const { account } = await storeSignedIn(mongo);
+    const opened = { ...freshSession(account), passwordHash: account.password.hash, strangerFrom: 'hash' };
+    return {
+      writes: 5,
+      make: (broken) => openSession(broken, opened, BUDGET_MS),
+      parts: () =>
+        Promise.all([
+          isThere(sessions(mongo).findOne({ _id: opened.session._id })),
+          isThere(securityEvents(mongo).findOne({ sessionId: opened.session._id, type: 'NEW_ADDRESS' })),
+        ]),
+    };
+  },
   async rotateToken() {
     const { session, token } = await storeSignedIn(mongo);
     const successor = freshToken(session, { expiresAt: new Date(session.expiresAt.getTime() + 1_000) });
@@ -79,12 +94,13 @@ const CHANGES: Record<string, () => Promise<Change>> = {
   async reportReuse() {
     const { account, session, token } = await storeSignedIn(mongo);
     return {
-      writes: 3,
+      writes: 4,
       make: (broken) => reportReuse(broken, token, Date.now(), BUDGET_MS),
       parts: () =>
         Promise.all([
           isThere(sessions(mongo).findOne({ _id: session._id, endReason: 'REUSE' })),
           isThere(rowsOfEvents(account._id)),
+          isThere(noticeTo(account._id)),
         ]),
     };
   },
@@ -93,13 +109,14 @@ const CHANGES: Record<string, () => Promise<Change>> = {
     const { session: other } = await storeSession(mongo, account);
     const change = { accountId: account._id, from: account.password.hash, to: NEW, keep: own._id, now: Date.now() };
     return {
-      writes: 4,
+      writes: 5,
       make: (broken) => changePassword(broken, change, BUDGET_MS),
       parts: () =>
         Promise.all([
           isThere(accounts(mongo).findOne({ _id: account._id, 'password.hash': NEW.hash })),
           isThere(sessions(mongo).findOne({ _id: other._id, endReason: 'PASSWORD' })),
           isThere(rowsOfEvents(account._id)),
+          isThere(noticeTo(account._id)),
         ]),
     };
   },
@@ -120,13 +137,14 @@ const CHANGES: Record<string, () => Promise<Change>> = {
   async setPassword() {
     const { account, session } = await storeSignedIn(mongo);
     return {
-      writes: 7,
+      writes: 8,
       make: (broken) => setPassword(broken, account, NEW, act()),
       parts: () =>
         Promise.all([
           isThere(accounts(mongo).findOne({ _id: account._id, 'password.hash': NEW.hash })),
           isThere(sessions(mongo).findOne({ _id: session._id, endReason: 'OPERATOR' })),
           isThere(rowsOfEvents(account._id)),
+          isThere(noticeTo(account._id)),
           isThere(audited(account._id)),
         ]),
     };

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { insertRow } from '#infra/mongo/guarded-row.ts';
 import { guardedUpdate, msOf, NOW_MS, newStamp } from '#infra/mongo/guarded-update.ts';
 import { KNOWN_FOR_MS } from '#shared/auth/address-rule.ts';
 import { knownPairs } from './collections.ts';
@@ -52,9 +52,13 @@ export async function reservePairAttempt(
     : reserved;
 }
 
-/** Records that the reserved login attempt of a known pair had a wrong password. */
-export async function recordPairFailure(mongo: Mongo, { key }: Pair): Promise<void> {
-  await knownPairs(mongo).updateOne({ _id: key }, failureUpdate().pipeline, { maxTimeMS: QUERY_LIMIT_MS });
+/** Records that the reserved login attempt of a known pair had a wrong password. Returns the number of consecutive failures. */
+export async function recordPairFailure(mongo: Mongo, { key }: Pair): Promise<number> {
+  const row = await knownPairs(mongo).findOneAndUpdate({ _id: key }, failureUpdate().pipeline, {
+    returnDocument: 'after',
+    maxTimeMS: QUERY_LIMIT_MS,
+  });
+  return row?.failures ?? 0;
 }
 
 /** Refunds a reserved login attempt of a known pair, like `refundLoginAttempt`. */
@@ -76,12 +80,8 @@ export async function learnPair(mongo: Mongo, { key, account }: Pair, now: numbe
   const known = await knownPairs(mongo).updateOne({ _id: key }, update.pipeline, { maxTimeMS: QUERY_LIMIT_MS });
   if (known.matchedCount === 1) return;
   const counts = { round: newStamp(), tries: 0, failures: 0, blockedUntil: null, lastTryAt: at };
-  try {
-    await knownPairs(mongo).insertOne({ _id: key, account, signedInAt: at, ...counts }, { maxTimeMS: QUERY_LIMIT_MS });
-  } catch (error) {
-    // A concurrent sign-in has just made the same pair known.
-    if (!isDuplicateKey(error)) throw error;
-  }
+  // If the row exists by now, a concurrent sign-in has just made the same pair known.
+  await insertRow(knownPairs(mongo), { _id: key, account, signedInAt: at, ...counts });
 }
 
 /** Clears the counts of every pair of an account, within an operator's transaction. The pairs stay known. Returns their number. */

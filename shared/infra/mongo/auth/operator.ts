@@ -1,8 +1,7 @@
 import type { ClientSession } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newStamp } from '#infra/mongo/guarded-update.ts';
-import { type AccountLine, type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
-import { inTransaction } from '#infra/mongo/transaction.ts';
+import { actAsOperator, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import type { Account, AccountStatus, StoredPassword } from '#shared/auth/account.ts';
 import { accounts, throttles } from './collections.ts';
 import { clearPairs } from './known-pairs.ts';
@@ -127,22 +126,4 @@ async function change(
     { $set: { ...fields, stamp: newStamp() }, $currentDate: { updatedAt: true } },
     { session },
   );
-}
-
-const BUDGET_MS = 10_000;
-
-/**
- * Runs an operator's change and writes its audit line, in one transaction. `work` returns its result and the line. A null line
- * means that nothing was changed; then no line is written.
- */
-async function actAsOperator<Result>(
-  mongo: Mongo,
-  act: OperatorAct,
-  work: (session: ClientSession) => Promise<{ result: Result; line: AccountLine | null }>,
-): Promise<Result> {
-  return inTransaction(mongo, BUDGET_MS, async (session) => {
-    const { result, line } = await work(session);
-    if (line !== null) await writeAudit(mongo, act, line, session);
-    return result;
-  });
 }

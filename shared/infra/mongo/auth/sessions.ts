@@ -1,7 +1,10 @@
 import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { type GuardedUpdate, guardedUpdate, literal, msOf, NOW_MS, Stale } from '#infra/mongo/guarded-update.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { ACCOUNT_NOTICE_ATTEMPTS, accountNotice, accountNoticeOrder } from '#shared/auth/notices.ts';
 import type { Current, PresentedRefresh, RefreshToken, Session, SessionEnd } from '#shared/auth/session.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { findAccount } from './accounts.ts';
@@ -67,25 +70,39 @@ export async function liveSessions(
  * login stored afterwards would survive that. So the account must still be ACTIVE and have that hash. The login writes the
  * account as well, so that of a login and a concurrent change one sees the other.
  *
+ * `strangerFrom` is the keyed hash of an address that is no known pair of the account. If the account has signed in before, by a login
+ * or at its registration, the commit contains the security event NEW_ADDRESS.
+ *
  * `outdated`: nothing was stored; read the account again.
  */
 export async function openSession(
   mongo: Mongo,
-  opened: { session: Session; token: RefreshToken; passwordHash: string },
+  opened: { session: Session; token: RefreshToken; passwordHash: string; strangerFrom?: string | null },
   budgetMs: number,
 ): Promise<{ kind: 'opened' } | { kind: 'outdated' }> {
-  const { accountId } = opened.session;
+  const { accountId, _id: sessionId, createdAt } = opened.session;
+  const { strangerFrom = null } = opened;
   return inTransaction(mongo, budgetMs, async (session) => {
     const unchanged = guardedUpdate(
       [{ $eq: ['$status', 'ACTIVE'] }, { $eq: ['$password.hash', literal(opened.passwordHash)] }],
       { lastLoginAt: '$$NOW' },
     );
+    const isNew = strangerFrom !== null && (await hasSignedIn(mongo, accountId, session));
     const held = await accounts(mongo).updateOne({ _id: accountId }, unchanged.pipeline, { session });
     if (held.modifiedCount !== 1) return { kind: 'outdated' };
     await sessions(mongo).insertOne(opened.session, { session });
     await tokens(mongo).insertOne(opened.token, { session });
+    const event = { accountId, sessionId, type: 'NEW_ADDRESS', metadata: { address: strangerFrom } } as const;
+    if (isNew) await noteSecurityEvent(mongo, event, createdAt.getTime(), session);
     return { kind: 'opened' };
   });
+}
+
+/** An account that its owner registered has signed in; an imported one has not before its first login. */
+async function hasSignedIn(mongo: Mongo, _id: string, session: ClientSession): Promise<boolean> {
+  const projection = { lastLoginAt: 1, importedAt: 1 };
+  const account = await accounts(mongo).findOne({ _id }, { session, projection });
+  return account !== null && (account.lastLoginAt !== undefined || account.importedAt === undefined);
 }
 
 interface Rotation {
@@ -205,14 +222,22 @@ function endSessionUpdate(reason: SessionEnd, ...conditions: Document[]): Guarde
   });
 }
 
-/** Writes a security event in the transaction of the change that it records: neither exists without the other. */
+/**
+ * Writes a security event in the transaction of the change that it records: neither exists without the other. If the owner is to be
+ * notified, the same transaction contains the command that does so. No doorbell is rung: the worker's poll finds the command.
+ */
 export async function noteSecurityEvent(
   mongo: Mongo,
   event: Omit<SecurityEvent, '_id' | 'at'>,
   now: number,
   session: ClientSession,
 ): Promise<void> {
-  await securityEvents(mongo).insertOne({ _id: newId(now), ...event, at: new Date(now) }, { session });
+  const stored: SecurityEvent = { _id: newId(now), ...event, at: new Date(now) };
+  await securityEvents(mongo).insertOne(stored, { session });
+  const notice = accountNotice(stored);
+  if (notice === null) return;
+  const command = { ...accountNoticeOrder(notice), id: notice.eventId, maxAttempts: ACCOUNT_NOTICE_ATTEMPTS, now };
+  await postCommandIn(mongo, session, newCommand(command));
 }
 
 /** Returns at most `limit` security events of the account, newest first. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { insertRow, updateRow } from '#infra/mongo/guarded-row.ts';
 import {
   type GuardedUpdate,
   guardedUpdate,
@@ -40,7 +40,9 @@ export function throttleKey(email: string): string {
 export async function reserveLoginAttempt(mongo: Mongo, key: string, now: number): Promise<Reservation> {
   // A success deletes the row, so most login attempts are the first one and cost one command.
   const round = newStamp();
-  if (await insertRow(mongo, key, { round, tries: 1, lastTryAt: new Date(now) })) return { kind: 'granted', round };
+  if (await insertRow(throttles(mongo), rowOf(key, { round, tries: 1, lastTryAt: new Date(now) }))) {
+    return { kind: 'granted', round };
+  }
   const reserve = reserveUpdate();
   return reservationIn(await writeRow(mongo, key, reserve), reserve, now);
 }
@@ -83,10 +85,10 @@ const WAITS = Array.from({ length: MAX_VERIFIED + 1 }, (_, failures) => waitAfte
 
 /**
  * Records that the reserved login attempt had a wrong password. It counts even if a right password cleared the row meanwhile,
- * because it was verified after that.
+ * because it was verified after that. Returns the number of consecutive failures.
  */
-export async function recordFailure(mongo: Mongo, key: string): Promise<void> {
-  await writeRow(mongo, key, failureUpdate());
+export async function recordFailure(mongo: Mongo, key: string): Promise<number> {
+  return (await writeRow(mongo, key, failureUpdate())).failures;
 }
 
 /** Returns the update that counts the failure of a reserved login attempt and begins the wait that it causes. */
@@ -137,42 +139,12 @@ export function clearUpdate(succeeded: 0 | 1, more: Readonly<Record<string, unkn
   return guardedUpdate([], { ...more, tries: { $max: [0, inFlight] }, failures: literal(0), blockedUntil: null });
 }
 
-/**
- * Passes after which `writeRow` throws. Each further pass means that a success deleted the row between our insert and our
- * update.
- */
-const MAX_PASSES = 50;
-
-/**
- * Updates the row, inserting an empty one first if it is missing. It is no upsert: concurrent upserts of one row may fail with a
- * duplicate key and would have to be repeated. An insert that loses the race changes nothing, and the update after it counts each
- * login attempt once.
- */
-async function writeRow(mongo: Mongo, key: string, update: GuardedUpdate): Promise<ThrottleRow> {
-  for (let pass = 0; pass < MAX_PASSES; pass++) {
-    const row = await throttles(mongo).findOneAndUpdate({ _id: key }, update.pipeline, {
-      returnDocument: 'after',
-      maxTimeMS: QUERY_LIMIT_MS,
-    });
-    if (row !== null) return row;
-    // An empty row, quiet since 1970: the next update of it begins the count.
-    await insertRow(mongo, key, { round: newStamp(), tries: 0, lastTryAt: new Date(0) });
-  }
-  throw new Error('a throttle row was cleared repeatedly during one update');
+/** Updates the row. A missing one is inserted as quiet since 1970, so that the update of it begins the count. */
+function writeRow(mongo: Mongo, key: string, update: GuardedUpdate): Promise<ThrottleRow> {
+  const quiet = rowOf(key, { round: newStamp(), tries: 0, lastTryAt: new Date(0) });
+  return updateRow(throttles(mongo), quiet, update);
 }
 
-/** Inserts a row. Returns false, and changes nothing, if the row exists already. */
-async function insertRow(
-  mongo: Mongo,
-  key: string,
-  begun: Pick<ThrottleRow, 'round' | 'tries' | 'lastTryAt'>,
-): Promise<boolean> {
-  try {
-    const row = { _id: key, ...begun, failures: 0, blockedUntil: null };
-    await throttles(mongo).insertOne(row, { maxTimeMS: QUERY_LIMIT_MS });
-    return true;
-  } catch (error) {
-    if (isDuplicateKey(error)) return false;
-    throw error;
-  }
+function rowOf(key: string, begun: Pick<ThrottleRow, 'round' | 'tries' | 'lastTryAt'>): ThrottleRow {
+  return { _id: key, ...begun, failures: 0, blockedUntil: null };
 }

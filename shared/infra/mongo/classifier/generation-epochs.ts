@@ -119,7 +119,8 @@ async function supersede(
     throw new StillInUse();
   }
   if (row?.state === 'SETTLED') return null;
-  const end = await endIdleCommand(mongo, { queue: 'settlement', id: commandId, error: WAS_SUPERSEDED }, session);
+  const dead = { to: 'DEAD', error: WAS_SUPERSEDED } as const;
+  const end = await endIdleCommand(mongo, { queue: 'settlement', id: commandId, end: dead }, session);
   if (end === 'running') throw new StillInUse();
   await releaseHold(mongo, { _id, organizationId }, session);
   return end === 'ended' ? commandId : null;

@@ -1,6 +1,6 @@
 import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { updateRow } from '#infra/mongo/guarded-row.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { type Charge, type HeldAmounts, holdsAhead, REPLAY_MS } from '#shared/classifier/generation.ts';
 import { generationHolds } from './collections.ts';
@@ -37,17 +37,8 @@ export async function addHold(
   const update = guardedUpdate([{ $lt: [{ $size: others }, MAX_HOLDS] }], {
     holds: { $concatArrays: [others, [own]] },
   });
-  const append = () =>
-    generationHolds(mongo).findOneAndUpdate({ _id: organizationId }, update.pipeline, {
-      returnDocument: 'after',
-      maxTimeMS: QUERY_LIMIT_MS,
-    });
-  let row = await append();
-  if (row === null) {
-    await insertEmpty(mongo, organizationId);
-    row = await append();
-  }
-  if (row === null || !wasAccepted(update, row)) return { kind: 'full' };
+  const row = await updateRow(generationHolds(mongo), { _id: organizationId, holds: [] }, update);
+  if (!wasAccepted(update, row)) return { kind: 'full' };
   return { kind: 'added', ahead: holdsAhead(row, previewId) };
 }
 
@@ -123,13 +114,4 @@ function mapHolds(holder: Holder, change: Document): Document {
 function isOf({ _id, fence }: Holder): Document {
   const isItsOwn = { $eq: ['$$this.previewId', literal(_id)] };
   return fence === undefined ? isItsOwn : { $and: [isItsOwn, { $eq: ['$$this.fence', literal(fence)] }] };
-}
-
-/** Inserts an organization without holds. If two first holds race, both find the row that was inserted first. */
-async function insertEmpty(mongo: Mongo, organizationId: string): Promise<void> {
-  try {
-    await generationHolds(mongo).insertOne({ _id: organizationId, holds: [] });
-  } catch (error) {
-    if (!isDuplicateKey(error)) throw error;
-  }
 }

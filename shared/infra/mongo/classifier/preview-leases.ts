@@ -1,6 +1,6 @@
 import type { Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { updateRow } from '#infra/mongo/guarded-row.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { previewLeases } from './collections.ts';
 
@@ -23,16 +23,7 @@ export async function leasePreview(
     leases: { $concatArrays: [LIVE, [own]] },
     lastAt: nowPlus(0),
   });
-  const lease = () =>
-    previewLeases(mongo).findOneAndUpdate({ _id: actorId }, update.pipeline, {
-      returnDocument: 'after',
-      maxTimeMS: QUERY_LIMIT_MS,
-    });
-  let row = await lease();
-  if (row === null) {
-    await insertEmpty(mongo, actorId, now);
-    row = await lease();
-  }
+  const row = await updateRow(previewLeases(mongo), { _id: actorId, leases: [], lastAt: new Date(now) }, update);
   return { kind: wasAccepted(update, row) ? 'leased' : 'full' };
 }
 
@@ -60,14 +51,4 @@ async function change(mongo: Mongo, actorId: string, changes: Document): Promise
 
 function isOwn(leaseId: string): Document {
   return { $eq: ['$$this.id', literal(leaseId)] };
-}
-
-/** Inserts an actor without leases. If two first requests race, both find the row that was inserted first. */
-async function insertEmpty(mongo: Mongo, actorId: string, now: number): Promise<void> {
-  try {
-    const row = { _id: actorId, leases: [], lastAt: new Date(now) };
-    await previewLeases(mongo).insertOne(row, { maxTimeMS: QUERY_LIMIT_MS });
-  } catch (error) {
-    if (!isDuplicateKey(error)) throw error;
-  }
 }

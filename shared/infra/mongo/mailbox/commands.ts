@@ -1,4 +1,5 @@
 import type { AttemptCommands } from '#shared/attempt/commands.ts';
+import type { AuthCommands } from '#shared/auth/notices.ts';
 import type { ClassifierCommands } from '#shared/classifier/commands.ts';
 import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -10,7 +11,12 @@ interface SweepCommands {
 }
 
 /** Body, progress and result of each queue. A queue of the kernel that no service declares is a compile error. */
-export interface Commands extends AttemptCommands, ClassifierCommands, NotificationCommands, SweepCommands {}
+export interface Commands
+  extends AttemptCommands,
+    AuthCommands,
+    ClassifierCommands,
+    NotificationCommands,
+    SweepCommands {}
 
 /** The command of one queue; of a union of queues, a command of any of them. */
 export type CommandOf<Q extends Queue> = Command<
@@ -73,6 +79,7 @@ export const MAILBOX_OF: Readonly<Record<Queue, (typeof MAILBOXES)[number]>> = {
   upkeep: COMMANDS,
   'gradenotices:student': NOTICES,
   'gradenotices:parent': NOTICES,
+  accountnotices: COMMANDS,
   'delivery:log': DELIVERIES,
   'delivery:webhook': DELIVERIES,
   'upkeep:fanouts': COMMANDS,

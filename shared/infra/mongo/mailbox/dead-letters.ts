@@ -1,6 +1,5 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { type OperatorAct, type ReplayLine, writeAudit } from '#infra/mongo/operator-audit.ts';
-import { inTransaction } from '#infra/mongo/transaction.ts';
+import { actAsOperator, type OperatorAct, type ReplayLine } from '#infra/mongo/operator-audit.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { MAILBOXES } from './commands.ts';
 
@@ -14,8 +13,6 @@ export interface DeadGroup {
   /** Id of one command of the group. */
   example: string;
 }
-
-const REPLAY_BUDGET_MS = 5_000;
 
 /** Returns the dead letters of every mailbox, grouped by queue and cause, largest group first. */
 export async function deadGroups(mongo: Mongo): Promise<DeadGroup[]> {
@@ -105,7 +102,7 @@ export async function replayDead(
   { chargeSuperseded = false }: { chargeSuperseded?: boolean } = {},
 ): Promise<boolean> {
   const mailbox = MAILBOXES.map((name) => mongo.db.collection<Command>(name));
-  return inTransaction(mongo, REPLAY_BUDGET_MS, async (session) => {
+  return actAsOperator(mongo, by, async (session) => {
     for (const collection of mailbox) {
       const revived = await collection.updateOne(
         { _id: command._id, status: 'DEAD', replays: command.replays },
@@ -136,9 +133,8 @@ export async function replayDead(
         lastError,
         ...(chargeSuperseded ? { chargeSuperseded } : {}),
       };
-      await writeAudit(mongo, by, line, session);
-      return true;
+      return { result: true, line };
     }
-    return false;
+    return { result: false, line: null };
   });
 }

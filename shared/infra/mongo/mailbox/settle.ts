@@ -92,18 +92,21 @@ export async function undoClaim(mongo: Mongo, claimed: { queue: Queue; id: strin
   );
 }
 
+/** The end of a command that no worker runs: DONE with a result, or DEAD. */
+type IdleEnd<Q extends Queue> = Extract<NextState<Q>, { to: DoneStatus | 'DEAD' }>;
+
 /**
- * Makes a command DEAD that no worker runs, in the caller's transaction. It gets a newer fence, so a worker that was paused past its
+ * Ends a command that no worker runs, in the caller's transaction. It gets a newer fence, so a worker that was paused past its
  * lease finds that it has lost the command. `running`: its lease is not over by MongoDB's clock; nothing is written. `settled`: it is
  * settled already, or unknown.
  */
-export async function endIdleCommand(
+export async function endIdleCommand<Q extends Queue>(
   mongo: Mongo,
-  { queue, id, error }: { queue: Queue; id: string; error: Failure },
+  { queue, id, end }: { queue: Q; id: string; end: IdleEnd<Q> },
   session: ClientSession,
 ): Promise<'ended' | 'running' | 'settled'> {
   const update = guardedUpdate([{ $eq: ['$status', 'PENDING'] }, { $lte: [msOf('$lockedUntil'), NOW_MS] }], {
-    ...changesOf({ to: 'DEAD', error }),
+    ...changesOf(end),
     workerId: null,
     fence: { $add: ['$fence', 1] },
   });

@@ -1,5 +1,5 @@
-import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { updateRow } from '#infra/mongo/guarded-row.ts';
 import { guardedUpdate, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { HOUR, SECOND } from '#shared/kernel/time.ts';
 import { alertCalls } from './collections.ts';
@@ -23,28 +23,9 @@ export async function countAlertCall(
     calls: { $concatArrays: [recent, [nowPlus(0)]] },
     lastAt: nowPlus(0),
   });
-  const count = () =>
-    alertCalls(mongo).findOneAndUpdate({ _id: actorId }, update.pipeline, {
-      returnDocument: 'after',
-      maxTimeMS: QUERY_LIMIT_MS,
-    });
-  let row = await count();
-  if (row === null) {
-    await insertEmpty(mongo, actorId, now);
-    row = await count();
-  }
+  const row = await updateRow(alertCalls(mongo), { _id: actorId, calls: [], lastAt: new Date(now) }, update);
   if (wasAccepted(update, row)) return { kind: 'counted' };
   const since = now - HOUR;
-  const oldest = row?.calls.map((at) => at.getTime()).find((at) => at > since) ?? since;
+  const oldest = row.calls.map((at) => at.getTime()).find((at) => at > since) ?? since;
   return { kind: 'refused', retryAfterMs: Math.max(SECOND, oldest - since) };
-}
-
-/** Inserts an actor without calls. If two first calls race, both find the row that was inserted first. */
-async function insertEmpty(mongo: Mongo, actorId: string, now: number): Promise<void> {
-  try {
-    const row = { _id: actorId, calls: [], lastAt: new Date(now) };
-    await alertCalls(mongo).insertOne(row, { maxTimeMS: QUERY_LIMIT_MS });
-  } catch (error) {
-    if (!isDuplicateKey(error)) throw error;
-  }
 }

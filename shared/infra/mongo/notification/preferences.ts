@@ -1,5 +1,5 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { updateRow } from '#infra/mongo/guarded-row.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { MAX_ENABLED_TYPES, type Preferences, type PreferencesChange } from '#shared/notification/preferences.ts';
 import { type PreferencesRow, preferences } from './collections.ts';
@@ -34,17 +34,9 @@ export async function patchPreferences(
     ...(change.mutedUntil === undefined ? {} : { mutedUntil: literal(change.mutedUntil) }),
     updatedAt: '$$NOW',
   });
-  const patch = () =>
-    preferences(mongo).findOneAndUpdate({ _id: userId }, update.pipeline, {
-      returnDocument: 'after',
-      maxTimeMS: QUERY_LIMIT_MS,
-    });
-  let row = await patch();
-  if (row === null) {
-    await insertEmpty(mongo, userId);
-    row = await patch();
-  }
-  if (row === null || !wasAccepted(update, row)) return { kind: 'full' };
+  const empty: PreferencesRow = { _id: userId, enabledTypes: {}, mutedUntil: null, updatedAt: null };
+  const row = await updateRow(preferences(mongo), empty, update);
+  if (!wasAccepted(update, row)) return { kind: 'full' };
   return { kind: 'patched', preferences: fromRow(row) };
 }
 
@@ -66,13 +58,4 @@ function toField(type: string): string {
 
 function fromField(name: string): string {
   return name.replace(/%(2[45e])/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
-}
-
-/** Inserts a user without preferences. If two first patches race, both find the row that was inserted first. */
-async function insertEmpty(mongo: Mongo, userId: string): Promise<void> {
-  try {
-    await preferences(mongo).insertOne({ _id: userId, enabledTypes: {}, mutedUntil: null, updatedAt: null });
-  } catch (error) {
-    if (!isDuplicateKey(error)) throw error;
-  }
 }

@@ -1,9 +1,8 @@
 import { type AccountRow, accounts } from '#infra/mongo/auth/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newStamp } from '#infra/mongo/guarded-update.ts';
-import { type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
+import { actAsOperator, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { type CollectionLink, type CollectionName, linksBy } from '#infra/mongo/schema/personal-fields.ts';
-import { inTransaction } from '#infra/mongo/transaction.ts';
 import {
   countErased,
   type ErasedPerson,
@@ -14,7 +13,7 @@ import {
   tombstoneId,
 } from './erased-persons.ts';
 import { countRows, findPerson, type Person } from './find.ts';
-import { BUDGET_MS, eraseLink, type Walk } from './walk.ts';
+import { eraseLink, type Walk } from './walk.ts';
 
 /**
  * `waiting`: these rows are still needed by other work; the next run goes on with them. `erased`: complete, by this run or, with
@@ -71,14 +70,14 @@ async function closeAccount({ mongo, keys }: Walk): Promise<void> {
 /** Closes the tombstone and writes the audit line, both or neither. The pseudonym is forgotten, so that it leads back to no id. */
 async function finish({ mongo, keys }: Walk, act: OperatorAct): Promise<void> {
   const _id = tombstoneId(keys.id);
-  await inTransaction(mongo, BUDGET_MS, async (session) => {
+  await actAsOperator(mongo, act, async (session) => {
     const closed = await erasedPersons(mongo).findOneAndUpdate(
       { _id, state: 'ERASING' },
       { $set: { state: 'ERASED', pseudonym: null, erasedAt: new Date(act.now) } },
       { session, returnDocument: 'after' },
     );
-    if (closed === null) return;
-    await writeAudit(mongo, act, { action: 'account.erase', subject: _id, detail: sumsOf(closed) }, session);
+    if (closed === null) return { result: undefined, line: null };
+    return { result: undefined, line: { action: 'account.person-erase', subject: _id, detail: sumsOf(closed) } };
   });
 }
 

@@ -12,6 +12,7 @@ import {
 import type { AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
 import { visibleMetadata } from '#shared/attempt/events.ts';
 import { visibilityForStudent } from '#shared/attempt/visibility.ts';
+import type { Queue } from '#shared/kernel/command.ts';
 import { newRowsBehind, type Person, valuesOf } from './find.ts';
 
 /**
@@ -86,8 +87,10 @@ function withoutGrade(event: AttemptEvent): AttemptEvent {
 }
 
 /** Returns the parts of a command that are about the person: what a client has sent, and the remarks on an essay. */
-function shownCommand({ _id, queue, createdAt, body }: Document, isHidden: boolean): Document {
+function shownCommand({ _id, queue, subject, createdAt, body }: Document, isHidden: boolean): Document {
+  const about = { _id, queue, subject, createdAt };
+  if (queue === ('accountnotices' satisfies Queue)) return { ...about, body };
   const { gradedById: _, ...handoff } = (body.handoff ?? {}) as Record<string, unknown>;
   const shown = isHidden ? {} : { handoff };
-  return { _id, queue, createdAt, body: { client: body.client, ...(body.handoff === undefined ? {} : shown) } };
+  return { ...about, body: { client: body.client, ...(body.handoff === undefined ? {} : shown) } };
 }

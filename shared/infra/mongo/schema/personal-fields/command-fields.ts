@@ -1,7 +1,7 @@
 import type { Command } from '#shared/kernel/command.ts';
 import type { Declaration, FieldRules } from './rules.ts';
 
-/** Fields of a command. Its `subject` names an attempt, an exam, a job or a notification, never a person. */
+/** Fields of a command. Its `subject` names an attempt, an exam, a job, a notification, or the account of a notice to its owner. */
 export const COMMAND_FIELDS = {
   _id: 'no person',
   v: 'no person',
@@ -31,11 +31,18 @@ export const COMMAND_FIELDS = {
 const REMARKS = ['body.client', 'body.handoff.feedback', 'body.handoff.criteria'] as const;
 
 /**
- * Commands of an attempt stay, because their keys make a repeat a replay; the remarks in them go. A dead one is deleted: replayed after
+ * Notices to the owner of an account are deleted. Commands of an attempt stay, because their keys make a repeat a replay; the remarks in them go. A dead one is deleted: replayed after
  * the erasure, it would grade the attempt without its texts. `body.handoff.gradedById` names a teacher and stays with the grade.
  */
 export const COMMANDS_DECLARATION = {
   links: [
+    {
+      by: 'person',
+      field: 'subject',
+      erase: 'delete',
+      // A worker that is sending the notice would store an event about the person after the erasure.
+      waits: (now) => ({ lockedUntil: { $gt: now } }),
+    },
     { by: 'attempt', field: 'subject', pending: { status: 'DEAD' }, erase: 'delete' },
     {
       by: 'attempt',
@@ -44,5 +51,5 @@ export const COMMANDS_DECLARATION = {
       erase: { update: () => [{ $unset: [...REMARKS] }] },
     },
   ],
-  fields: COMMAND_FIELDS,
+  fields: { ...COMMAND_FIELDS, subject: 'with its row' },
 } as const satisfies Declaration<Command>;

@@ -1,12 +1,9 @@
-import type { Collection } from 'mongodb';
 import type { WorkerRow } from '#infra/mongo/live-workers.ts';
-import type { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import type { AuditRow } from '#infra/mongo/operator-audit.ts';
 import type { ErasedPerson } from '#infra/mongo/person/erased-persons.ts';
 import type { SchemaState } from '#infra/mongo/schema/schema-state.ts';
 import { COMMANDS_DECLARATION } from './command-fields.ts';
 import type { AnyDeclaration, Declaration } from './rules.ts';
-
-type AuditRow = ReturnType<typeof operatorAudit> extends Collection<infer Row> ? Row : never;
 
 const ACCOUNTABLE = { kept: 'the audit is never changed; it proves who acted on an account, and why' } as const;
 
@@ -27,6 +24,9 @@ export const OPERATION_FIELDS = {
       operator: ACCOUNTABLE,
       reason: ACCOUNTABLE,
       at: 'no person',
+      seq: 'no person',
+      previous: 'no person',
+      hash: 'no person',
     },
   } satisfies Declaration<AuditRow>,
   workers: {

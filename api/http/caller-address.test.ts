@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { openCallerAddress } from './caller-address.ts';
+import { openCallerAddress, openCountedPeer } from './caller-address.ts';
 
 t.test('the caller’s address is the peer, or the last hop that is no trusted proxy', async (t) => {
   const addressOf = openCallerAddress(['10.0.0.0/8', '192.168.1.7', 'fd00::/8']);
@@ -24,6 +24,12 @@ t.test('the caller’s address is the peer, or the last hop that is no trusted p
     ['10.1.2.3', '198.51.100.1, unknown, 10.0.0.1', '10.0.0.1'],
     ['10.1.2.3', '198.51.100.1, , 10.0.0.1', '10.0.0.1'],
     ['10.1.2.3', '198.51.100.1,', '10.1.2.3'],
+    ['10.1.2.3', 'spoofed, 198.51.100.1:50312', '198.51.100.1'],
+    ['10.1.2.3', '198.51.100.1:50312, 10.0.0.1:443', '198.51.100.1'],
+    ['10.1.2.3', '[2001:db8::1]:443', '2001:db8::1'],
+    ['10.1.2.3', '[2001:db8::1]', '2001:db8::1'],
+    ['10.1.2.3', '198.51.100.1:', '10.1.2.3'],
+    ['10.1.2.3', '2001:db8::1:443', '2001:db8::1:443'],
     ['10.1.2.3', '', '10.1.2.3'],
   ] as const) {
     t.equal(addressOf(peer, forwarded), wanted, `${peer} ${forwarded}`);
@@ -47,4 +53,15 @@ t.test('whatever a caller writes before the hops of the proxies, its address is 
       return addressOf(peer, [...before, '198.51.100.1', ...proxies].join(', ')) === '198.51.100.1';
     }),
   );
+});
+
+t.test('a connection counts for the address of its peer, unless the peer is a trusted proxy', async (t) => {
+  const peerOf = openCountedPeer(['10.0.0.0/8']);
+  t.equal(peerOf('203.0.113.9'), '203.0.113.9');
+  t.equal(peerOf('::ffff:203.0.113.9'), '203.0.113.9');
+  t.equal(peerOf('2001:db8::1'), peerOf('2001:db8::2'), 'an IPv6 network is one address');
+  t.equal(peerOf('10.1.2.3'), null);
+  t.equal(peerOf('::ffff:10.1.2.3'), null);
+  t.equal(peerOf(''), null, 'the peer has left');
+  t.equal(openCountedPeer([])('203.0.113.9'), null, 'without configuration any peer may be the gateway');
 });

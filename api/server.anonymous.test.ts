@@ -1,0 +1,95 @@
+import t, { type Test } from 'tap';
+import { identity } from '#api/http/guards/identity.ts';
+import { accessToken } from '#api/http/guards/tokens.ts';
+import {
+  ask,
+  echoRoute,
+  JSON_TYPE,
+  openTestDoor,
+  openWire,
+  requestText,
+  type TestDoor,
+  type Wire,
+} from '#testing/doors/test-door.ts';
+import { until } from '#testing/until.ts';
+
+// A school's address may hold 2 requests and 100 bytes in these tests.
+const anonymous = { requests: 16, bodyBytes: 800 };
+const routes = [
+  echoRoute({ path: '/v1/open' }),
+  echoRoute({ path: '/v1/account', guards: [accessToken(() => ({ sub: 'a', sid: 's' }))] }),
+  echoRoute({ path: '/v1/inside', guards: [identity()] }),
+];
+const INSIDE = ['X-User-Id: student-1', 'X-User-Role: STUDENT'];
+const busy = { status: 503, headers: { 'retry-after': '1' }, json: { code: 'UNAVAILABLE' } };
+const [school, home] = ['198.51.100.7', '203.0.113.9'];
+
+async function openDoor(t: Test) {
+  const { port, observed } = await openTestDoor(t, { routes, limits: { anonymous }, trustedProxies: ['127.0.0.1'] });
+  const from = (address: string) => [`X-Forwarded-For: ${address}`, JSON_TYPE];
+  return {
+    observed,
+    /** Sends the head and `sent`, the begin of a body of 1,000 bytes, and leaves the rest out. */
+    async begin(address: string, sent = '{'): Promise<Wire> {
+      const wire = openWire(t, port);
+      const expecting = [...from(address), 'Expect: 100-continue', 'Content-Length: 1000'];
+      wire.write(requestText('POST', '/v1/open', expecting));
+      t.match(await wire.reply(), { status: 100 }, 'the request is counted');
+      wire.write(sent);
+      return wire;
+    },
+    open: (address: string, body = '{}') => ask(t, port, 'POST', '/v1/open', from(address), body),
+    inside: (body: string) => ask(t, port, 'POST', '/v1/inside', [...INSIDE, ...from(school)], body),
+    account: () => ask(t, port, 'POST', '/v1/account', ['Authorization: Bearer x', ...from(school)], '{}'),
+  };
+}
+
+/** Waits until the door has noted the end of so many requests. */
+const ended = ({ observed }: Pick<TestDoor, 'observed'>, count: number) =>
+  until(`${count} requests have ended`, () => observed.length === count);
+
+t.test('one address holds at most an eighth of the anonymous requests', async (t) => {
+  const door = await openDoor(t);
+  const first = await door.begin(school);
+  await door.begin(school);
+  t.match(await door.open(school), busy, 'the third request of the school');
+  t.match(await door.open(home), { status: 200 }, 'another address');
+  t.match(await door.open(`${school}, ${home}`), { status: 200 }, 'what the caller wrote itself does not count');
+  t.match(await door.inside('{}'), { status: 200 }, 'a person inside behind the same address');
+  t.match(await door.account(), { status: 200 }, 'a caller with an access token behind the same address');
+  first.socket.destroy();
+  await ended(door, 6);
+  t.match(await door.open(school), { status: 200 }, 'the share is released');
+});
+
+t.test('one address holds at most an eighth of the body bytes of anonymous requests', async (t) => {
+  const door = await openDoor(t);
+  const first = await door.begin(school, 'x'.repeat(90));
+  await until('the bytes have arrived', async () => (await door.open(school, ' '.repeat(20))).status === 503);
+  t.match(await door.open(school, '{}'), { status: 200 }, 'a body that fits');
+  t.match(await door.open(home, `{}${' '.repeat(98)}`), { status: 200 }, 'another address has an eighth of its own');
+  t.match(await door.open(home, `{}${' '.repeat(99)}`), busy, 'one byte more');
+  t.match(await door.inside(`{}${' '.repeat(900)}`), { status: 200 }, 'a person inside');
+  const before = door.observed.length;
+  first.socket.destroy();
+  await ended(door, before + 1);
+  t.match(await door.open(school, `{}${' '.repeat(98)}`), { status: 200 }, 'the share is released');
+});
+
+t.test('all addresses together cannot use up what belongs to people inside', async (t) => {
+  const door = await openDoor(t);
+  for (let n = 0; n < 16; n += 1) await door.begin(`198.51.100.${n >> 1}`);
+  t.match(await door.open(home), busy);
+  t.match(await door.inside(`{}${' '.repeat(900)}`), { status: 200 });
+  t.match(await door.account(), { status: 200 });
+});
+
+t.test('a body slower than the least rate gets 408 before the time limit', async (t) => {
+  const graceMs = { identified: 60_000, accounts: 60_000, anonymous: 1 };
+  const { port, observed } = await openTestDoor(t, { routes, limits: { graceMs, bodyTimeoutMs: 600_000 } });
+  const wire = openWire(t, port);
+  wire.write(`${requestText('POST', '/v1/open', [JSON_TYPE, 'Content-Length: 20'])}{`);
+  t.match(await wire.reply(), { status: 408, headers: { connection: 'close' }, json: { code: 'REQUEST_TIMEOUT' } });
+  await wire.closed;
+  t.match(observed, [{ status: 408, route: '/v1/open' }]);
+});

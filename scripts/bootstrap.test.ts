@@ -1,0 +1,117 @@
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+
+const PACKAGE = `node_modules/node-${process.platform}-${process.arch}`;
+const PINNED = '24.21.0';
+
+/**
+ * Sets up a checkout with an installed Node, which is a script that prints its arguments. `run` starts the bootstrap on a Node that
+ * reports the version `own`.
+ */
+function checkout(t: Test, installed: { version?: string; runs?: boolean } | null = {}) {
+  const root = mkdtempSync(path.join(os.tmpdir(), 'examhall-bootstrap-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const put = (name: string, text: string): string => {
+    const file = path.join(root, name);
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, text);
+    chmodSync(file, 0o755);
+    return file;
+  };
+  const lockOf = (version: string | undefined) =>
+    JSON.stringify({
+      packages: { '': {}, ...(version === undefined ? {} : { [PACKAGE]: { version, optional: true } }) },
+    });
+  cpSync(path.join(import.meta.dirname, 'bootstrap.mjs'), path.join(root, 'scripts/bootstrap.mjs'), {
+    recursive: true,
+  });
+  put('.nvmrc', `${PINNED}\n`);
+  put('scripts/hello.mjs', "console.log('own', process.argv[2]);");
+  put('package-lock.json', lockOf(installed === null ? undefined : PINNED));
+  put('node_modules/.package-lock.json', lockOf(installed?.version ?? PINNED));
+  put('node_modules/.cache/examhall-installed', '');
+  const packaged = (runs: boolean) => `#!/bin/sh\n${runs ? `[ "$1" = --version ] || echo "packaged $2"` : 'exit 1'}\n`;
+  if (installed !== null) put(`${PACKAGE}/bin/node`, packaged(installed.runs ?? true));
+  const npm = put(
+    'npm-cli.js',
+    `const { writeFileSync } = require('node:fs');
+writeFileSync('npm-arguments', process.argv.slice(2).join(' '));
+writeFileSync('node_modules/.package-lock.json', ${JSON.stringify(lockOf(PINNED))});`,
+  );
+  const run = (own: string) => {
+    const double = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '${own}' } })`;
+    const args = ['--import', `data:text/javascript,${encodeURIComponent(double)}`, 'scripts/bootstrap.mjs'];
+    const env = { PATH: '/usr/bin:/bin', npm_execpath: npm };
+    return spawnSync(process.execPath, [...args, 'scripts/hello.mjs', 'there'], { cwd: root, env, encoding: 'utf8' });
+  };
+  return { root, run };
+}
+
+t.test(
+  "the bootstrap runs the machine's own Node if it is of the pinned major and not older than the pinned minor",
+  async (t) => {
+    const { run } = checkout(t);
+    for (const own of [PINNED, '24.21.9', '24.30.0']) t.equal(run(own).stdout, 'own there\n', own);
+  },
+);
+
+t.test('the bootstrap runs the packaged Node if the own one is older or of another major', async (t) => {
+  const { run } = checkout(t);
+  for (const own of ['20.20.2', '22.99.0', '24.20.9', '26.0.0']) t.equal(run(own).stdout, 'packaged there\n', own);
+});
+
+t.test('the bootstrap falls back to an own Node 24 or later if no packaged Node runs', async (t) => {
+  for (const installed of [null, { runs: false }]) {
+    const { run } = checkout(t, installed);
+    for (const own of ['24.5.0', '26.0.0']) t.equal(run(own).stdout, 'own there\n', own);
+  }
+});
+
+t.test('the bootstrap refuses an older Node without a packaged one and names the pinned version', async (t) => {
+  for (const [installed, reason] of [
+    [null, /No package has a binary for/],
+    [{ runs: false }, /bin\/node does not run on this machine/],
+  ] as const) {
+    const { status, stdout, stderr } = checkout(t, installed).run('20.20.2');
+    t.equal(status, 1);
+    t.equal(stdout, '');
+    t.match(stderr, reason);
+    t.match(stderr, 'Node 24 is required, and this is');
+    t.match(stderr, `Run this command with Node ${PINNED}`);
+  }
+});
+
+t.test('the bootstrap installs the packages again if the packaged Node is needed and of another version', async (t) => {
+  const { root, run } = checkout(t, { version: '24.1.0' });
+  t.equal(run(PINNED).stdout, 'own there\n');
+  t.notOk(existsSync(path.join(root, 'npm-arguments')), 'the own Node needs no installation');
+  const { stdout, stderr } = run('20.20.2');
+  t.equal(stdout, 'packaged there\n');
+  t.match(stderr, 'installing the locked packages (npm ci)');
+});
+
+t.test('the bootstrap links the chosen Node where npm has left no link or a dangling one', async (t) => {
+  const { root, run } = checkout(t);
+  const link = path.join(root, 'node_modules/.bin/node');
+  run('20.20.2');
+  t.equal(readlinkSync(link), path.join('..', path.relative('node_modules', PACKAGE), 'bin/node'), 'fits a copy too');
+  rmSync(link);
+  symlinkSync('/nowhere/node', link);
+  run(PINNED);
+  t.equal(readlinkSync(link), process.execPath);
+  run('20.20.2');
+  t.equal(readlinkSync(link), process.execPath, 'a link that leads to a program stays');
+});

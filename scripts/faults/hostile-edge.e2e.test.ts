@@ -1,0 +1,138 @@
+import { randomUUID } from 'node:crypto';
+import { connect, type Socket } from 'node:net';
+import t from 'tap';
+import { newExamId } from '#testing/clients/attempt-client.ts';
+import { newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
+import { crowd, tally } from '#testing/clients/crowd.ts';
+import { openHalfSent } from '#testing/clients/half-sent.ts';
+import { exchange } from '#testing/clients/http-call.ts';
+import { release, started, student } from '#testing/clients/sitting.ts';
+import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
+
+/** Addresses that loopback, as the only trusted proxy, forwards. */
+const [attacker, school, home] = ['203.0.113.66', '198.51.100.7', '192.0.2.20'];
+const PEOPLE = 5;
+
+// web1 has the default limits. At web2 an address may have 64 requests in flight. Hashes are expensive enough to queue.
+const cluster = await startCluster(t, {
+  doors: 2,
+  env: { TRUSTED_PROXIES: '127.0.0.1', AUTH_BCRYPT_COST: '10' },
+  envOf: { web2: { MAX_CONNECTIONS: '1024' } },
+  neighbours: false,
+});
+
+/** Calls of the auth service through one front door, from one address. */
+function callsFrom(address: string, door = 1) {
+  const post = (path: string, body: object) =>
+    exchange<{ refreshToken: string }>(`${cluster.door(door).url}/v1/auth/${path}`, {
+      method: 'POST',
+      headers: { 'x-forwarded-for': address },
+      body,
+    });
+  return {
+    register: (email = newEmail()) => post('register', { email, password: PASSWORD, fullName: 'Nguyễn Văn An' }),
+    login: (email: string, password = PASSWORD) => post('login', { email, password }),
+    refresh: (refreshToken: string) => post('refresh', { refreshToken }),
+  };
+}
+
+/** Returns the statuses of a save, a submit and a release of each of some students, whose attempts are open already. */
+async function examsAt(door: string, sittings: { who: ReturnType<typeof student>; id: string; examId: string }[]) {
+  const statuses = await crowd(sittings.length, PEOPLE, async (n) => {
+    const { who, id, examId } = sittings[n] ?? { who: student(), id: '', examId: '' };
+    const saved = await who.save(door, id, { questionId: 'q1', text: '1' });
+    const submitted = await who.submit(door, id);
+    const released = await release(door, examId, randomUUID());
+    return [saved, submitted, released].map(({ status }) => (status < 300 ? 'done' : status)).join(' ');
+  });
+  return tally(statuses);
+}
+
+const EXAM = 'done done done';
+
+async function openSittings(door: string) {
+  return crowd(PEOPLE, PEOPLE, async () => {
+    const [who, examId] = [student(), newExamId()];
+    return { who, examId, id: await started(who, door, { examId }) };
+  });
+}
+
+t.test('1,030 half-sent logins stop neither exams nor sessions, not even behind their own address', async (t) => {
+  const { url: door, port } = cluster.door(1);
+  const sittings = await openSittings(door);
+  const account = await callsFrom(attacker).register();
+  const halfSent = await openHalfSent({ port, count: 1_030, address: () => attacker });
+  t.teardown(halfSent.end);
+  t.equal(halfSent.standing(), 1_030);
+  t.same(await examsAt(door, sittings), { [EXAM]: PEOPLE });
+  for (const from of [attacker, school]) {
+    t.match(await callsFrom(from).register(), { status: 201 }, `a registration of ${from}`);
+  }
+  t.match(await callsFrom(attacker).refresh(account.data.refreshToken), { status: 200 });
+});
+
+t.test('half-sent logins of one address use up its share, and no other', async (t) => {
+  const { url: door, port } = cluster.door(2);
+  const sittings = await openSittings(door);
+  const email = newEmail();
+  await callsFrom(school, 2).register(email);
+  const halfSent = await openHalfSent({ port, count: 80, address: () => attacker });
+  t.teardown(halfSent.end);
+  t.same([halfSent.standing(), halfSent.replies(503)], [64, 16]);
+  t.match(await callsFrom(attacker, 2).login(email), {
+    status: 503,
+    code: 'UNAVAILABLE',
+    headers: { 'retry-after': '1' },
+  });
+  t.match(await callsFrom(school, 2).login(email), { status: 200 });
+  t.match(await callsFrom(home, 2).register(), { status: 201 });
+  t.same(await examsAt(door, sittings), { [EXAM]: PEOPLE });
+});
+
+t.test('logins with invented e-mails from 90 clients refuse neither known pairs nor registrations', async (t) => {
+  const { url: door } = cluster.door(1);
+  const sittings = await openSittings(door);
+  const email = newEmail();
+  await callsFrom(school).register(email);
+  for (const from of [attacker, school]) {
+    t.match(await callsFrom(from).login(email), { status: 200 }, `the account and ${from} become a known pair`);
+  }
+  let isOver = false;
+  const seen: number[] = [];
+  const flood = crowd(90, 90, async () => {
+    while (!isOver) seen.push((await callsFrom(attacker).login(newEmail(), 'wrong password')).status);
+  });
+  await until('the hash queue refuses strangers', () => seen.includes(503));
+  for (let round = 0; round < 3; round += 1) {
+    for (const from of [attacker, school]) t.match(await callsFrom(from).login(email), { status: 200 }, from);
+    t.match(await callsFrom(home).register(), { status: 201 });
+  }
+  t.same(await examsAt(door, sittings), { [EXAM]: PEOPLE });
+  isOver = true;
+  await flood;
+  t.comment('the flood:', JSON.stringify(tally(seen)));
+});
+
+t.test('connections that send nothing keep no client out', async (t) => {
+  const { url: door, port } = cluster.door(2);
+  const sittings = await openSittings(door);
+  const flood = new Set<Socket>();
+  const close = () => flood.forEach((socket) => void socket.destroy());
+  t.teardown(close);
+  const connected = Array.from({ length: 1_500 }, () => {
+    const socket = connect({ port, host: '127.0.0.1' }).on('error', () => undefined);
+    flood.add(socket.once('close', () => flood.delete(socket)));
+    return new Promise((resolve) => socket.once('connect', resolve).once('close', resolve));
+  });
+  await Promise.all(connected);
+  t.same(await examsAt(door, sittings), { [EXAM]: PEOPLE });
+  t.match(await callsFrom(home, 2).register(), { status: 201 });
+  // fetch has no connection of an earlier call.
+  await until('the flood has made room', async () => {
+    const metrics = await (await fetch(`${door}/metrics`)).text();
+    const dropped = /^examhall_connections_dropped_total\{reason="silent"\} (\d+)$/m.exec(metrics)?.[1];
+    return Number(dropped) >= 1_500 - 1_024;
+  });
+  close();
+});

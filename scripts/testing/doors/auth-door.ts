@@ -1,0 +1,52 @@
+import { openAuthCounts } from '#api/auth/counts.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import { openLoginEvidence } from '#api/auth/login-evidence.ts';
+import type { Call } from '#api/route.ts';
+import { openSigner } from '#infra/jwt/signer.ts';
+import { openMetrics } from '#infra/metrics/metrics.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
+import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
+import { testConfig } from '#testing/actors/test-kernel.ts';
+
+/** A hasher whose costs are so low that tests do not wait for it. */
+export const quickHasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
+
+/** Returns the dependencies of the auth front door, without a socket and without slowed addresses. */
+export function authDeps(mongo: Mongo, changed: Partial<Hasher> = {}): AuthDeps {
+  const secret = { secret: 'x'.repeat(32), previousSecrets: [], issuer: 'examhall' };
+  return {
+    mongo,
+    hasher: { ...quickHasher, ...changed },
+    now: Date.now,
+    settings: testConfig().auth,
+    isCommonPassword: () => false,
+    signer: openSigner({ ...secret, now: Date.now }),
+    strangerTurns: {
+      look: async () => ({ spacingMs: 0, waitMs: 0 }),
+      take: async () => 0,
+      failed: async () => undefined,
+      succeeded: async () => undefined,
+      close: async () => undefined,
+    },
+    addressOf: ({ peer }) => peer,
+    counts: openAuthCounts(openMetrics({ process: false })),
+    evidence: openLoginEvidence({ mongo, now: Date.now, hash: openKeyedHash('x') }),
+  };
+}
+
+/** Returns a call with this body from one address; it never times out within a test. */
+export function authCall<Body>(body: Body, identity: Call['identity'] = {}): Call<Body> {
+  const never = AbortSignal.timeout(60_000);
+  return {
+    requestId: 'r',
+    params: {},
+    query: {},
+    headers: {},
+    peer: '203.0.113.7',
+    identity,
+    body,
+    signal: never,
+    stop: never,
+  };
+}

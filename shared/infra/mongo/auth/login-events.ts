@@ -1,0 +1,43 @@
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { DAY, HOUR } from '#shared/kernel/time.ts';
+import { type SecurityEvent, securityEvents } from './collections.ts';
+
+/**
+ * Writes that so many logins in a row have failed that further ones wait long. `count` is a keyed hash of the account or the known pair
+ * whose count it is. Of several events of one count and day, MongoDB stores the first.
+ */
+export async function noteLockout(
+  mongo: Mongo,
+  { count, accountId, metadata }: { count: string } & Pick<SecurityEvent, 'accountId' | 'metadata'>,
+  now: number,
+): Promise<void> {
+  const _id = `lockout:${count}:${Math.floor(now / DAY)}`;
+  await noteOnce(mongo, { _id, accountId, sessionId: null, type: 'LOGIN_LOCKED', at: new Date(now), metadata });
+}
+
+/** Writes that strangers from an address are slowed. Of several events of one address and hour, MongoDB stores the first. */
+export async function noteSlowedAddress(
+  mongo: Mongo,
+  { address, spacingMs }: { address: string; spacingMs: number },
+  now: number,
+): Promise<void> {
+  const _id = `slowed:${address}:${Math.floor(now / HOUR)}`;
+  const metadata = { address, spacingMs };
+  await noteOnce(mongo, {
+    _id,
+    accountId: null,
+    sessionId: null,
+    type: 'ADDRESS_SLOWED',
+    at: new Date(now),
+    metadata,
+  });
+}
+
+async function noteOnce(mongo: Mongo, event: SecurityEvent): Promise<void> {
+  try {
+    await securityEvents(mongo).insertOne(event, { maxTimeMS: QUERY_LIMIT_MS });
+  } catch (error) {
+    if (!isDuplicateKey(error)) throw error;
+  }
+}

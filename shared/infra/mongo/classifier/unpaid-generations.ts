@@ -1,0 +1,79 @@
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { endIdleCommand } from '#infra/mongo/mailbox/settle.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import { type ClosedAs, REPLAY_MS } from '#shared/classifier/generation.ts';
+import { MINUTE, SECOND } from '#shared/kernel/time.ts';
+import { generations } from './collections.ts';
+
+/** A settlement command whose generation was not paid for within its day. */
+interface OverdueSettlement {
+  commandId: string;
+  previewId: string;
+}
+
+/** A worker that runs claims a due command within seconds, so a command that is due for longer has no worker. */
+const UNCLAIMED_MS = MINUTE;
+const CLOSE_BUDGET_MS = 5 * SECOND;
+
+/**
+ * Returns up to `limit` settlements that are a day old and that no worker claims, those that are due for the longest time first.
+ * A settlement that an operator has replayed is never among them: it waits for a worker, however old it is. `now` is in Unix
+ * milliseconds.
+ */
+export async function overdueSettlements(mongo: Mongo, now: number, limit: number): Promise<OverdueSettlement[]> {
+  const rows = await mailboxOf(mongo, 'settlement')
+    .find({
+      queue: 'settlement',
+      status: 'PENDING',
+      nextRunAt: { $lte: new Date(now - UNCLAIMED_MS) },
+      createdAt: { $lte: new Date(now - REPLAY_MS) },
+      replays: 0,
+    })
+    .sort({ nextRunAt: 1 })
+    .limit(limit)
+    .hint('due')
+    .toArray();
+  return rows.map(({ _id, body }) => ({ commandId: _id, previewId: body.previewId }));
+}
+
+/** Thrown to abort the transaction of a settlement that a worker runs. */
+class StillRuns extends Error {}
+
+const WAS_NOT_SETTLED = { fingerprint: 'Unsettled', message: 'the generation was not settled within 24 hours' };
+
+/**
+ * Closes the unpaid answer of an overdue settlement and makes its command DEAD, in one commit. From then on, only a replay by an
+ * operator charges the answer. If the answer is paid for, the command becomes DONE: the front door that was paid could not end it.
+ * `in use`: by MongoDB's clock the day is not over or a process holds
+ * the answer; nothing is written.
+ */
+export async function closeOverdueSettlement(
+  mongo: Mongo,
+  { commandId, previewId }: OverdueSettlement,
+): Promise<'dead' | 'done' | 'in use'> {
+  const isFree = { $lte: [msOf('$leaseUntil'), NOW_MS] };
+  const isOver = { $lte: [msOf('$replayUntil'), NOW_MS] };
+  const update = guardedUpdate([{ $eq: ['$state', 'PENDING'] }, isFree, isOver], {
+    closed: { $ifNull: ['$closed', literal('EXPIRED' satisfies ClosedAs)] },
+    fence: { $add: ['$fence', 1] },
+  });
+  try {
+    return await inTransaction(mongo, CLOSE_BUDGET_MS, async (session) => {
+      const options = { returnDocument: 'after', session } as const;
+      const row = await generations(mongo).findOneAndUpdate({ _id: previewId }, update.pipeline, options);
+      const isPaid = row?.state === 'SETTLED';
+      if (row !== null && !isPaid && !wasAccepted(update, row)) return 'in use';
+      const end = isPaid
+        ? ({ to: 'DONE', result: { settledBy: 'front door' } } as const)
+        : ({ to: 'DEAD', error: WAS_NOT_SETTLED } as const);
+      const ended = await endIdleCommand(mongo, { queue: 'settlement', id: commandId, end }, session);
+      if (ended === 'running') throw new StillRuns();
+      return isPaid ? 'done' : 'dead';
+    });
+  } catch (error) {
+    if (error instanceof StillRuns) return 'in use';
+    throw error;
+  }
+}

@@ -1,0 +1,188 @@
+import type { ClientSession } from 'mongodb';
+import t from 'tap';
+import { accounts } from '#infra/mongo/auth/collections.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { dyingProcess } from '#testing/processes/dying-process.ts';
+import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { linked, type StoredRow } from './audit-chain.ts';
+import {
+  type AuditRow,
+  actAsOperator,
+  OPERATOR_AUDIT,
+  operatorAudit,
+  verifyAudit,
+  writeAudit,
+} from './operator-audit.ts';
+
+const mongo = await openTestMongo(t);
+const stored = mongo.db.collection<StoredRow>(OPERATOR_AUDIT);
+const ACT = { operator: 'binh', reason: 'a test', now: Date.now() };
+const LINE = { action: 'account.show', subject: 'a-1', detail: { n: 1, none: null, text: '"é"' } } as const;
+
+const rows = () => stored.find({ _id: /^seq:/ }).sort({ _id: 1 }).toArray();
+const verdict = async () => (await verifyAudit(mongo, null)).fault;
+
+/** Writes a new chain of five rows and returns them. */
+async function fiveRows(): Promise<StoredRow[]> {
+  await stored.deleteMany({});
+  for (let n = 0; n < 5; n++) await writeAudit(mongo, ACT, { ...LINE, subject: `a-${n}` });
+  return rows();
+}
+
+t.test(
+  'rows written at the same time get the numbers 1 to n, and each one names the hash of the row before it',
+  async (t) => {
+    const logged: AuditRow[] = [];
+    const act = { ...ACT, committed: (row: AuditRow) => void logged.push(row) };
+    await Promise.all(Array.from({ length: 20 }, (_, n) => writeAudit(mongo, act, { ...LINE, subject: `a-${n}` })));
+    const all = await rows();
+    t.strictSame(
+      all.map(({ seq }) => seq),
+      Array.from({ length: 20 }, (_, n) => n + 1),
+    );
+    for (const [n, row] of all.entries()) t.equal(row.previous, all[n - 1]?.hash ?? '0'.repeat(64));
+    t.equal(new Set(all.map(({ subject }) => subject)).size, 20, 'each act has one row');
+    const bySeq = logged.sort((a, b) => (a.seq ?? 0) - (b.seq ?? 0));
+    t.strictSame(bySeq, all, 'the rows are logged as they are stored');
+    t.strictSame(await verifyAudit(mongo, null), {
+      fault: null,
+      intact: 20,
+      head: { seq: 20, hash: all[19]?.hash },
+      unchained: 0,
+    });
+  },
+);
+
+t.test('a transaction that loses its number is repeated as a whole and takes the next one', async (t) => {
+  await stored.deleteMany({});
+  let runs = 0;
+  await actAsOperator(mongo, ACT, async (session) => {
+    runs += 1;
+    await operatorAudit(mongo).findOne({}, { session });
+    if (runs === 1) await writeAudit(mongo, ACT, { ...LINE, subject: 'winner' });
+    return { result: undefined, line: { ...LINE, subject: 'loser' } };
+  });
+  t.equal(runs, 2);
+  t.strictSame(
+    (await rows()).map(({ seq, subject }) => [seq, subject]),
+    [
+      [1, 'winner'],
+      [2, 'loser'],
+    ],
+  );
+  t.equal(await verdict(), null);
+});
+
+t.test('a change that fails leaves no row and no gap', async (t) => {
+  const before = await fiveRows();
+  const failing = (session: ClientSession) =>
+    accounts(mongo)
+      .findOne({}, { session })
+      .then(() => Promise.reject(new Error('refused')));
+  await t.rejects(actAsOperator(mongo, ACT, failing), /refused/);
+  await actAsOperator(mongo, ACT, async () => ({ result: 0, line: null }));
+  t.strictSame(await rows(), before);
+  await writeAudit(mongo, ACT, LINE);
+  t.equal(await verdict(), null);
+});
+
+t.test('a process that dies at any write of an act leaves a chain in order', async (t) => {
+  const { account } = await storeSignedIn(mongo);
+  await stored.deleteMany({});
+  const suspend = (on: Mongo) =>
+    actAsOperator(on, ACT, async (session) => {
+      await on.db.collection('accounts').updateOne({ email: account.email }, { $inc: { acts: 1 } }, { session });
+      return { result: undefined, line: LINE };
+    });
+  for (let point = 1; point <= 3; point++) {
+    for (const when of ['before', 'after'] as const) {
+      await t.rejects(suspend(dyingProcess(mongo, point, when).mongo), /the process is dead/);
+      t.equal(await verdict(), null, `${when} write ${point}`);
+      await suspend(mongo);
+    }
+  }
+  const changed = await mongo.db.collection('accounts').findOne({ email: account.email });
+  t.equal((await rows()).length, changed?.acts, 'every change has its row');
+  t.equal(await verdict(), null);
+});
+
+const BREAKS: Record<string, { break: (rows: StoredRow[]) => Promise<unknown>; fault: RegExp }> = {
+  'an edited field': {
+    break: ([, , third]) => stored.updateOne({ _id: third?._id ?? '' }, { $set: { operator: 'somebody-else' } }),
+    fault: /^row 3 was altered/,
+  },
+  'an edited detail': {
+    break: ([, , third]) => stored.updateOne({ _id: third?._id ?? '' }, { $set: { 'detail.n': 2 } }),
+    fault: /^row 3 was altered/,
+  },
+  'an added field': {
+    break: ([, , third]) => stored.updateOne({ _id: third?._id ?? '' }, { $set: { isApproved: true } }),
+    fault: /^row 3 was altered/,
+  },
+  'an edited time': {
+    break: ([, , third]) => stored.updateOne({ _id: third?._id ?? '' }, { $set: { at: new Date(0) } }),
+    fault: /^row 3 was altered/,
+  },
+  'a deleted row': {
+    break: ([, second]) => stored.deleteOne({ _id: second?._id ?? '' }),
+    fault: /^row 2 is missing/,
+  },
+  'a deleted first row': {
+    break: ([first]) => stored.deleteOne({ _id: first?._id ?? '' }),
+    fault: /^row 1 is missing/,
+  },
+  'two rows that changed places': {
+    async break([, second, third]) {
+      await stored.deleteMany({ _id: { $in: [second?._id ?? '', third?._id ?? ''] } });
+      await stored.insertMany([
+        { ...third, _id: second?._id ?? '' },
+        { ...second, _id: third?._id ?? '' },
+      ]);
+    },
+    fault: /^row 2 was reordered/,
+  },
+  'an edited row with a fitting hash': {
+    async break([first, second]) {
+      const forged = linked({ ...second, operator: 'somebody-else' }, { seq: 1, hash: String(first?.hash) });
+      await stored.replaceOne({ _id: second?._id ?? '' }, forged);
+    },
+    fault: /^row 3 does not continue row 2/,
+  },
+  'a new row without a link': {
+    break: ([first]) => stored.insertOne({ ...LINE, _id: newId(Date.now()), at: new Date(Number(first?.at) + 1) }),
+    fault: /^row \S+ is newer than the chain/,
+  },
+};
+
+for (const [name, { break: tamper, fault }] of Object.entries(BREAKS)) {
+  t.test(`the walk reports ${name}`, async (t) => {
+    await tamper(await fiveRows());
+    t.match(await verdict(), fault);
+  });
+}
+
+t.test('a noted head shows that later rows were deleted, or that the whole chain was written anew', async (t) => {
+  const [, , third, , fifth] = await fiveRows();
+  const noted = (row?: StoredRow) => ({ seq: Number(row?.seq), hash: String(row?.hash) });
+  t.match(await verifyAudit(mongo, noted(third)), { fault: null, intact: 3, head: noted(fifth) });
+  t.match(await verifyAudit(mongo, noted(fifth)), { fault: null, intact: 1 });
+  await stored.deleteOne({ _id: fifth?._id ?? '' });
+  t.equal(await verdict(), null, 'the chain alone does not show it');
+  t.match(await verifyAudit(mongo, noted(fifth)), { fault: 'row 5 is missing', intact: 0 });
+  await fiveRows();
+  await stored.deleteMany({});
+  for (let n = 0; n < 5; n++) await writeAudit(mongo, { ...ACT, operator: 'forger' }, LINE);
+  t.equal(await verdict(), null);
+  t.match(await verifyAudit(mongo, noted(fifth)), { fault: /^row 5 does not have the noted hash/ });
+});
+
+t.test('rows of earlier versions are counted and are before row 1', async (t) => {
+  await stored.deleteMany({});
+  const at = new Date(ACT.now - 60_000);
+  await stored.insertMany(Array.from({ length: 3 }, () => ({ ...LINE, _id: newId(Number(at)), at })));
+  t.match(await verifyAudit(mongo, null), { fault: null, intact: 0, head: null, unchained: 3 });
+  await writeAudit(mongo, ACT, LINE);
+  t.match(await verifyAudit(mongo, null), { fault: null, intact: 1, head: { seq: 1 }, unchained: 3 });
+});
