@@ -16,6 +16,7 @@ import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { BACKGROUND_LIMITS, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
+import { openChangeFeed } from '#infra/redis/change-feed.ts';
 import { redisProbe } from '#infra/redis/connection.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplyWaiters } from '#infra/redis/replies.ts';
@@ -64,6 +65,8 @@ const services = Object.keys(SERVICES).filter((name) => (config.services as Read
 if (services.length === 0)
   log.warn({ wanted: [...config.services] }, 'SERVICES names no service that this process can open');
 const closers: (() => Promise<unknown>)[] = [];
+const accountEnds = openChangeFeed({ ...redis, of: 'accounts' });
+closers.push(accountEnds.close);
 const context = {
   config,
   log,
@@ -74,7 +77,8 @@ const context = {
   doorbells,
   replies,
   background,
-  streams: openStreams(draining.signal),
+  streams: openStreams(draining.signal, accountEnds),
+  accountEnds,
   atEnd: (close: () => Promise<unknown>) => void closers.push(close),
 };
 

@@ -3,6 +3,7 @@ import type { Log } from '#infra/log/log.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Background } from '#infra/process/background.ts';
+import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
 import type { Now } from '#shared/kernel/time.ts';
@@ -27,6 +28,8 @@ interface DoorContext {
   background: Background;
   /** Live streams of all services; an actor's streams are counted across services. */
   streams: Streams;
+  /** Publishes the ids of accounts whose live streams must end. */
+  accountEnds: Pick<ChangeFeed, 'notify'>;
   /** Registers `close`, which is called at shutdown once no request is running any more. */
   atEnd(close: () => Promise<unknown>): void;
 }

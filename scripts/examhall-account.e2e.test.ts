@@ -38,7 +38,16 @@ async function call(args: readonly string[], typed: string | Buffer = '') {
   const command = ACCOUNT_COMMANDS[`account ${name}`];
   if (command === undefined) throw new Error(`no command ${name}`);
   const print = (line: string) => void said.push(line);
-  const operator = { mongo, now: Date.now, name: 'an', say: print, note: print, fail: print, logAct: () => undefined };
+  const operator = {
+    mongo,
+    now: Date.now,
+    name: 'an',
+    say: print,
+    note: print,
+    fail: print,
+    logAct: () => undefined,
+    endStreams: async () => undefined,
+  };
   const input = Readable.from([Buffer.from(typed)]);
   const code = await command(
     { ...operator, input, settings: testConfig().auth, output: new PassThrough(), commandAttempts: 5 },

@@ -5,6 +5,7 @@ import { openLog } from '#infra/log/log.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { outageInWords } from '#infra/mongo/faults.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
+import { publishChange } from '#infra/redis/change-feed.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
 import { COMMANDS } from '#scripts/examhall/commands.ts';
 import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
@@ -83,6 +84,11 @@ async function main(args: string[]): Promise<number> {
       note: (line) => console.error(line),
       fail,
       logAct: (row) => log.info({ ...row }, 'operator act'),
+      async endStreams(accountId) {
+        const isSent = await publishChange({ redisUrl: config.redis.url, of: 'accounts' }, accountId);
+        if (!isSent)
+          console.error('note: Redis does not answer; open live streams of the account end within ten minutes');
+      },
       input: process.stdin,
       settings: config.auth,
       output: process.stdout,

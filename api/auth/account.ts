@@ -110,9 +110,11 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   return changed.kind === 'changed' ? changedReply(changed) : repeatChange(deps, call, to);
 }
 
-function storeChange({ mongo, now }: AuthDeps, { account, session }: Current, to: StoredPassword) {
+async function storeChange({ mongo, now, endStreams }: AuthDeps, { account, session }: Current, to: StoredPassword) {
   const change = { accountId: account._id, from: account.password.hash, to, keep: session._id, now: now() };
-  return storePassword(mongo, change, FRONT_DOOR_BUDGET_MS);
+  const changed = await storePassword(mongo, change, FRONT_DOOR_BUDGET_MS);
+  if (changed.kind === 'changed' && changed.revoked > 0) endStreams(account._id);
+  return changed;
 }
 
 function changedReply({ revoked }: { revoked: number }): Reply {

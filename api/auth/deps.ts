@@ -24,6 +24,8 @@ export interface AuthDeps {
   /** Returns the address under which a caller's login attempts are counted. */
   addressOf: CountedAddress;
   counts: AuthCounts;
+  /** Ends the live streams of an account in every process, after a session of it has ended. The message may be lost. */
+  endStreams: (accountId: string) => void;
   /** Writes security events about login attempts. */
   evidence: LoginEvidence;
   /** Returns true for one of the most common passwords; `text` must be lower case. */

@@ -15,7 +15,7 @@ const HASHES_AT_ONCE = 3;
 /** Those of them that only known pairs may use. */
 const KEPT_HASHES = 1;
 
-export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, redis, atEnd }) => {
+export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, redis, accountEnds, atEnd }) => {
   const strangerTurns = openStrangerTurns({ ...redis, now });
   atEnd(strangerTurns.close);
   const routes = authRoutes({
@@ -23,6 +23,7 @@ export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, r
     now,
     settings: auth,
     strangerTurns,
+    endStreams: (accountId) => accountEnds.notify([accountId]),
     counts: openAuthCounts(metrics),
     evidence: openLoginEvidence({ mongo, now, hash: openKeyedHash(auth.jwt.secret) }),
     addressOf: openCountedAddress(auth.trustedProxies),

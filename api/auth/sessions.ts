@@ -49,7 +49,9 @@ async function exchange(deps: AuthDeps, call: Call<TokenRequest>): Promise<Excha
   if (verdict.kind === 'rotate') return rotate(deps, verdict, { jwt, now });
   if (!(await deps.hasher.verifyToken(jwt, found.token.hash))) return refusedAs('invalid');
   if (verdict.kind === 'refused') return refusedAs(outcomeOf(found, verdict.rejection), verdict.rejection);
-  return refusedAs((await reportReuse(deps.mongo, verdict.token, deps.now())) ? 'reuse' : 'invalid');
+  const isEnded = await reportReuse(deps.mongo, verdict.token, deps.now());
+  if (isEnded) deps.endStreams(verdict.token.accountId);
+  return refusedAs(isEnded ? 'reuse' : 'invalid');
 }
 
 function outcomeOf({ token, session }: PresentedRefresh, { rejected }: Rejection): RefreshOutcome {
@@ -91,7 +93,10 @@ async function revoke(deps: AuthDeps, presented: string): Promise<boolean> {
   if (token === null || token.consumedAt !== null || token.expiresAt.getTime() <= deps.now()) return false;
   if (!(await deps.hasher.verifyToken(presented, token.hash))) return false;
   const { accountId, sessionId } = token;
-  return endSession(deps.mongo, { accountId, sessionId, reason: 'LOGOUT', maxAgeMs: deps.settings.sessionMaxMs });
+  const maxAgeMs = deps.settings.sessionMaxMs;
+  const isEnded = await endSession(deps.mongo, { accountId, sessionId, reason: 'LOGOUT', maxAgeMs });
+  if (isEnded) deps.endStreams(accountId);
+  return isEnded;
 }
 
 /** Returns the refresh token from the body or the Bearer header, undefined without one. Refuses two different tokens. */
@@ -112,6 +117,7 @@ export async function endOneSession(deps: AuthDeps, call: Call): Promise<Reply |
   const { sessionId = '' } = call.params;
   const wanted = { accountId: current.account._id, sessionId, reason: 'ENDED' } as const;
   const ended = await endSession(deps.mongo, { ...wanted, maxAgeMs: deps.settings.sessionMaxMs });
+  if (ended) deps.endStreams(wanted.accountId);
   return ended ? { status: 200, data: { revoked: true } } : { rejected: 'SESSION_NOT_FOUND' };
 }
 
@@ -121,7 +127,9 @@ export async function endAllOtherSessions(deps: AuthDeps, call: Call): Promise<R
   if (isRejection(current)) return current;
   const { account, session } = current;
   const others = { accountId: account._id, keep: session._id, reason: 'ENDED' } as const;
-  return { status: 200, data: { revoked: await endOtherSessions(deps.mongo, others) } };
+  const revoked = await endOtherSessions(deps.mongo, others);
+  if (revoked > 0) deps.endStreams(account._id);
+  return { status: 200, data: { revoked } };
 }
 
 /** Returns the caller's live sessions, most recently used first. */

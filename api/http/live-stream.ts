@@ -1,4 +1,5 @@
 import type { RawReply } from '#api/route.ts';
+import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { type EventStream, openEventStream } from './event-stream.ts';
@@ -11,7 +12,7 @@ type Follow = (stream: LiveStream, wakeSignal: WakeSignal) => Promise<void>;
 
 export interface LiveStream extends EventStream {
   /**
-   * Returns false once the reply has ended or the stream has reached its maximum age. A loop checks it between two reads, so
+   * Returns false once the reply has ended, the stream has reached its maximum age, or its actor may have lost the session. A loop checks it between two reads, so
    * that the stream ends after a whole event and its last id resumes it without a gap.
    */
   isLive(): boolean;
@@ -38,6 +39,8 @@ export interface Streams {
   slots: StreamSlots;
   /** Aborted when the process begins to drain; all streams then end at once. */
   draining: AbortSignal;
+  /** Calls a listener when a session of this account has ended, or the account may no longer sign in. The call may be lost. */
+  accountEnds: Pick<ChangeFeed, 'listen'>;
   /** Age at which a stream ends (ms). Its client reconnects, and its right to read is checked again. */
   maxAgeMs: number;
 }
@@ -48,10 +51,13 @@ const STREAMS_PER_ACTOR = 5;
 const STREAMS_IN_ALL = 5_000;
 const MAX_AGE_MS = 10 * MINUTE;
 
-/** Returns the shared stream state of this process; no stream is open yet. */
-export function openStreams(draining: AbortSignal): Streams {
+/** Account ends that never come. */
+const NO_ENDS: Streams['accountEnds'] = { listen: () => () => undefined };
+
+/** Returns the shared stream state of this process; no stream is open yet. Without `accountEnds`, a stream ends by age alone. */
+export function openStreams(draining: AbortSignal, accountEnds = NO_ENDS): Streams {
   const slots = openStreamSlots({ perActor: STREAMS_PER_ACTOR, inAll: STREAMS_IN_ALL });
-  return { slots, draining, maxAgeMs: MAX_AGE_MS };
+  return { slots, draining, accountEnds, maxAgeMs: MAX_AGE_MS };
 }
 
 const HEARTBEAT_MS = 15 * SECOND;
@@ -64,8 +70,10 @@ export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejec
   const wakeSignal = openWakeSignal();
   // Listen before the initial read, so that no change during the read is missed.
   const unlisten = subject.listen(wakeSignal.wake);
+  const session = openSessionWatch(streams, subject.holder, wakeSignal.wake);
   const leave = () => {
     unlisten();
+    session.close();
     releaseSlot();
   };
   try {
@@ -86,7 +94,8 @@ export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejec
             heartbeat: () => ({ event: 'heartbeat', data: { at: new Date(now()).toISOString() } }),
           });
           void stream.ended.then(wakeSignal.wake);
-          await first.follow(withAge(stream, streams.maxAgeMs, wakeSignal), wakeSignal);
+          const aged = withAge(stream, streams.maxAgeMs, wakeSignal);
+          await first.follow({ ...aged, isLive: () => !session.isOver() && aged.isLive() }, wakeSignal);
           stream.end();
         } finally {
           leave();
@@ -97,6 +106,19 @@ export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejec
     leave();
     throw error;
   }
+}
+
+/**
+ * Watches for the end of any session of the stream's actor. A stream does not know its session, so all streams of the actor end; those
+ * of other sessions reconnect, and the gateway refuses the ended one.
+ */
+function openSessionWatch({ accountEnds }: Streams, holder: string, wake: () => void) {
+  let isOver = false;
+  const close = accountEnds.listen(holder, () => {
+    isOver = true;
+    wake();
+  });
+  return { close, isOver: () => isOver };
 }
 
 /** Returns the stream with a maximum age: after `maxAgeMs` it stops being live and its loop is woken. */

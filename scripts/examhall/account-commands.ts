@@ -73,6 +73,7 @@ async function changeStatus(operator: Operator, account: Account, act: OperatorA
   const done = await setStatus(operator.mongo, { accountId: account._id, status }, act);
   switch (done.kind) {
     case 'changed':
+      if (status !== 'ACTIVE') await operator.endStreams(account._id);
       operator.say(`${account.email} is now ${status}; ended ${counted(done.ended, 'session')}`);
       return 0;
     case 'unchanged':
@@ -86,6 +87,7 @@ async function changeStatus(operator: Operator, account: Account, act: OperatorA
 
 async function endSessions(operator: Operator, account: Account, act: OperatorAct): Promise<number> {
   const ended = await signOut(operator.mongo, account._id, act);
+  await operator.endStreams(account._id);
   operator.say(`ended ${counted(ended, 'session')} of ${account.email}`);
   return 0;
 }
@@ -165,6 +167,7 @@ async function givePassword(operator: Operator, account: Account, act: OperatorA
   if (faults.length > 0) return 1;
   const hasher = openHasher({ ...bcrypt, concurrency: 1 });
   const ended = await setPassword(operator.mongo, account, await hasher.hashPassword(password), act);
+  await operator.endStreams(account._id);
   operator.say(
     `set the password of ${account.email}; ended ${counted(ended, 'session')}, cleared its failed login attempts`,
   );

@@ -4,11 +4,12 @@ import { rememberedStores } from '#scripts/services/port.ts';
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
 /**
- * Returns the environment with the `MONGODB_URL` of the cluster that `npm start` has started in this checkout, so that an operator's first
+ * Returns the environment with the addresses of the stores of the cluster that `npm start` has started in this checkout, so that an operator's first
  * commands need no configuration. Returns `env` unchanged in production, if it names a MongoDB, or if no cluster was started here.
  */
 export function withLocalCluster(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   if (env.MONGODB_URL !== undefined || env.NODE_ENV === 'production') return env;
-  const { MONGODB_URL } = rememberedStores(path.resolve(ROOT, env.DATA_DIR ?? '.data'));
-  return MONGODB_URL === undefined ? env : { ...env, MONGODB_URL };
+  const { MONGODB_URL, REDIS_URL } = rememberedStores(path.resolve(ROOT, env.DATA_DIR ?? '.data'));
+  if (MONGODB_URL === undefined) return env;
+  return { ...(REDIS_URL === undefined ? {} : { REDIS_URL }), ...env, MONGODB_URL };
 }

@@ -19,6 +19,8 @@ export interface Operator {
   fail: (fault: string) => void;
   /** Logs a row of the audit after its commit, so that a collector of logs stores it outside the database. */
   logAct: (row: AuditRow) => void;
+  /** Ends the live streams of an account. Prints a note if Redis does not answer; the streams then end within ten minutes. */
+  endStreams: (accountId: string) => Promise<void>;
   /** Standard input. Passwords are read from it, because arguments are visible in the list of processes. */
   input: SecretInput;
   settings: AuthSettings;

@@ -30,6 +30,7 @@ export function authDeps(mongo: Mongo, changed: Partial<Hasher> = {}): AuthDeps 
       close: async () => undefined,
     },
     addressOf: ({ peer }) => peer,
+    endStreams: () => undefined,
     counts: openAuthCounts(openMetrics({ process: false })),
     evidence: openLoginEvidence({ mongo, now: Date.now, hash: openKeyedHash('x') }),
   };

@@ -45,6 +45,25 @@ export function openBroadcaster(deps: {
   };
 }
 
+/** Time limit of `publishOnce`: dial and PUBLISH together. */
+const ONCE_TIMEOUT_MS = 2_000;
+
+/** Dials Redis, publishes one text and closes. Returns false if Redis did not confirm it in time. Never throws. */
+export async function publishOnce(wanted: { redisUrl: string; channel: string; text: string }): Promise<boolean> {
+  const lost = Promise.withResolvers<never>();
+  lost.promise.catch(() => undefined);
+  const session = openIoredis(readRedisUrl(wanted.redisUrl), lost.reject);
+  const published = session.ready.then(() => session.client.publish(wanted.channel, wanted.text));
+  try {
+    await withReplyTimeout(ONCE_TIMEOUT_MS, Promise.race([published, lost.promise]));
+    return true;
+  } catch {
+    return false;
+  } finally {
+    session.end();
+  }
+}
+
 /** Subscribes to one channel and calls `receive` for every text. Texts are lost while `current()` of the returned link is null. */
 export function subscribeToBroadcasts(deps: {
   redisUrl: string;

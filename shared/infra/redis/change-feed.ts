@@ -1,4 +1,4 @@
-import { type Broadcaster, openBroadcaster, subscribeToBroadcasts } from './broadcast.ts';
+import { type Broadcaster, openBroadcaster, publishOnce, subscribeToBroadcasts } from './broadcast.ts';
 import type { LinkLog } from './link.ts';
 
 /** The Pub/Sub channel of each kind of change. A message is a JSON array of the ids that changed. */
@@ -9,6 +9,8 @@ const CHANNELS = {
   jobs: 'examhall:ai-jobs',
   /** The setting of the model provider. */
   providers: 'examhall:ai-provider-settings',
+  /** Accounts of which a session has ended, or which an operator has suspended or deleted. */
+  accounts: 'examhall:accounts',
 } as const;
 export type Changing = keyof typeof CHANNELS;
 
@@ -46,6 +48,11 @@ export function openChangePublisher({ redisUrl, log, of }: ChangeLink): ChangePu
     publish: (ids) => publishIds(broadcaster, [...new Set(ids)]),
     close: () => broadcaster.close(),
   };
+}
+
+/** Publishes one change by itself, for a program that ends then. Returns false if Redis did not confirm it in time. Never throws. */
+export function publishChange({ redisUrl, of }: Omit<ChangeLink, 'log'>, id: string): Promise<boolean> {
+  return publishOnce({ redisUrl, channel: CHANNELS[of], text: JSON.stringify([id]) });
 }
 
 /** Opens both ends: one connection to publish and one subscription that all listeners of the process share. */
