@@ -98,7 +98,9 @@ async function erase(operator: Operator, id: string, act: OperatorAct, flags: Fl
     const ended = await endAttempts(mongo, open, { now: act.now, maxAttempts: operator.commandAttempts });
     say(`ended ${counted(ended, 'attempt')}`);
   }
-  return tellErasing(operator, await erasePerson(mongo, id, act));
+  const result = await erasePerson(mongo, id, act);
+  await operator.endStreams(id);
+  return tellErasing(operator, result);
 }
 
 async function dryRun({ mongo, say }: Operator, id: string, open: number): Promise<number> {
