@@ -34,6 +34,8 @@ export interface Flags {
   limit?: string;
   /** The number and hash of an audit row, as `audit verify` printed it. */
   from?: string;
+  /** The IP address whose security events are listed. */
+  address?: string;
   'allow-admin'?: boolean;
   /** Consents to charge answers that no request returns any longer. */
   'charge-superseded'?: boolean;
