@@ -13,8 +13,6 @@ const packagedNode = path.join(root, nodePackage, 'bin/node');
 /** The path of Node that documents, the git hook and the programs of packages name. */
 const linkedNode = path.join(root, 'node_modules/.bin/node');
 const lockFile = path.join(root, '.cache/install.lock');
-/** Written after a complete installation; needed on platforms without a packaged Node. */
-const finished = path.join(root, 'node_modules/.cache/examhall-installed');
 const [script, ...scriptArguments] = process.argv.slice(2);
 /** Scripts of a production image. All other scripts need the development packages, independent of NODE_ENV. */
 const productionScripts = ['scripts/dev.ts', 'scripts/migrate.ts', 'scripts/examhall.ts'];
@@ -54,12 +52,15 @@ async function installIfNeeded() {
   if (stopping) process.exit(128 + os.constants.signals[stopping]);
 }
 
-/** Returns whether the installation is complete and every required package is installed in its locked version. */
+/**
+ * Returns whether every required package is installed in its locked version. npm writes the list of installed packages at the end of an
+ * installation. If the own Node fits, packages that were omitted as optional stay so.
+ */
 function isInstalled() {
   const wanted = readPackages('package-lock.json');
   const present = readPackages('node_modules/.package-lock.json');
   if (!wanted) fail('package-lock.json is missing or unreadable', 1);
-  if (!present || !(existsSync(finished) || existsSync(packagedNode))) return false;
+  if (!present) return false;
   if (!ownNodeFits() && present[nodePackage]?.version !== wanted[nodePackage]?.version) return false;
   return Object.entries(wanted).every(([name, { version, dev, optional, devOptional, peer }]) => {
     if (name === '' || optional || devOptional || peer || (dev && withoutDevelopment)) return true;
@@ -108,8 +109,6 @@ async function install() {
       1,
     );
   }
-  mkdirSync(path.dirname(finished), { recursive: true });
-  writeFileSync(finished, '');
   say(`packages installed in ${Math.round((Date.now() - started) / 1000)} s`);
 }
 

@@ -42,7 +42,6 @@ function checkout(t: Test, installed: { version?: string; runs?: boolean } | nul
   put('scripts/hello.mjs', "console.log('own', process.argv[2]);");
   put('package-lock.json', lockOf(installed === null ? undefined : PINNED));
   put('node_modules/.package-lock.json', lockOf(installed?.version ?? PINNED));
-  put('node_modules/.cache/examhall-installed', '');
   const packaged = (runs: boolean) => `#!/bin/sh\n${runs ? `[ "$1" = --version ] || echo "packaged $2"` : 'exit 1'}\n`;
   if (installed !== null) put(`${PACKAGE}/bin/node`, packaged(installed.runs ?? true));
   const npm = put(
@@ -102,6 +101,17 @@ t.test('the bootstrap installs the packages again if the packaged Node is needed
   t.equal(stdout, 'packaged there\n');
   t.match(stderr, 'installing the locked packages (npm ci)');
 });
+
+t.test(
+  'the bootstrap does not install the packages that an image with a Node of its own has omitted as optional',
+  async (t) => {
+    const { root, run } = checkout(t);
+    rmSync(path.join(root, PACKAGE), { recursive: true });
+    writeFileSync(path.join(root, 'node_modules/.package-lock.json'), JSON.stringify({ packages: {} }));
+    t.equal(run(PINNED).stdout, 'own there\n');
+    t.notOk(existsSync(path.join(root, 'npm-arguments')));
+  },
+);
 
 t.test('the bootstrap links the chosen Node where npm has left no link or a dangling one', async (t) => {
   const { root, run } = checkout(t);

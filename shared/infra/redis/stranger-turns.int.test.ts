@@ -85,13 +85,36 @@ t.test('while Redis is unreachable, each front door decides by the outcomes that
   });
   await connected(redis, turns, '198.51.100.1');
   await fail(turns, SCHOOL, 50);
+  await fail(turns, '203.0.113.9', 51);
+  t.equal(await turns.take('203.0.113.9', 1_000), 0);
   await redis.kill9();
+  t.equal(await turns.take('203.0.113.9', 1_000), 1_000, 'a turn that Redis granted is still taken');
   t.strictSame(await turns.look(SCHOOL), FREE);
   await fail(turns, SCHOOL, 1, 50);
   t.strictSame(await turns.look(SCHOOL), { spacingMs: 1_000, waitMs: 0 }, 'outcomes before the outage count');
   t.equal(await turns.take(SCHOOL, 1_000), 0);
   t.equal(await turns.take(SCHOOL, 1_000), 1_000);
   t.strictSame(await turns.look('203.0.113.8'), FREE);
+});
+
+t.test('outcomes of an outage of Redis count at every front door after it', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  const [first, second] = [openFor(redis.url, { boundMs: 1_000 }), openFor(redis.url)];
+  t.teardown(async () => {
+    redis.thaw();
+    await Promise.all([first.close(), second.close()]);
+    await redis.close();
+  });
+  await Promise.all([connected(redis, first, '198.51.100.1'), connected(redis, second, '198.51.100.2')]);
+  redis.freeze();
+  await fail(first, SCHOOL, 150);
+  await first.succeeded(SCHOOL, 'account 0');
+  redis.thaw();
+  await until('the other front door knows the outcomes', async () => {
+    await first.failed('198.51.100.1', 'account');
+    return ((await redis.command('ZCARD', `examhall:auth:address:${SCHOOL}:failed`)) as number) === 149;
+  });
+  t.match(await second.look(SCHOOL), { spacingMs: 1_000 });
 });
 
 t.test('a hung Redis delays one call by its time limit', async (t) => {

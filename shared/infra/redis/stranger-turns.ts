@@ -30,6 +30,17 @@ const QUIET_MS = SECOND;
 const PREFIX = 'examhall:auth:address';
 /** Accounts that each list of an address holds; a sprayer reaches about 9,000 a day. The oldest one is dropped. */
 const MAX_ACCOUNTS = 10_000;
+/** Outcomes that a process stores for the end of an outage of Redis, and those of them that it sends with one login. */
+const MAX_UNSENT = 10_000;
+const MAX_BATCH = 100;
+
+/** The outcome of one login attempt. */
+interface Outcome {
+  kind: 'failed' | 'succeeded';
+  address: string;
+  account: string;
+  at: number;
+}
 
 /**
  * Opens the turns. The lists of accounts are in Redis and expire after 24 hours. Each process also notes the outcomes that it sees
@@ -58,27 +69,45 @@ export function openStrangerTurns(deps: {
     }
   }
 
+  /** Outcomes that Redis has not acknowledged, oldest first. Without them, a flood that slows Redis would not be counted. */
+  const unsent = new Set<Outcome>();
+
+  async function send(outcome: Outcome): Promise<void> {
+    unsent.add(outcome);
+    for (const oldest of unsent) {
+      if (unsent.size <= MAX_UNSENT) break;
+      unsent.delete(oldest);
+    }
+    // An outcome that is sent twice changes nothing.
+    const batch = [...unsent].slice(0, MAX_BATCH);
+    const sent = await ask(async (client) => {
+      const commands = batch.reduce((multi, one) => addOutcome(multi, one), client.multi());
+      return numbersOf(await commands.exec());
+    });
+    if (sent !== null) for (const one of batch) unsent.delete(one);
+  }
+
   return {
     async look(address) {
       const at = now();
       return (await ask((client) => lookIn(client, address, at))) ?? lookInBook(book, address, at);
     },
     async take(address, spacingMs) {
+      const at = now();
       const waitMs = await ask((client) => takeIn(client, address, spacingMs));
-      return waitMs ?? book.takeTurn(address, spacingMs, now());
+      // A turn from Redis is noted too, so that an outage grants no second one.
+      if (waitMs === 0) book.takeTurn(address, spacingMs, at);
+      return waitMs ?? book.takeTurn(address, spacingMs, at);
     },
     async failed(address, account) {
       const at = now();
       book.noteFailure(address, account, at);
-      await ask(async (client) => numbersOf(await add(client.multi(), failedKey(address), account, at).exec()));
+      await send({ kind: 'failed', address, account, at });
     },
     async succeeded(address, account) {
       const at = now();
       book.noteSuccess(address, account, at);
-      await ask(async (client) => {
-        const forgiven = client.multi().zrem(failedKey(address), account);
-        return numbersOf(await add(forgiven, succeededKey(address), account, at).exec());
-      });
+      await send({ kind: 'succeeded', address, account, at });
     },
     close: () => link.close(),
   };
@@ -89,6 +118,11 @@ const succeededKey = (address: string) => `${PREFIX}:${address}:succeeded`;
 const turnKey = (address: string) => `${PREFIX}:${address}:turn`;
 
 type Batch = ReturnType<Redis['multi']>;
+
+function addOutcome(batch: Batch, { kind, address, account, at }: Outcome): Batch {
+  if (kind === 'failed') return add(batch, failedKey(address), account, at);
+  return add(batch.zrem(failedKey(address), account), succeededKey(address), account, at);
+}
 
 /** Adds an account to a list and drops what the list need not hold: old accounts and those beyond its limit. */
 function add(batch: Batch, list: string, account: string, at: number): Batch {
