@@ -9,6 +9,7 @@ import { publishChange } from '#infra/redis/change-feed.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
 import { COMMANDS } from '#scripts/examhall/commands.ts';
 import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
+import { EVIDENCE_COMMANDS } from '#scripts/examhall/evidence-commands.ts';
 import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
 import type { CliCommand, Operator } from '#scripts/examhall/operator.ts';
 import { PERSON_COMMANDS } from '#scripts/examhall/person-commands.ts';
@@ -24,6 +25,7 @@ const USAGE = `examhall: operator commands
   examhall queues [--json]                                     waiting, running and dead commands, and the age of the oldest due one
   examhall audit [--limit 20] [--json]                         operator actions, newest first
   examhall audit verify [--from SEQ:HASH] [--json]             check the chain of the audit, from row 1 or a noted row; prints its head
+  examhall events [--address ADDRESS] [--limit 20] [--json]    security events of all accounts, or of an address, newest first
   examhall doctor [--json]                                     check MongoDB's behaviour and the schema
 
   examhall account show EMAIL [--reason TEXT]                  audited; status, live sessions, failed login attempts, security events
@@ -50,7 +52,7 @@ const USAGE = `examhall: operator commands
 `;
 
 const ALL = new Map<string, CliCommand>(
-  Object.entries({ ...COMMANDS, ...DOCTOR_COMMANDS, ...ACCOUNT_COMMANDS, ...PERSON_COMMANDS }),
+  Object.entries({ ...COMMANDS, ...DOCTOR_COMMANDS, ...EVIDENCE_COMMANDS, ...ACCOUNT_COMMANDS, ...PERSON_COMMANDS }),
 );
 /** First words of commands that consist of two words, or may do so. */
 const GROUPS = new Set(['dead', 'account', 'audit', 'person']);
@@ -138,6 +140,7 @@ function parse(args: string[]) {
         reason: { type: 'string' },
         limit: { type: 'string' },
         from: { type: 'string' },
+        address: { type: 'string' },
         operator: { type: 'string' },
       },
     });

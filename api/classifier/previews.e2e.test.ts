@@ -132,3 +132,14 @@ t.test('the attempt service accepts a previewed grade unchanged, and once', asyn
   t.strictSame(metadata, kept, 'nothing of it is lost');
   t.match(await sendHandoff(), { status: 200, data: { applied: false } });
 });
+
+t.test('a faulty request is 400 for a caller whose previews in flight are at their limit', async (t) => {
+  const until = new Date(Date.now() + 60_000);
+  const leases = ['1', '2', '3', '4'].map((id) => ({ id, until }));
+  const row = { _id: 'busy', leases, lastAt: new Date() };
+  await cluster.mongo.collection<typeof row>('ai_preview_leases').insertOne(row);
+  const busy = { 'x-actor-id': 'busy' };
+  t.match(await ask('generation', {}, busy), { status: 429, json: { code: 'RATE_LIMITED' } });
+  t.match(await ask('generation', { mode: 'similar' }, busy), { status: 400, json: { code: 'VALIDATION_FAILED' } });
+  t.match(await ask('essay-grade', { maxScore: 4.9 }, busy), { status: 400, json: { code: 'VALIDATION_FAILED' } });
+});

@@ -12,7 +12,7 @@ import {
 } from '#shared/classifier/tasks/explain-and-grade.ts';
 import { taskRequest } from '#shared/classifier/tasks/task.ts';
 import type { EssayGradeRequest, ExplanationRequest, GenerationRequest } from '#shared/generated/classifier.ts';
-import { type ErrorCode, isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { type ErrorCode, type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import { askModel, type GenerationOrder, generate, loadReferences } from './ask-model.ts';
@@ -58,7 +58,8 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
         'AI_GENERATION_IN_PROGRESS',
       ],
       failureData: { AI_SETTLEMENT_PENDING: 'classifier/pending-preview' },
-      handle: (call) => inFlight(deps, call, () => previewGeneration(deps, call)),
+      handle: async (call) =>
+        refusalOf(generationFaults(call.body)) ?? inFlight(deps, call, () => previewGeneration(deps, call)),
     },
     {
       method: 'POST',
@@ -82,9 +83,15 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
         { status: 200, schema: 'classifier/essay-grade-preview', description: 'Proposed grade and its handoff' },
       ],
       errors: PREVIEW_CODES,
-      handle: (call) => inFlight(deps, call, () => previewEssayGrade(deps, call)),
+      handle: async (call) =>
+        refusalOf(gradeFaults(call.body)) ?? inFlight(deps, call, () => previewEssayGrade(deps, call)),
     },
   ];
+}
+
+/** Returns the refusal of a body with these faults, or null without any. A faulty request never counts as a preview in flight. */
+function refusalOf(details: FaultDetail[]): Rejection | null {
+  return details.length === 0 ? null : { rejected: 'VALIDATION_FAILED', details };
 }
 
 /** Previews that one actor may have in flight, at all front doors together. */
@@ -120,8 +127,6 @@ export async function inFlight(
 
 /** Returns generated questions. If settlement is on, they are paid for, and an equal request within a day gets the same answer. */
 export async function previewGeneration(deps: PreviewDeps, call: Call<GenerationRequest>): Promise<Reply | Rejection> {
-  const details = generationFaults(call.body);
-  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const { requestId } = call;
   const order = { wanted: wantedGeneration(call.body), scope: scopeOf(call.identity), requestId };
   const preview = deps.settles
@@ -150,8 +155,6 @@ export async function previewExplanation(
 /** Returns a model's grade of an essay by its rubric, with the handoff that the attempt service accepts. */
 export async function previewEssayGrade(deps: PreviewDeps, call: Call<EssayGradeRequest>): Promise<Reply | Rejection> {
   const essay = call.body;
-  const details = gradeFaults(essay);
-  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const request = taskRequest('grade', essay, taskScopeOf(deps, call));
   const read = (json: unknown) => readGrade(essay, json);
   const result = await askModel(deps, request, { task: gradeTask(essay), read }, call.signal);

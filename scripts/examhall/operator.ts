@@ -43,6 +43,8 @@ export interface Flags {
   'end-open-attempts'?: boolean;
   /** The number and hash of an audit row, as `audit verify` printed it. */
   from?: string;
+  /** The IP address whose security events are listed. */
+  address?: string;
   'allow-admin'?: boolean;
   /** Consents to charge answers that no request returns any longer. */
   'charge-superseded'?: boolean;

@@ -74,7 +74,7 @@ async function refusal(script: readonly string[], env: NodeJS.ProcessEnv): Promi
     env: { PATH, MONGODB_URL, REDIS_URL, PORT: String(await freePort()), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     // A process that starts in spite of its fault is killed, and the test fails for its code.
-    timeout: 60_000,
+    timeout: 120_000,
     killSignal: 'SIGKILL',
   });
   const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
