@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { Readable } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import { parseArgs } from 'node:util';
 import t from 'tap';
 import { findAccount, findAccountByEmail } from '#infra/mongo/auth/accounts.ts';
@@ -49,7 +49,11 @@ async function call(args: readonly string[], typed: string | Buffer = '') {
     endStreams: async () => undefined,
   };
   const input = Readable.from([Buffer.from(typed)]);
-  const code = await command({ ...operator, input, settings: testConfig().auth }, words, values);
+  const code = await command(
+    { ...operator, input, settings: testConfig().auth, output: new PassThrough(), commandAttempts: 5 },
+    words,
+    values,
+  );
   return { code, said: said.join('\n') };
 }
 

@@ -1,9 +1,12 @@
 import t from 'tap';
+import { noteSlowedAddress } from '#infra/mongo/auth/login-events.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { withStep } from '#testing/actors/scripted-actor.ts';
-import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { testConfig, testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { runExamhall } from '#testing/processes/run-examhall.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
@@ -104,6 +107,24 @@ t.test('examhall audit verify prints the head of the chain, and fails once a row
   t.match(await examhall('audit', 'verify', '--from', head), { code: 1, err: /^error: row \d+ was altered/ });
 });
 
+t.test('examhall events lists security events of all accounts, or those of one address', async (t) => {
+  const hash = openKeyedHash(testConfig().auth.jwt.secret);
+  const at = Date.now();
+  for (const [n, address] of ['203.0.113.7', '203.0.113.8', '203.0.113.7'].entries()) {
+    await noteSlowedAddress(mongo, { address: hash('address', address), spacingMs: 1_000 }, at + n * HOUR);
+  }
+  const all = await examhall('events');
+  t.match(all, {
+    code: 0,
+    err: '',
+    out: /^at +event +account +session +detail\n(.* ADDRESS_SLOWED +- +- +\{.*\}\n){3}$/,
+  });
+  t.notMatch(all.said, '203.0.113');
+  const one = await examhall('events', '--address', '203.0.113.7', '--json');
+  t.equal(one.err, `hash of the address: ${hash('address', '203.0.113.7')}\n`);
+  t.equal(JSON.parse(one.out).length, 2);
+});
+
 t.test('examhall refuses invalid arguments with `error: …` on stderr and changes nothing', async (t) => {
   const id = await deadGrading('again');
   const before = (await replayed()).length;
@@ -120,6 +141,7 @@ t.test('examhall refuses invalid arguments with `error: …` on stderr and chang
     [['audit', '--limit', 'x'], 2, /--limit must be a whole number/],
     [['audit', 'verify', '--from', '7'], 2, /--from must be SEQ:HASH/],
     [['audit', 'check'], 2, /unknown command "audit check"/],
+    [['events', '--address', '203.0.113'], 2, /--address must be/],
     [['queue'], 2, /unknown command "queue"/],
   ] as const) {
     const told = await examhall(...args);

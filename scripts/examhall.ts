@@ -9,8 +9,10 @@ import { publishChange } from '#infra/redis/change-feed.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
 import { COMMANDS } from '#scripts/examhall/commands.ts';
 import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
+import { EVIDENCE_COMMANDS } from '#scripts/examhall/evidence-commands.ts';
 import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
 import type { CliCommand, Operator } from '#scripts/examhall/operator.ts';
+import { PERSON_COMMANDS } from '#scripts/examhall/person-commands.ts';
 
 const USAGE = `examhall: operator commands
 
@@ -23,6 +25,7 @@ const USAGE = `examhall: operator commands
   examhall queues [--json]                                     waiting, running and dead commands, and the age of the oldest due one
   examhall audit [--limit 20] [--json]                         operator actions, newest first
   examhall audit verify [--from SEQ:HASH] [--json]             check the chain of the audit, from row 1 or a noted row; prints its head
+  examhall events [--address ADDRESS] [--limit 20] [--json]    security events of all accounts, or of an address, newest first
   examhall doctor [--json]                                     check MongoDB's behaviour and the schema
 
   examhall account show EMAIL [--reason TEXT]                  audited; status, live sessions, failed login attempts, security events
@@ -38,13 +41,21 @@ const USAGE = `examhall: operator commands
                                                                phone?, legacyId?. Role ADMIN needs --allow-admin. Without --yes: only check
                                                                the file
 
+  examhall person show ID --reason TEXT                        count the rows about a person, by collection; shows no content
+  examhall person export ID --reason TEXT [--out FILE]         everything stored about a person, as one JSON document
+  examhall person erase ID --reason TEXT [--end-open-attempts] [--yes]
+                                                               delete or pseudonymise it and print a receipt; cannot be undone. An
+                                                               interrupted erasure goes on when the command is repeated. Without --yes: a dry run
+
   --reason TEXT     at least 5 characters, for the audit
   --operator NAME   your name, for the audit (default: $USER, otherwise the login name)
 `;
 
-const ALL = new Map<string, CliCommand>(Object.entries({ ...COMMANDS, ...DOCTOR_COMMANDS, ...ACCOUNT_COMMANDS }));
+const ALL = new Map<string, CliCommand>(
+  Object.entries({ ...COMMANDS, ...DOCTOR_COMMANDS, ...EVIDENCE_COMMANDS, ...ACCOUNT_COMMANDS, ...PERSON_COMMANDS }),
+);
 /** First words of commands that consist of two words, or may do so. */
-const GROUPS = new Set(['dead', 'account', 'audit']);
+const GROUPS = new Set(['dead', 'account', 'audit', 'person']);
 
 /** Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */
 async function main(args: string[]): Promise<number> {
@@ -82,6 +93,8 @@ async function main(args: string[]): Promise<number> {
       },
       input: process.stdin,
       settings: config.auth,
+      output: process.stdout,
+      commandAttempts: config.worker.maxAttempts,
     };
     return await command(operator, words.slice(name.split(' ').length), parsed.values);
   } catch (error) {
@@ -120,11 +133,14 @@ function parse(args: string[]) {
         yes: { type: 'boolean' },
         'allow-admin': { type: 'boolean' },
         'charge-superseded': { type: 'boolean' },
+        'end-open-attempts': { type: 'boolean' },
+        out: { type: 'string' },
         queue: { type: 'string' },
         cause: { type: 'string' },
         reason: { type: 'string' },
         limit: { type: 'string' },
         from: { type: 'string' },
+        address: { type: 'string' },
         operator: { type: 'string' },
       },
     });

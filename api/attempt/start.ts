@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { Call, Reply } from '#api/route.ts';
 import { addStartKey, type EarlierAttempt, earlierAttempts } from '#infra/mongo/attempt/attempts.ts';
-import { insertAttempt, type SeatNeed, seatFacts } from '#infra/mongo/attempt/insert-attempt.ts';
+import { insertAttempt, type SeatNeed, seatFacts, withdrawAttempt } from '#infra/mongo/attempt/insert-attempt.ts';
 import { paperBytes } from '#infra/mongo/attempt/papers.ts';
 import { findBindingRelease, newestRelease, releaseOne } from '#infra/mongo/attempt/release.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import type { Attempt, CourseContext } from '#shared/attempt/attempt.ts';
 import { copyPaper } from '#shared/attempt/copy-paper.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
@@ -112,7 +113,9 @@ async function begin(
     return (await hasOtherStart(deps, intent, earlier)) ? { kind: 'raced' } : answered(refused);
   }
   const attempt = await attemptOf(deps, intent, plan, earlier, now);
-  const result = await insertAttempt(deps.mongo, attempt, facts.hasSeat ? null : seat, deps.settings.startBudgetMs);
+  if (attempt === null) return answered({ rejected: 'PERSON_ERASED' });
+  const taken = facts.hasSeat ? null : seat;
+  const result = await insertAttempt(deps.mongo, attempt, taken, deps.settings.startBudgetMs);
   switch (result.kind) {
     case 'raced':
       return result;
@@ -120,8 +123,16 @@ async function begin(
       // A concurrent start of the same student may have taken the last seat: rule 9 decides after a new read.
       return { kind: 'raced' };
     case 'inserted': {
+      const [released, erased] = await Promise.all([
+        applyMissedRelease(deps, attempt),
+        isErased(deps.mongo, intent.studentId),
+      ]);
+      if (erased) {
+        // The erasure began after this start had read the tombstones, and may not have found the attempt.
+        await withdrawAttempt(deps.mongo, attempt, taken, deps.settings.startBudgetMs);
+        return answered({ rejected: 'PERSON_ERASED' });
+      }
       deps.attemptRefs.add(attempt);
-      const released = await applyMissedRelease(deps, attempt);
       return answered(await startReply(deps, call, released, { created: true, replayed: false }));
     }
   }
@@ -139,17 +150,20 @@ async function hasOtherStart(
   return (await earlierAttempts(mongo, examId, studentId)).length > earlier.length;
 }
 
+/** Returns the attempt to insert, or null if its student is erased. */
 async function attemptOf(
   deps: AttemptDeps,
   intent: StartIntent,
   plan: StartPlan,
   earlier: readonly EarlierAttempt[],
   now: Date,
-): Promise<Attempt> {
-  const [paperId, releasesSeen] = await Promise.all([
+): Promise<Attempt | null> {
+  const [erased, paperId, releasesSeen] = await Promise.all([
+    isErased(deps.mongo, intent.studentId),
     deps.papers.store(intent.paper),
     newestRelease(deps.mongo, intent.examId),
   ]);
+  if (erased) return null;
   return newAttempt(intent.body, {
     attemptId: newId(now.getTime()),
     studentId: intent.studentId,

@@ -1,7 +1,9 @@
 import type { Call, Reply } from '#api/route.ts';
 import { insertDeliveryAttempt, listDeliveryAttempts } from '#infra/mongo/notification/delivery-attempts.ts';
 import { type SupportCounts, summarizeSupport } from '#infra/mongo/notification/summarize-support.ts';
+import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import type { DeliveryAttemptQuery, DeliveryAttemptRequest } from '#shared/generated/notification.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { instantOf } from '#shared/kernel/time.ts';
 import { DELIVERY_STATUSES, deliveryAttemptView, recordedAttempt } from '#shared/notification/delivery.ts';
@@ -12,7 +14,8 @@ import { callerOf, type NotificationDeps, ownerIn, pagedData, pageOf } from './d
 export async function recordDeliveryAttempt(
   deps: NotificationDeps,
   call: Call<DeliveryAttemptRequest>,
-): Promise<Reply> {
+): Promise<Reply | Rejection> {
+  if (await isErased(deps.mongo, call.body.userId)) return { rejected: 'PERSON_ERASED' };
   const now = deps.now();
   const { organizationId = null } = call.identity;
   const facts = { id: newId(now), now: new Date(now), organizationId };

@@ -2,9 +2,11 @@ import { ringFor } from '#api/ring-and-wait.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
+import { erasedAmong } from '#infra/mongo/person/erased-persons.ts';
 import { sendToAudit } from '#infra/neighbours/audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { finishFanOutOrder } from '#shared/notification/commands.ts';
+import { type ErasedIds, personsIn, withoutErased } from '#shared/notification/erased.ts';
 import { auditEvent, type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
 import { type FanOutPlan, planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
@@ -33,7 +35,9 @@ export async function fanOutEvent(
   const { event, organizationId, keyedByActor = false } = input;
   const known = await knownEvent(deps, event, keyedByActor);
   if (known !== null) return { kind: 'replayed', event: known };
-  return fanOut(deps, input, (facts) => newEvent(event, { ...facts, organizationId, keyedByActor }));
+  return fanOut(deps, input, ({ erased, ...facts }) =>
+    newEvent(withoutErased(event, erased), { ...facts, organizationId, keyedByActor }),
+  );
 }
 
 /** Stores rows that belong to no event. */
@@ -48,18 +52,19 @@ export async function fanOutRows(deps: NotificationDeps, input: FanOutInput<null
 async function fanOut<Stored extends NotificationEvent | null>(
   deps: NotificationDeps,
   input: FanOutInput<EventInput | null>,
-  eventOf: (facts: { id: string; now: Date; created: number }) => Stored,
+  eventOf: (facts: { id: string; now: Date; created: number; erased: ErasedIds }) => Stored,
 ): Promise<FannedOut<Stored>> {
-  const preferences = await preferencesOf(
-    deps.mongo,
-    input.notifications.map(({ userId }) => userId),
-  );
+  const recipients = input.notifications.map(({ userId }) => userId);
+  const [preferences, erased] = await Promise.all([
+    preferencesOf(deps.mongo, recipients),
+    erasedAmong(deps.mongo, personsIn(input.notifications, input.event)),
+  ]);
   const now = deps.now();
   const fanOutId = newId(now);
   const ids = orderedIds(input.notifications.length, now);
   const facts = { fanOutId, now: new Date(now), newId: () => ids.next().value ?? newId(now) };
-  const plan = planFanOut({ ...input, preferences }, facts);
-  const event = eventOf({ id: fanOutId, now: facts.now, created: plan.rows.length });
+  const plan = planFanOut({ ...input, preferences, erased }, facts);
+  const event = eventOf({ id: fanOutId, now: facts.now, created: plan.rows.length, erased });
   const inserted = await insertFanOut(deps.mongo, {
     fanOutId,
     event,

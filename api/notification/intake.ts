@@ -4,6 +4,7 @@ import { countAlertCall } from '#infra/mongo/notification/alert-calls.ts';
 import { idsOfFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { insertNotification, putSnapshot } from '#infra/mongo/notification/inbox-changes.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
+import { erasedAmong, isErased } from '#infra/mongo/person/erased-persons.ts';
 import type {
   BatchRequest,
   CreateRequest,
@@ -14,6 +15,7 @@ import type {
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { SECOND } from '#shared/kernel/time.ts';
+import { concernsErased, personsIn, withoutErasedActor } from '#shared/notification/erased.ts';
 import { eventView, type NotificationEvent, sourcePairFaults } from '#shared/notification/event.ts';
 import { newNotification, notificationView } from '#shared/notification/notification.ts';
 import { preferenceKey, suppressionOf } from '#shared/notification/preferences.ts';
@@ -28,15 +30,25 @@ import { type FannedOut, fanOutEvent, fanOutRows } from './fan-out.ts';
  */
 export async function createOneNotification(deps: NotificationDeps, call: Call<CreateRequest>): Promise<Reply> {
   const input = call.body;
-  const [wanted] = (await preferencesOf(deps.mongo, [input.userId])).values();
+  const [preferences, erased] = await Promise.all([
+    preferencesOf(deps.mongo, [input.userId]),
+    erasedAmong(deps.mongo, personsIn([input], null)),
+  ]);
   const now = deps.now();
-  const reason = suppressionOf(wanted ?? null, preferenceKey(input), new Date(now));
+  const wanted = preferences.get(input.userId) ?? null;
+  const reason = concernsErased(input, erased) ? 'ERASED' : suppressionOf(wanted, preferenceKey(input), new Date(now));
   if (reason !== null) {
     const suppressed = [{ userId: input.userId, reason }];
     return { status: 200, data: { notification: null, created: 0, suppressed } };
   }
   const origin = { fanOutId: null, sourceEventRef: null, organizationId: call.identity.organizationId ?? null };
-  const row = newNotification(input, { id: newId(now), now: new Date(now), place: 'INBOX', ordinal: 0, origin });
+  const row = newNotification(withoutErasedActor(input, erased), {
+    id: newId(now),
+    now: new Date(now),
+    place: 'INBOX',
+    ordinal: 0,
+    origin,
+  });
   const deliveries = { channels: deps.channels, maxAttempts: deps.deliveryAttempts };
   ringFor(deps, await insertNotification(deps.mongo, row, { deliveries, now }));
   deps.notifyStreams([row.userId]);
@@ -75,6 +87,7 @@ export async function createBatch(deps: NotificationDeps, call: Call<BatchReques
  */
 export async function storeSnapshot(deps: NotificationDeps, call: Call<SnapshotRequest>): Promise<Reply | Rejection> {
   const snapshot = readSnapshot(call.params.notificationId ?? '', call.body);
+  if (await isErased(deps.mongo, snapshot.userId)) return { rejected: 'PERSON_ERASED' };
   const { organizationId = null } = call.identity;
   const now = new Date(deps.now());
   const stored = await putSnapshot(deps.mongo, snapshot, (first) => newFromSnapshot(first, { now, organizationId }));
@@ -109,6 +122,7 @@ export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopi
   const details = recipientFaults(call.body);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const { id: actorId } = callerOf(call.identity);
+  if (await isErased(deps.mongo, actorId)) return { rejected: 'PERSON_ERASED' };
   const counted = await countAlertCall(deps.mongo, actorId, { limit: ALERT_CALLS_AN_HOUR, now: deps.now() });
   if (counted.kind === 'refused') {
     const message = `The caller has sent ${ALERT_CALLS_AN_HOUR} alerts within an hour; retry later`;

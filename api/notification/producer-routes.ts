@@ -86,7 +86,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
           description: 'Notification that was stored already, updated',
         },
       ],
-      errors: ['NOTIFICATION_OWNER_MISMATCH'],
+      errors: ['NOTIFICATION_OWNER_MISMATCH', 'PERSON_ERASED'],
       handle: (call) => storeSnapshot(deps, call),
     },
     {
@@ -99,7 +99,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       replies: [
         { status: 201, schema: 'notification/delivery-attempt-reply', description: 'Recorded delivery attempt' },
       ],
-      errors: [],
+      errors: ['PERSON_ERASED'],
       handle: (call) => recordDeliveryAttempt(deps, call),
     },
     {
@@ -109,7 +109,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       summary: "Alert a student's parents to a weak topic",
       guards: actors('ADMIN', 'TEACHER'),
       body: weakTopicBody(SMALL_BODY),
-      errors: ['RATE_LIMITED'],
+      errors: ['RATE_LIMITED', 'PERSON_ERASED'],
       handle: (call) => raiseWeakTopic(deps, call),
     },
     {

@@ -3,23 +3,18 @@ import { liveWorkers } from '#infra/mongo/live-workers.ts';
 import { DELIVERIES, MAILBOX_OF, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
-import { type Noted, operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
 import { actFor, type CliCommand, counted, type Flags, type Operator, reasonOf } from './operator.ts';
+import { iso, LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
 
-const MAX_BULK = 1_000;
-const LIMIT_WANTED = `--limit must be a whole number from 1 to ${MAX_BULK}`;
-
-/** The commands for mailboxes, workers and the audit. */
+/** The commands for mailboxes and workers. */
 export const COMMANDS: Readonly<Record<string, CliCommand>> = {
   'dead list': listDead,
   'dead show': showDead,
   'dead replay': replay,
   workers: listWorkers,
   queues: listQueues,
-  audit: listAudit,
-  'audit verify': verify,
 };
 
 async function listDead(operator: Operator, _words: string[], flags: Flags): Promise<number> {
@@ -157,81 +152,9 @@ async function listQueues(operator: Operator, _words: string[], flags: Flags): P
   return 0;
 }
 
-async function listAudit(operator: Operator, _words: string[], flags: Flags): Promise<number> {
-  const limit = limitOf(flags, 20);
-  if (limit === null) return refuse(operator, LIMIT_WANTED);
-  const rows = await operatorAudit(operator.mongo).find({}).sort({ at: -1 }).limit(limit).toArray();
-  print(operator, flags, rows, () =>
-    table(
-      ['at', 'operator', 'action', 'queue', 'on', 'reason'],
-      rows.map((row) => [
-        iso(row.at),
-        row.operator,
-        row.action,
-        row.action === 'dead.replay' ? row.queue : '-',
-        row.action === 'dead.replay' ? row.commandId : row.subject,
-        row.reason,
-      ]),
-    ),
-  );
-  return 0;
-}
-
-const PLACE = /^([1-9]\d{0,11}):([0-9a-f]{64})$/;
-
-/** Walks the chain of the audit and prints its head, which a later call compares with the rows. Returns 1 at the first fault. */
-async function verify(operator: Operator, _words: string[], flags: Flags): Promise<number> {
-  const [, seq, hash = ''] = PLACE.exec(flags.from ?? '') ?? [];
-  if (flags.from !== undefined && seq === undefined) {
-    return refuse(operator, '--from must be SEQ:HASH, as `examhall audit verify` printed it');
-  }
-  const noted: Noted | null = seq === undefined ? null : { seq: Number(seq), hash };
-  const { fault, intact, head, unchained } = await verifyAudit(operator.mongo, noted);
-  const first = noted?.seq ?? 1;
-  print(operator, flags, { fault, intact, first, head, unchained }, () =>
-    [
-      ...(unchained === 0 ? [] : [`${counted(unchained, 'row')} of earlier versions without a chain`]),
-      head === null ? 'no row of the chain is in order' : `rows ${first} to ${head.seq} are in order`,
-      ...(head === null || fault !== null ? [] : [`head, to be noted outside this database: ${head.seq}:${head.hash}`]),
-    ].join('\n'),
-  );
-  if (fault !== null) operator.fail(fault);
-  return fault === null ? 0 : 1;
-}
-
-function print(operator: Operator, flags: Flags, value: unknown, asText: () => string): void {
-  operator.say(flags.json === true ? JSON.stringify(value, null, 2) : asText());
-}
-
 /** Returns the fault of a misspelt queue, otherwise null. An empty list would make the operator believe that the queue is empty. */
 function unknownQueue({ queue }: Flags): string | null {
   return queue === undefined || (QUEUES as readonly string[]).includes(queue)
     ? null
     : `--queue must be one of ${QUEUES.join(', ')}`;
-}
-
-/** Returns the limit, or `otherwise` if the operator passed none. Returns null if it is not a whole number from 1 to MAX_BULK. */
-function limitOf(flags: Flags, otherwise: number): number | null {
-  const limit = Number(flags.limit ?? otherwise);
-  return Number.isInteger(limit) && limit >= 1 && limit <= MAX_BULK ? limit : null;
-}
-
-function refuse(operator: Operator, why: string): number {
-  operator.fail(why);
-  return 2;
-}
-
-function iso(date: Date | null): string {
-  return date === null ? '-' : date.toISOString();
-}
-
-/** Returns a table with two spaces between columns. Each column is as wide as its widest cell; the last one is not padded. */
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const all = [head, ...rows];
-  const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
-  return all
-    .map((row) =>
-      row.map((cell, column) => (column === head.length - 1 ? cell : cell.padEnd(widths[column] ?? 0))).join('  '),
-    )
-    .join('\n');
 }

@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { AuditRow, OperatorAct } from '#infra/mongo/operator-audit.ts';
@@ -23,6 +24,10 @@ export interface Operator {
   /** Standard input. Passwords are read from it, because arguments are visible in the list of processes. */
   input: SecretInput;
   settings: AuthSettings;
+  /** Standard output, for documents that are written in parts. */
+  output: Writable;
+  /** Claims of a new command before it is dead. */
+  commandAttempts: number;
 }
 
 export interface Flags {
@@ -32,8 +37,14 @@ export interface Flags {
   cause?: string;
   reason?: string;
   limit?: string;
+  /** File to write to. */
+  out?: string;
+  /** Consents to submit attempts that are in progress. */
+  'end-open-attempts'?: boolean;
   /** The number and hash of an audit row, as `audit verify` printed it. */
   from?: string;
+  /** The IP address whose security events are listed. */
+  address?: string;
   'allow-admin'?: boolean;
   /** Consents to charge answers that no request returns any longer. */
   'charge-superseded'?: boolean;

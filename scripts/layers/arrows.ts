@@ -22,7 +22,7 @@ const SERVICE_OF_ACTOR: Readonly<Record<string, string>> = {
 };
 
 /** Folders of shared/infra/mongo that serve every service: the indexes of all, the commands of all, and what all expect of the server. */
-const MONGO_SHARED = ['mailbox', 'probe', 'schema'];
+const MONGO_SHARED = ['mailbox', 'person', 'probe', 'schema'];
 
 /** The files right under api/ and workers/ that put the folders there together. The others stand below those folders. */
 const MOUNTS = { api: 'main.ts', workers: 'actors.ts' };

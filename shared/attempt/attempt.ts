@@ -50,6 +50,8 @@ export interface Attempt {
   wrongCount: number | null;
   pendingManualCount: number | null;
   tally: Tally;
+  /** Time at which the student was erased: `studentId` is a pseudonym, and texts are empty. Absent before. */
+  erasedAt?: Date | null;
   /** A new random text at every write. A decision that was made on a copy commits only if the stored stamp is unchanged. */
   stamp: string;
 }

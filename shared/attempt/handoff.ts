@@ -4,6 +4,7 @@ import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Optional } from '#shared/kernel/json-object.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import { type Attempt, answerKeyOf } from './attempt.ts';
+import { isErasedAttempt } from './erased.ts';
 import { isScoredByHand, type Paper, paperIndexOf } from './question.ts';
 
 /** The body of a handoff that passed its schema. */
@@ -82,10 +83,12 @@ function refuse(rejected: Rejection['rejected']): HandoffDecision {
  * worker owns the scores until the attempt is GRADED.
  */
 export function decideHandoff(
-  attempt: Pick<Attempt, '_id' | 'status' | 'answers'>,
+  attempt: Pick<Attempt, '_id' | 'status' | 'answers' | 'erasedAt'>,
   paper: Paper,
   handoff: EssayHandoff,
 ): HandoffDecision {
+  // The text is erased, and the remarks of a grade are about the student.
+  if (isErasedAttempt(attempt)) return refuse('ATTEMPT_NOT_FOUND');
   if (attempt.status === 'IN_PROGRESS') return refuse('ATTEMPT_NOT_SUBMITTED');
   const paperIndex = paperIndexOf(attempt._id, paper, handoff.questionId);
   const question = paperIndex === null ? undefined : paper.questions[paperIndex];

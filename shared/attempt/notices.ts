@@ -1,4 +1,5 @@
 import type { Attempt } from './attempt.ts';
+import { isErasedAttempt } from './erased.ts';
 import { visibilityForStudent } from './visibility.ts';
 
 /** The only kind of outbox row, and its event type in the notification service. */
@@ -33,16 +34,17 @@ type NoticeCause = Required<Pick<GradeNotice, 'releaseEventId' | 'notBefore'>>;
 
 type NoticedAttempt = Pick<
   Attempt,
-  '_id' | 'examId' | 'studentId' | 'organizationId' | 'status' | 'exam' | 'releaseEventId'
+  '_id' | 'examId' | 'studentId' | 'organizationId' | 'status' | 'exam' | 'releaseEventId' | 'erasedAt'
 >;
 
 const BY_GRADE: NoticeCause = { releaseEventId: null, notBefore: null };
 
-/** Returns the two rows of an attempt, the student's first. `noticesOnGrade` and `releaseEffect` decide when to queue them. */
+/** Returns the two rows of an attempt, the student's first; none if the student was erased. `noticesOnGrade` and `releaseEffect` decide when to queue them. */
 export function gradeNotices(
   attempt: Omit<NoticedAttempt, 'status' | 'releaseEventId'>,
   cause: NoticeCause = BY_GRADE,
 ): GradeNotice[] {
+  if (isErasedAttempt(attempt)) return [];
   return (['STUDENT', 'PARENT'] as const).map((recipient) => ({
     sourceEventId: `${attempt._id}:notification:${RECIPIENTS[recipient].idSuffix}`,
     kind: GRADE_NOTICE_KIND,

@@ -609,7 +609,7 @@ export interface Suppression {
 /**
  * Reason for a suppressed notification.
  */
-export type SuppressionReason = 'TYPE_DISABLED' | 'MUTED';
+export type SuppressionReason = 'TYPE_DISABLED' | 'MUTED' | 'ERASED';
 
 /**
  * Number of notifications changed.

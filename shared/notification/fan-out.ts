@@ -1,4 +1,5 @@
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
+import { concernsErased, type ErasedIds, withoutErasedActor } from './erased.ts';
 import { type EventInput, sourceEventRef } from './event.ts';
 import { type Notification, type NotificationInput, newNotification } from './notification.ts';
 import { type Preferences, preferenceKey, type Suppression, suppressionOf } from './preferences.ts';
@@ -47,6 +48,8 @@ interface FanOutRequest {
   organizationId: string | null;
   /** By user id; a recipient without stored preferences has no entry. */
   preferences: ReadonlyMap<string, Pick<Preferences, 'enabledTypes' | 'mutedUntil'>>;
+  /** Default: none. */
+  erased?: ErasedIds;
 }
 
 export interface FanOutPlan {
@@ -62,8 +65,9 @@ export function planFanOut(
   request: FanOutRequest,
   facts: { fanOutId: string; now: Date; newId: () => string; rowsAtOnce?: number },
 ): FanOutPlan {
-  const { event, preferences } = request;
+  const { event, preferences, erased = new Set() } = request;
   const checked = request.notifications.map((input) => {
+    if (concernsErased(input, erased)) return { input, reason: 'ERASED' as const };
     const key = preferenceKey(input, event?.preferenceType ?? null);
     return { input, reason: suppressionOf(preferences.get(input.userId) ?? null, key, facts.now) };
   });
@@ -77,7 +81,7 @@ export function planFanOut(
   return {
     staged,
     rows: approved.map(({ input }, ordinal) =>
-      newNotification(input, {
+      newNotification(withoutErasedActor(input, erased), {
         id: facts.newId(),
         now: facts.now,
         place: staged ? facts.fanOutId : 'INBOX',

@@ -15,7 +15,8 @@ export const MAX_ENABLED_TYPES = 500;
 /** Matches the valid notification types, as `schemas/notification/notification-type.json` does. */
 const TYPE_NAME = /^\P{Cc}{1,128}$/u;
 
-export type SuppressionReason = 'TYPE_DISABLED' | 'MUTED';
+/** ERASED: the notification is to an erased person or about one. */
+export type SuppressionReason = 'TYPE_DISABLED' | 'MUTED' | 'ERASED';
 
 export interface Suppression {
   userId: string;

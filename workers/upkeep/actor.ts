@@ -3,6 +3,7 @@ import { UNPAID_GENERATIONS_SWEEP } from '#shared/classifier/commands.ts';
 import { ORPHANED_FAN_OUTS_SWEEP } from '#shared/notification/commands.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { finishFanOut } from './finish-fan-out.ts';
+import { isRetentionSet, RETENTION_SWEEP, sweepRetention } from './retention.ts';
 import { sweepOrphanedFanOuts, sweepOverdueAttempts, sweepUnpaidGenerations } from './sweeps.ts';
 
 type Sweep = (deps: WorkerDeps, run: Run<'upkeep'>) => Promise<Outcome<'upkeep'>>;
@@ -12,12 +13,20 @@ const SWEEPS: Readonly<Record<string, Sweep>> = {
   [OVERDUE_ATTEMPTS_SWEEP.key]: sweepOverdueAttempts,
   [ORPHANED_FAN_OUTS_SWEEP.key]: sweepOrphanedFanOuts,
   [UNPAID_GENERATIONS_SWEEP.key]: sweepUnpaidGenerations,
+  [RETENTION_SWEEP.key]: sweepRetention,
 };
 
-/** Runs the recurring sweeps for work that no other process finishes, and finishes large fan-outs. */
+/**
+ * Runs the recurring sweeps for work that no other process finishes and for data at the end of its retention, if one is set, and finishes
+ * large fan-outs.
+ */
 export function upkeepActor(deps: WorkerDeps): Actor {
   const { overdueSweepEnabled } = deps.config.attempt;
-  const sweeps = [ORPHANED_FAN_OUTS_SWEEP, UNPAID_GENERATIONS_SWEEP];
+  const sweeps = [
+    ORPHANED_FAN_OUTS_SWEEP,
+    UNPAID_GENERATIONS_SWEEP,
+    ...(isRetentionSet(deps) ? [RETENTION_SWEEP] : []),
+  ];
   return {
     name: 'upkeep',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },

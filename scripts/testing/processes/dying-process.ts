@@ -2,7 +2,16 @@ import { type ClientSession, MongoNetworkError } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { type Method, tappedDb } from '#testing/stores/tapped-db.ts';
 
-const WRITES = ['insertOne', 'insertMany', 'updateOne', 'updateMany', 'bulkWrite', 'deleteOne', 'findOneAndUpdate'];
+const WRITES = [
+  'insertOne',
+  'insertMany',
+  'updateOne',
+  'updateMany',
+  'bulkWrite',
+  'deleteOne',
+  'deleteMany',
+  'findOneAndUpdate',
+];
 
 /**
  * Simulates a process that dies at its `point`-th write, commit or call to another service, counted from 1: `before` sending it, or
@@ -39,6 +48,8 @@ export function dyingProcess(mongo: Mongo, point: number, when: 'before' | 'afte
     mongo: { ...mongo, db, client },
     /** Returns the step at which the process died; null if it finished. */
     diedAt: () => diedAt,
+    /** Returns the number of steps so far. */
+    passed: () => passed,
     async live<T>(work: () => Promise<T>): Promise<T> {
       const call = globalThis.fetch;
       globalThis.fetch = dying(call as Method, 'fetch') as typeof fetch;

@@ -7,11 +7,13 @@ import {
   type ClassifierSettings,
   type Neighbours,
   type NotificationSettings,
+  type Retention,
   readAttempt,
   readAuth,
   readClassifier,
   readNeighbours,
   readNotification,
+  readRetention,
   readSenderTokens,
 } from './settings.ts';
 import { trustFaults, type Warnings, warningsOf } from './trust.ts';
@@ -65,7 +67,7 @@ export interface Config extends Warnings {
     concurrency: number;
     retryBaseDelayMs: number;
   };
-  upkeep: { intervalMs: number };
+  upkeep: { intervalMs: number; retention: Retention };
   limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number; maxConnections: number };
 }
 
@@ -129,7 +131,7 @@ export function readConfig(given: NodeJS.ProcessEnv): Config {
       concurrency: from.integer('WORKER_CONCURRENCY'),
       retryBaseDelayMs: from.integer('WORKER_RETRY_BASE_DELAY_MS'),
     },
-    upkeep: { intervalMs: from.integer('UPKEEP_INTERVAL_MS') },
+    upkeep: { intervalMs: from.integer('UPKEEP_INTERVAL_MS'), retention: readRetention(from) },
     limits: {
       bodyBudgetBytes: from.integer('BODY_BUDGET_BYTES'),
       headTimeoutMs: from.integer('REQUEST_HEAD_TIMEOUT_MS'),

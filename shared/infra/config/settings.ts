@@ -9,7 +9,23 @@ import { SELF_REGISTER_ROLES } from './variable.ts';
 import type { VariableReader } from './variable-reader.ts';
 import type { NamesOf } from './variables.ts';
 
-/** The parts of a configuration and their readers: one for each service, and one for the neighbours. */
+/** The parts of a configuration and their readers: one for each service, one for the neighbours, and one for the retention. */
+
+/** Ages at which data expires (ms); null: never. */
+export interface Retention {
+  attemptsMs: number | null;
+  notificationsMs: number | null;
+  jobsMs: number | null;
+}
+
+export function readRetention(from: VariableReader): Retention {
+  const inMs = (days: number | null) => (days === null ? null : days * DAY);
+  return {
+    attemptsMs: inMs(from.optionalInteger('ATTEMPT_RETENTION_DAYS')),
+    notificationsMs: inMs(from.optionalInteger('NOTIFICATION_RETENTION_DAYS')),
+    jobsMs: inMs(from.optionalInteger('AI_JOB_RETENTION_DAYS')),
+  };
+}
 
 export interface AttemptSettings {
   /** Token that start, release and handoff require. */

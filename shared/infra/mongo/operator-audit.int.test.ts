@@ -1,4 +1,4 @@
-import type { ClientSession } from 'mongodb';
+import { type ClientSession, MongoServerError } from 'mongodb';
 import t from 'tap';
 import { accounts } from '#infra/mongo/auth/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
@@ -6,6 +6,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
 import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { linked, type StoredRow } from './audit-chain.ts';
 import {
   type AuditRow,
@@ -73,6 +74,24 @@ t.test('a transaction that loses its number is repeated as a whole and takes the
     ],
   );
   t.equal(await verdict(), null);
+});
+
+t.test('a number that another transaction took before the insert repeats the transaction too', async (t) => {
+  await stored.deleteMany({});
+  let refused = 0;
+  // A server may report the lost number as a duplicate key instead of a write conflict.
+  const db = tappedDb(mongo, (insert, name) =>
+    name !== 'insertOne'
+      ? undefined
+      : async (...args) => {
+          refused += 1;
+          if (refused === 1) throw new MongoServerError({ code: 11_000, keyPattern: { _id: 1 } });
+          return insert(...args);
+        },
+  );
+  await writeAudit({ ...mongo, db }, ACT, LINE);
+  t.equal(refused, 2);
+  t.match(await verifyAudit(mongo, null), { fault: null, intact: 1 });
 });
 
 t.test('a change that fails leaves no row and no gap', async (t) => {

@@ -86,6 +86,13 @@ export const REQUEST_ERRORS = {
       'Wait for `Retry-After`. Close a stream, or share one between the tabs of a browser: an EventSource does not reconnect by itself.',
     retry: 'after',
   },
+  PERSON_ERASED: {
+    status: 410,
+    message: 'The data of this person has been erased',
+    cause: 'An operator has erased the person, and the request would store new data under the same id.',
+    remedy: 'Stop sending requests for this id. A person who comes back needs a new id.',
+    retry: 'no',
+  },
   UNAVAILABLE: {
     status: 503,
     message: 'The service cannot answer now',

@@ -162,6 +162,9 @@ export const TRUST = {
 } as const satisfies Record<string, Variable>;
 
 const WORKERS_GROUP = 'Workers';
+const RETENTION_GROUP = 'Retention';
+/** A hundred years. */
+const MAX_DAYS = 36_500;
 
 /** Polls, leases and retries of workers. */
 export const WORKERS = {
@@ -212,6 +215,31 @@ export const WORKERS = {
     min: 10,
     max: DAY,
     description: 'Pause between two sweeps of the upkeep actor.',
+  },
+  ATTEMPT_RETENTION_DAYS: {
+    group: RETENTION_GROUP,
+    kind: 'integer',
+    default: null,
+    min: 1,
+    max: MAX_DAYS,
+    description:
+      'A graded attempt gets a pseudonym this long after its submit, as in an erasure; its scores stay. Unset = never.',
+  },
+  NOTIFICATION_RETENTION_DAYS: {
+    group: RETENTION_GROUP,
+    kind: 'integer',
+    default: null,
+    min: 1,
+    max: MAX_DAYS,
+    description: 'Notifications, their deliveries and events are deleted at this age. Unset = never.',
+  },
+  AI_JOB_RETENTION_DAYS: {
+    group: RETENTION_GROUP,
+    kind: 'integer',
+    default: null,
+    min: 1,
+    max: MAX_DAYS,
+    description: 'A classification job is deleted this long after its end. Unset = never.',
   },
 } as const satisfies Record<string, Variable>;
 

@@ -56,6 +56,22 @@ export async function insertAttempt(
   }
 }
 
+/**
+ * Deletes an attempt that was just inserted, with the seat that its start has taken. Does nothing if an erasure has found the attempt
+ * already.
+ */
+export async function withdrawAttempt(
+  mongo: Mongo,
+  { _id, studentId }: Attempt,
+  taken: SeatNeed | null,
+  budgetMs: number,
+): Promise<void> {
+  await inTransaction(mongo, budgetMs, async (session) => {
+    await attempts(mongo).deleteOne({ _id, studentId }, { session });
+    if (taken !== null) await seats(mongo).deleteOne({ _id: seatId(taken) }, { session });
+  });
+}
+
 /** While less than 1 / SPARSE of the seats is taken, a seat drawn at random is usually free. */
 const SPARSE = 4;
 
@@ -105,6 +121,7 @@ function countSeats(mongo: Mongo, linkId: string, limit: number): Promise<number
   return seats(mongo).countDocuments({ linkId }, { limit, maxTimeMS: QUERY_LIMIT_MS });
 }
 
-function seatId({ linkId, studentId }: Pick<SeatNeed, 'linkId' | 'studentId'>): string {
+/** Returns the `_id` of a seat row. */
+export function seatId({ linkId, studentId }: Pick<SeatNeed, 'linkId' | 'studentId'>): string {
   return JSON.stringify([linkId, studentId]);
 }

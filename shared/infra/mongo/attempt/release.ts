@@ -94,7 +94,7 @@ export async function releasesUpTo(mongo: Mongo, release: StoredRelease): Promis
 /** Fields of an attempt that a release needs. */
 export type UnreleasedAttempt = Pick<
   Attempt,
-  '_id' | 'examId' | 'organizationId' | 'studentId' | 'status' | 'exam' | 'releasesSeen' | 'stamp'
+  '_id' | 'examId' | 'organizationId' | 'studentId' | 'status' | 'exam' | 'releasesSeen' | 'erasedAt' | 'stamp'
 >;
 
 /** Returns the next attempts of the exam without a release time, by id after `afterId`, at most `limit`. */
@@ -108,7 +108,16 @@ export async function unreleasedAttempts(
     .find(
       { examId, 'exam.resultsReleasedAt': null, _id: { $gt: afterId } },
       {
-        projection: { examId: 1, organizationId: 1, studentId: 1, status: 1, exam: 1, releasesSeen: 1, stamp: 1 },
+        projection: {
+          examId: 1,
+          organizationId: 1,
+          studentId: 1,
+          status: 1,
+          exam: 1,
+          releasesSeen: 1,
+          erasedAt: 1,
+          stamp: 1,
+        },
         sort: { _id: 1 },
         limit,
         maxTimeMS: QUERY_LIMIT_MS,

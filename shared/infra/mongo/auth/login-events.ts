@@ -34,6 +34,12 @@ export async function noteSlowedAddress(
   });
 }
 
+/** Returns the newest security events of all accounts, or those with this hash of an address. */
+export async function newestOfAll(mongo: Mongo, { limit, address }: { limit: number; address?: string }) {
+  const filter = address === undefined ? {} : { 'metadata.address': address };
+  return securityEvents(mongo).find(filter).sort({ at: -1 }).limit(limit).toArray();
+}
+
 async function noteOnce(mongo: Mongo, event: SecurityEvent): Promise<void> {
   try {
     await securityEvents(mongo).insertOne(event, { maxTimeMS: QUERY_LIMIT_MS });

@@ -21,14 +21,17 @@ import {
   NOTIFICATIONS,
 } from '#infra/mongo/notification/collections.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
+import { ERASED_PERSONS } from '#infra/mongo/person/erased-persons.ts';
 import { DAY, HOUR, SECOND } from '#shared/kernel/time.ts';
+import type { CollectionName } from './personal-fields.ts';
 
 type Keys = Readonly<Record<string, 1 | -1>>;
 /** The rows of a partial index: those whose fields equal these values. */
 type Equals = Readonly<Record<string, string | boolean>>;
 
 export interface DeclaredIndex {
-  collection: string;
+  /** A declared collection: `personal-fields.ts` states which person its rows hold. */
+  collection: CollectionName;
   name: string;
   keys: Keys;
   options?: Pick<CreateIndexesOptions, 'unique' | 'partialFilterExpression' | 'expireAfterSeconds'>;
@@ -48,6 +51,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(ATTEMPTS, 'by_student', { studentId: 1, startedAt: -1 }),
   // The overdue sweep reads open attempts by deadline.
   plain(ATTEMPTS, 'overdue', { status: 1, deadlineAt: 1 }, { status: 'IN_PROGRESS' }),
+  // The retention reads graded attempts that have no pseudonym yet, by their submit.
+  plain(ATTEMPTS, 'retention', { erasedAt: 1, submittedAt: 1 }, { status: 'GRADED' }),
   // A release walks the attempts of its exam that have not been released, by id.
   plain(ATTEMPTS, 'unreleased', { examId: 1, 'exam.resultsReleasedAt': 1, _id: 1 }),
   // The admin summary is answered from this index alone.
@@ -70,6 +75,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // A seat belongs to one student, and a student has one seat.
   unique(SEATS, 'seat', { linkId: 1, seat: 1 }, { numbered: true }),
   unique(SEATS, 'seat_of_student', { linkId: 1, studentId: 1 }),
+  // The indexes `of_…` of one field serve the export and the erasure of a person (`personal-fields.ts`).
+  plain(SEATS, 'of_student', { studentId: 1 }),
   // An e-mail, an account code, a phone and an id of the previous system each belong to one account.
   unique(ACCOUNTS, 'email', { email: 1 }),
   unique(ACCOUNTS, 'account_code', { accountCode: 1 }),
@@ -79,6 +86,7 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // A replayed token must be recognized as long as its signature is valid, so token and session rows stay longer than that.
   expiring(SESSIONS, 'expired', 'expiresAt', 7 * DAY),
   expiring(TOKENS, 'expired', 'expiresAt', 7 * DAY),
+  plain(TOKENS, 'of_account', { accountId: 1 }),
   // Later than the 24 hours without a login attempt after which the count starts again anyway.
   expiring(THROTTLES, 'quiet', 'lastTryAt', 25 * HOUR),
   // An operator clears the counts of all pairs of an account.
@@ -98,6 +106,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(NOTIFICATIONS, 'support_summary', { place: 1, type: 1, isRead: 1 }, { isSupport: true }),
   // The rows of a fan-out, in the order in which they are moved. A replay returns the same rows.
   plain(NOTIFICATIONS, 'by_fan_out', { fanOutId: 1, ordinal: 1 }),
+  plain(NOTIFICATIONS, 'of_entity', { entityId: 1 }),
+  plain(NOTIFICATIONS, 'of_actor', { actorId: 1 }),
   // An event of a producer creates its rows once, whichever route receives it.
   unique(NOTIFICATION_EVENTS, 'replay_key', { sourceService: 1, sourceEventId: 1 }, { replayable: true }),
   // An event that a user sends creates its rows once. Its key belongs to the user and meets no event of a service or of another user.
@@ -110,6 +120,11 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // Later than the hour within which calls are counted.
   expiring(ALERT_CALLS, 'quiet', 'lastAt', 2 * HOUR),
   plain(NOTIFICATION_EVENTS, 'support_summary', { type: 1 }, { isSupport: true }),
+  plain(NOTIFICATION_EVENTS, 'of_entity', { entityId: 1 }),
+  plain(NOTIFICATION_EVENTS, 'of_actor', { actorId: 1 }),
+  plain(NOTIFICATION_EVENTS, 'of_target', { targetUserIds: 1 }),
+  // The retention reads events by age; it finds notifications by `newest` and jobs by `by_status`.
+  plain(NOTIFICATION_EVENTS, 'retention', { createdAt: 1 }),
   plain(FAN_OUTS, 'by_state', { state: 1, stageBy: 1 }),
   plain(DELIVERY_ATTEMPTS, 'of_user', { userId: 1, createdAt: -1, _id: -1 }),
   plain(DELIVERY_ATTEMPTS, 'of_notification', { notificationId: 1, createdAt: -1, _id: -1 }),
@@ -125,6 +140,7 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(AI_JOBS, 'open_jobs', { open: 1, _id: 1 }, { open: true }),
   plain(AI_JOBS, 'of_owner', { organizationId: 1, actorId: 1, createdAt: -1, _id: -1 }),
   plain(AI_JOBS, 'of_owner_by_status', { organizationId: 1, actorId: 1, status: 1, createdAt: -1, _id: -1 }),
+  plain(AI_JOBS, 'of_actor', { actorId: 1 }),
   // The queue summary is counted from this index alone.
   plain(AI_JOBS, 'by_status', { status: 1, finishedAt: -1 }),
   plain(AI_JOB_BATCHES, 'of_job', { jobId: 1, index: 1 }),
@@ -132,10 +148,12 @@ export const INDEXES: readonly DeclaredIndex[] = [
   unique(GENERATIONS, 'epoch', { key: 1, epoch: 1 }),
   // Deletes generations without an answer. Storing the answer clears the field, so a row whose cost is owed never expires.
   expiring(GENERATIONS, 'idle', 'idleSince', 7 * DAY),
+  plain(GENERATIONS, 'of_actor', { 'actor.id': 1 }),
   // Later than every lease of a preview in flight.
   expiring(PREVIEW_LEASES, 'quiet', 'lastAt', HOUR),
   // Provider calls stay for 400 days.
   expiring(USAGE_EVENTS, 'old', 'createdAt', 400 * DAY),
+  plain(USAGE_EVENTS, 'of_actor', { actorId: 1 }),
   ...mailboxIndexes(COMMANDS),
   ...mailboxIndexes(NOTICES),
   ...mailboxIndexes(DELIVERIES),
@@ -148,12 +166,18 @@ export const INDEXES: readonly DeclaredIndex[] = [
  * Collections without an index besides `_id` into which transactions insert. They are created in advance. Otherwise the first insert
  * creates them under a lock for which a transaction waits only 5 ms, and all but one of several transactions must start again.
  */
-export const MADE_BEFOREHAND: readonly string[] = [AI_JOB_SELECTIONS, PROVIDER_SETTINGS, SETTING_CHANGES];
+export const MADE_BEFOREHAND: readonly CollectionName[] = [
+  AI_JOB_SELECTIONS,
+  PROVIDER_SETTINGS,
+  SETTING_CHANGES,
+  ERASED_PERSONS,
+];
 
-function mailboxIndexes(collection: string): DeclaredIndex[] {
+function mailboxIndexes(collection: CollectionName): DeclaredIndex[] {
   return [
     plain(collection, 'due', { queue: 1, status: 1, nextRunAt: 1 }, { status: 'PENDING' }),
     unique(collection, 'live_key', { key: 1 }, { live: true }),
+    plain(collection, 'of_subject', { subject: 1 }),
     plain(collection, 'dead', { status: 1, settledAt: -1 }, { status: 'DEAD' }),
     // A rejected command has freed its key, and nothing depends on its row. It stays for a week, so that operators can read the reason.
     {
@@ -166,15 +190,15 @@ function mailboxIndexes(collection: string): DeclaredIndex[] {
 }
 
 /** Returns an index that deletes rows some time after `afterMs` milliseconds from the date in `field`. No reply may depend on the deletion. */
-function expiring(collection: string, name: string, field: string, afterMs: number): DeclaredIndex {
+function expiring(collection: CollectionName, name: string, field: string, afterMs: number): DeclaredIndex {
   return { collection, name, keys: { [field]: 1 }, options: { expireAfterSeconds: afterMs / SECOND } };
 }
 
-function plain(collection: string, name: string, keys: Keys, where?: Equals): DeclaredIndex {
+function plain(collection: CollectionName, name: string, keys: Keys, where?: Equals): DeclaredIndex {
   return { collection, name, keys, ...(where === undefined ? {} : { options: filteredBy(where) }) };
 }
 
-function unique(collection: string, name: string, keys: Keys, where?: Equals): DeclaredIndex {
+function unique(collection: CollectionName, name: string, keys: Keys, where?: Equals): DeclaredIndex {
   return { collection, name, keys, options: { unique: true, ...(where === undefined ? {} : filteredBy(where)) } };
 }
 

@@ -24,6 +24,7 @@ const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: 'attempt service, auth service and mailboxes', compatibleFrom: 1 },
   { version: 2, name: 'notification service', compatibleFrom: 1 },
   { version: 3, name: 'AI classifier', compatibleFrom: 1 },
+  { version: 4, name: 'export and erasure of a person', compatibleFrom: 1 },
 ];
 
 /** The schema version that this code needs. */

@@ -1,0 +1,79 @@
+import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
+import { type Noted, operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
+import { countedAs, readAddress } from '#infra/net/ip-address.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
+import { type CliCommand, counted, type Flags, type Operator } from './operator.ts';
+import { iso, LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
+
+/** The commands for the audit of operators and for security events. */
+export const EVIDENCE_COMMANDS: Readonly<Record<string, CliCommand>> = {
+  audit: listAudit,
+  'audit verify': verify,
+  events: listEvents,
+};
+
+async function listAudit(operator: Operator, _words: string[], flags: Flags): Promise<number> {
+  const limit = limitOf(flags, 20);
+  if (limit === null) return refuse(operator, LIMIT_WANTED);
+  const rows = await operatorAudit(operator.mongo).find({}).sort({ at: -1 }).limit(limit).toArray();
+  print(operator, flags, rows, () =>
+    table(
+      ['at', 'operator', 'action', 'queue', 'on', 'reason'],
+      rows.map((row) => [
+        iso(row.at),
+        row.operator,
+        row.action,
+        row.action === 'dead.replay' ? row.queue : '-',
+        row.action === 'dead.replay' ? row.commandId : row.subject,
+        row.reason,
+      ]),
+    ),
+  );
+  return 0;
+}
+
+const PLACE = /^([1-9]\d{0,11}):([0-9a-f]{64})$/;
+
+/** Walks the chain of the audit and prints its head, which a later call compares with the rows. Returns 1 at the first fault. */
+async function verify(operator: Operator, _words: string[], flags: Flags): Promise<number> {
+  const [, seq, hash = ''] = PLACE.exec(flags.from ?? '') ?? [];
+  if (flags.from !== undefined && seq === undefined) {
+    return refuse(operator, '--from must be SEQ:HASH, as `examhall audit verify` printed it');
+  }
+  const noted: Noted | null = seq === undefined ? null : { seq: Number(seq), hash };
+  const { fault, intact, head, unchained } = await verifyAudit(operator.mongo, noted);
+  const first = noted?.seq ?? 1;
+  print(operator, flags, { fault, intact, first, head, unchained }, () =>
+    [
+      ...(unchained === 0 ? [] : [`${counted(unchained, 'row')} of earlier versions without a chain`]),
+      head === null ? 'no row of the chain is in order' : `rows ${first} to ${head.seq} are in order`,
+      ...(head === null || fault !== null ? [] : [`head, to be noted outside this database: ${head.seq}:${head.hash}`]),
+    ].join('\n'),
+  );
+  if (fault !== null) operator.fail(fault);
+  return fault === null ? 0 : 1;
+}
+
+/** Lists security events of all accounts, newest first: with `--address`, those of this address under the present secret. */
+async function listEvents(operator: Operator, _words: string[], flags: Flags): Promise<number> {
+  const limit = limitOf(flags, 20);
+  if (limit === null) return refuse(operator, LIMIT_WANTED);
+  const address = flags.address === undefined ? undefined : readAddress(flags.address);
+  if (address === null) return refuse(operator, '--address must be an IPv4 or IPv6 address');
+  const hash = address && openKeyedHash(operator.settings.jwt.secret)('address', countedAs(address));
+  if (hash !== undefined) operator.note(`hash of the address: ${hash}`);
+  const events = await newestOfAll(operator.mongo, { limit, ...(hash === undefined ? {} : { address: hash }) });
+  print(operator, flags, events, () =>
+    table(
+      ['at', 'event', 'account', 'session', 'detail'],
+      events.map(({ at, type, accountId, sessionId, metadata }) => [
+        iso(at),
+        type,
+        accountId ?? '-',
+        sessionId ?? '-',
+        JSON.stringify(metadata),
+      ]),
+    ),
+  );
+  return 0;
+}

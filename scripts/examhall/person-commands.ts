@@ -1,0 +1,169 @@
+import { createWriteStream } from 'node:fs';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
+import { type Erasing, erasePerson } from '#infra/mongo/person/erase.ts';
+import { type ErasedPerson, findTombstone, isErased, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
+import { exportPerson } from '#infra/mongo/person/export.ts';
+import { countRows, findPerson } from '#infra/mongo/person/find.ts';
+import { endAttempts, openAttempts } from '#infra/mongo/person/ungraded.ts';
+import { DECLARATIONS } from '#infra/mongo/schema/personal-fields.ts';
+import { actFor, type CliCommand, counted, type Flags, type Operator, reasonOf } from './operator.ts';
+
+/** An audited action on one person. Returns the exit code. */
+type PersonAct = (operator: Operator, id: string, act: OperatorAct, flags: Flags) => Promise<number>;
+
+/** The commands for the data of one person. ID is the id of an account, or of a user of another identity service. */
+export const PERSON_COMMANDS: Readonly<Record<string, CliCommand>> = {
+  'person show': onPerson(show),
+  'person export': onPerson(exportData),
+  'person erase': onPerson(erase),
+};
+
+function onPerson(work: PersonAct): CliCommand {
+  return async (operator, [id], flags) => {
+    const reason = reasonOf(operator, flags);
+    if (reason === null) return 2;
+    if (id === undefined || id === '') {
+      operator.fail('ID is required: the id of the person');
+      return 2;
+    }
+    return work(operator, id, actFor(operator, reason), flags);
+  };
+}
+
+/** Prints the number of rows in each collection, and never what is in them. */
+async function show(operator: Operator, id: string, act: OperatorAct): Promise<number> {
+  const { mongo, say } = operator;
+  const [counts, tombstone] = await Promise.all([
+    findPerson(mongo, id).then((one) => countRows(mongo, one)),
+    findTombstone(mongo, id),
+  ]);
+  await audit(operator, id, act, 'account.person-show', { rows: sumOf(counts.values()) });
+  if (tombstone !== null) say(stateOf(tombstone));
+  if (counts.size === 0) {
+    say('no rows about this person');
+    return tombstone === null ? 1 : 0;
+  }
+  for (const [collection, rows] of counts) say(`${`${rows}`.padStart(9)}  ${collection}`);
+  return 0;
+}
+
+function stateOf({ _id, state, begunAt, erasedAt }: ErasedPerson): string {
+  if (erasedAt !== null && state === 'ERASED') return `erased at ${erasedAt.toISOString()}, tombstone ${_id}`;
+  return `erasure begun at ${begunAt.toISOString()}, tombstone ${_id}: run \`examhall person erase\` again`;
+}
+
+/** Writes one JSON document to FILE, which only its owner can read, or to stdout. */
+async function exportData(operator: Operator, id: string, act: OperatorAct, flags: Flags): Promise<number> {
+  const { mongo, note, fail } = operator;
+  const person = await findPerson(mongo, id);
+  const counts = await countRows(mongo, person);
+  if (counts.size === 0) {
+    fail('no rows about this person');
+    return 1;
+  }
+  const rows = sumOf(counts.values());
+  // The line comes first: an export that was interrupted has shown data too.
+  await audit(operator, id, act, 'account.person-export', { rows });
+  const parts = exportPerson(mongo, person, new Date(act.now));
+  if (flags.out === undefined) await pipeline(Readable.from(parts), operator.output, { end: false });
+  else {
+    try {
+      await pipeline(Readable.from(parts), createWriteStream(flags.out, { flags: 'wx', mode: 0o600 }));
+    } catch (error) {
+      if (!(error instanceof Error && 'syscall' in error)) throw error;
+      fail(error.message);
+      return 1;
+    }
+  }
+  note(`exported about ${counted(rows, 'row')} of ${counted(counts.size, 'collection')}`);
+  return 0;
+}
+
+async function erase(operator: Operator, id: string, act: OperatorAct, flags: Flags): Promise<number> {
+  const { mongo, say, fail } = operator;
+  const isBegun = await isErased(mongo, id);
+  const open = await openAttempts(mongo, id);
+  if (open.length > 0 && flags['end-open-attempts'] !== true) {
+    fail(`${counted(open.length, 'attempt')} in progress; pass --end-open-attempts to submit what was answered`);
+    return 1;
+  }
+  if (flags.yes !== true) return dryRun(operator, id, open.length);
+  if (!isBegun && (await countRows(mongo, await findPerson(mongo, id))).size === 0) {
+    fail('no rows about this person; nothing was erased');
+    return 1;
+  }
+  if (open.length > 0) {
+    const ended = await endAttempts(mongo, open, { now: act.now, maxAttempts: operator.commandAttempts });
+    say(`ended ${counted(ended, 'attempt')}`);
+  }
+  const result = await erasePerson(mongo, id, act);
+  await operator.endStreams(id);
+  return tellErasing(operator, result);
+}
+
+async function dryRun({ mongo, say }: Operator, id: string, open: number): Promise<number> {
+  const counts = await countRows(mongo, await findPerson(mongo, id));
+  say(`dry run: ${counted(sumOf(counts.values()), 'row')} would be erased; pass --yes to erase`);
+  for (const [collection, rows] of counts) say(`${`${rows}`.padStart(9)}  ${collection}`);
+  if (open > 0) say(`${counted(open, 'attempt')} in progress would be submitted first`);
+  return 0;
+}
+
+function tellErasing(operator: Operator, result: Erasing): number {
+  const { say, fail } = operator;
+  if (result.kind === 'waiting') {
+    for (const [collection, rows] of result.rows) {
+      fail(
+        `${counted(rows, 'row')} of ${collection} must wait: ${WHY_WAITING[collection] ?? 'other work still needs them'}`,
+      );
+    }
+    fail('the erasure has begun and is not complete; run the same command again');
+    return 1;
+  }
+  const { tombstone, already } = result;
+  say(already ? 'already erased; nothing has arrived since' : 'erased');
+  for (const line of receiptOf(tombstone)) say(line);
+  return 0;
+}
+
+const WHY_WAITING: Readonly<Record<string, string>> = {
+  attempts: 'they are in progress or wait for their grade; `examhall queues` shows the queue `grading`',
+  attempt_notices: 'a worker is delivering them',
+  commands: 'a worker is delivering a notice to the owner of the account',
+  ai_jobs: 'the job is open; it ends by itself, or its owner cancels it',
+  ai_generations: 'the charge is not settled; `examhall queues` shows the queue `settlement`',
+  ai_preview_leases: 'a preview is in flight',
+};
+
+/** Returns the receipt: who erased when and why, what was deleted and pseudonymised, and what is kept. */
+function receiptOf({ _id, operator, reason, erasedAt, counts }: ErasedPerson): string[] {
+  const lines = [`tombstone   ${_id}`, `at          ${erasedAt?.toISOString() ?? ''}`, `operator    ${operator}`];
+  lines.push(`reason      ${reason}`);
+  for (const [collection, { deleted = 0, pseudonymised = 0 }] of Object.entries(counts)) {
+    if (deleted > 0) lines.push(`deleted       ${`${deleted}`.padStart(9)}  ${collection}`);
+    if (pseudonymised > 0) lines.push(`pseudonymised ${`${pseudonymised}`.padStart(9)}  ${collection}`);
+  }
+  for (const [collection, { fields }] of DECLARATIONS) {
+    for (const [field, rule] of Object.entries(fields)) {
+      const kept = typeof rule === 'object' && 'secret' in rule ? rule.secret : rule;
+      if (typeof kept === 'object') lines.push(`kept          ${collection}.${field}: ${kept.kept}`);
+    }
+  }
+  return lines;
+}
+
+function audit(
+  { mongo }: Operator,
+  id: string,
+  act: OperatorAct,
+  action: 'account.person-show' | 'account.person-export',
+  detail: Readonly<Record<string, number>>,
+): Promise<void> {
+  return writeAudit(mongo, act, { action, subject: tombstoneId(id), detail });
+}
+
+function sumOf(numbers: Iterable<number>): number {
+  return [...numbers].reduce((sum, one) => sum + one, 0);
+}

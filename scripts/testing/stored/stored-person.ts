@@ -1,0 +1,122 @@
+import { attempts, eventRows, seats, textRows } from '#infra/mongo/attempt/collections.ts';
+import { securityEvents } from '#infra/mongo/auth/collections.ts';
+import { learnPair, pairOf } from '#infra/mongo/auth/known-pairs.ts';
+import { recordFailure, throttleKey } from '#infra/mongo/auth/throttle.ts';
+import { aiJobs, generations, usageEvents } from '#infra/mongo/classifier/collections.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { countAlertCall } from '#infra/mongo/notification/alert-calls.ts';
+import { deliveryAttempts, notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
+import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
+import { noticeOrder } from '#shared/attempt/commands.ts';
+import { gradeNotices } from '#shared/attempt/notices.ts';
+import { accountNoticeOrder } from '#shared/auth/notices.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { deliveryOrder } from '#shared/notification/commands.ts';
+import { recordedAttempt } from '#shared/notification/delivery.ts';
+import { newEvent } from '#shared/notification/event.ts';
+import { storeSignedIn } from './stored-accounts.ts';
+import { graded, postHandoff, storeAttempt } from './stored-attempts.ts';
+import { postSettlement } from './stored-generations.ts';
+import { postJob } from './stored-jobs.ts';
+import { freshNotification } from './stored-notifications.ts';
+
+/** Words that appear in the personal content of the person's rows. */
+export const MARKER = 'Trần-Thị-Dấu-Vết';
+
+/** Stores one person with rows behind every link of the register of personal data. Returns the ids. */
+export async function storePerson(mongo: Mongo) {
+  const { account } = await storeSignedIn(mongo, { fullName: MARKER, phone: `+849${`${Math.random()}`.slice(2, 10)}` });
+  const id = account._id;
+  const now = Date.now();
+  await recordFailure(mongo, throttleKey(account.email));
+  await learnPair(mongo, pairOf(account.email, '203.0.113.7'), now);
+  const event = { accountId: id, sessionId: null, type: 'PASSWORD_SET', metadata: { ended: 1 } } as const;
+  await securityEvents(mongo).insertOne({ _id: newId(now), ...event, at: new Date(now) });
+  const notice = { eventId: newId(now), accountId: id, event: 'PASSWORD_SET', at: new Date(now) } as const;
+  await postCommand(mongo, newCommand({ ...accountNoticeOrder(notice), maxAttempts: 3, now }));
+  const attemptId = await storeSitting(mongo, id);
+  await storeInbox(mongo, id, attemptId);
+  await storeModelWork(mongo, id);
+  return { id, email: account.email, attemptId };
+}
+
+async function storeSitting(mongo: Mongo, studentId: string): Promise<string> {
+  const attempt = await storeAttempt(mongo, { ...graded(), studentId, studentInfo: JSON.stringify({ name: MARKER }) });
+  const attemptId = attempt._id;
+  await attempts(mongo).updateOne({ _id: attemptId }, { $set: { 'answers.q1.text': MARKER } });
+  await textRows(mongo).insertOne({ _id: `${attemptId}:q1:1`, attemptId, answerKey: 'q1', text: MARKER });
+  const metadata = JSON.stringify({ name: MARKER });
+  const row = { _id: `${attemptId}:1`, attemptId, seq: 1, type: 'START', metadata, createdAt: new Date() } as const;
+  await eventRows(mongo).insertOne(row);
+  const linkId = `link-${attemptId}`;
+  const seat = { linkId, studentId, seat: 0, numbered: true, takenAt: new Date() };
+  await seats(mongo).insertOne({ _id: JSON.stringify([linkId, studentId]), ...seat });
+  await postHandoff(mongo, attempt, { feedback: MARKER });
+  for (const notice of gradeNotices(attempt)) {
+    const order = noticeOrder(notice);
+    await postCommand(mongo, newCommand({ ...order, id: order.key, maxAttempts: 3, now: Date.now() }));
+  }
+  return attemptId;
+}
+
+async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Promise<void> {
+  const facts = () => ({ id: newId(), now: new Date(), created: 1, organizationId: null });
+  const own = freshNotification({ userId, content: MARKER });
+  const about = freshNotification({ userId: 'parent-1', entity: 'Student', entityId: userId, content: MARKER });
+  const ofGrade = freshNotification({ userId: 'parent-1', entity: 'ExamAttempt', entityId: attemptId });
+  const byPerson = freshNotification({ userId: 'teacher-1', actorId: userId });
+  await notifications(mongo).insertMany([own, about, ofGrade, byPerson]);
+  await notificationEvents(mongo).insertMany([
+    newEvent({ sourceService: 's', sourceEventId: newId(), entityId: userId, payload: { name: MARKER } }, facts()),
+    newEvent({ sourceService: 's', sourceEventId: newId(), entityId: attemptId, targetUserIds: ['parent-1'] }, facts()),
+    newEvent({ sourceService: 's', sourceEventId: newId(), targetUserIds: [userId, 'student-2'] }, facts()),
+    newEvent(
+      { sourceService: 's', sourceEventId: newId(), targetUserIds: [userId], payload: { name: MARKER } },
+      facts(),
+    ),
+    newEvent({ sourceService: 's', sourceEventId: newId(), actorId: userId }, { ...facts(), keyedByActor: true }),
+  ]);
+  for (const { _id: notificationId, userId: to } of [own, about]) {
+    const order = deliveryOrder({ notificationId, userId: to, channel: 'log' });
+    await postCommand(mongo, newCommand({ ...order, id: order.key, maxAttempts: 3, now: Date.now() }));
+    const sent = { notificationId, userId: to, channel: 'log', provider: 'log', status: 'SENT' } as const;
+    await deliveryAttempts(mongo).insertOne({ ...recordedAttempt(sent, facts()), isSupport: false });
+  }
+  await patchPreferences(mongo, userId, { enabledTypes: { GRADE_RELEASED: true }, mutedUntil: null });
+  await countAlertCall(mongo, userId, { limit: 5, now: Date.now() });
+}
+
+async function storeModelWork(mongo: Mongo, actorId: string): Promise<void> {
+  const job = await postJob(mongo, { questions: 1, request: { actorId } });
+  const closed = { status: 'COMPLETED', open: false, finishedAt: new Date() } as const;
+  await aiJobs(mongo).updateOne({ _id: job.subject }, { $set: closed });
+  const settlement = await postSettlement(mongo);
+  const settled = { 'actor.id': actorId, state: 'SETTLED', settledAt: new Date() } as const;
+  await generations(mongo).updateOne({ _id: settlement.subject }, { $set: settled });
+  await usageEvents(mongo).insertOne({
+    _id: newId(),
+    operation: 'essay-grade',
+    organizationId: 'org-1',
+    actorId,
+    requestId: null,
+    jobId: null,
+    batchIndex: null,
+    inputTokens: 1,
+    outputTokens: 1,
+    provider: 'mock',
+    baseUrl: null,
+    model: 'mock-1',
+    latencyMs: 1,
+    attempt: 1,
+    retryWaitMs: 0,
+    circuit: 'closed',
+    httpStatus: 200,
+    outcome: 'success',
+    errorCode: null,
+    providerRequestId: null,
+    promptVersion: '1',
+    createdAt: new Date(),
+  });
+}

@@ -1,0 +1,109 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { ClientSession, Collection } from 'mongodb';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
+
+/** Rows of one collection that an erasure has changed. */
+export interface ErasedCounts {
+  deleted?: number;
+  pseudonymised?: number;
+}
+
+/**
+ * The tombstone of a person, which is also the journal and the receipt of the erasure. It exists before the first row is erased. From
+ * then on, front doors store nothing under the id. `_id` is a digest, so the row does not name the person.
+ */
+export interface ErasedPerson {
+  _id: string;
+  state: 'ERASING' | 'ERASED';
+  /** Replaces the id in rows that stay. null once ERASED: nothing links those rows to the id any longer. */
+  pseudonym: string | null;
+  operator: string;
+  reason: string;
+  begunAt: Date;
+  erasedAt: Date | null;
+  /** By collection. Each count is stored in the commit of the rows that it counts. */
+  counts: Record<string, ErasedCounts>;
+}
+
+export const ERASED_PERSONS = 'erased_persons';
+
+export const erasedPersons = (mongo: Mongo): Collection<ErasedPerson> => mongo.db.collection(ERASED_PERSONS);
+
+/** Returns the `_id` of a person's tombstone: a digest of the id. */
+export function tombstoneId(personId: string): string {
+  return createHash('sha256').update('examhall person:').update(personId).digest('base64url');
+}
+
+/** Returns a new pseudonym: 96 random bits. */
+export function newPseudonym(): string {
+  return `erased-${randomBytes(12).toString('base64url')}`;
+}
+
+/** Ids in one query. */
+const AT_ONCE = 1_000;
+
+/** Returns those of these ids whose persons are erased, or are being erased. */
+export async function erasedAmong(mongo: Mongo, ids: readonly (string | null | undefined)[]): Promise<Set<string>> {
+  const byDigest = new Map(ids.flatMap((id) => (id == null ? [] : [[tombstoneId(id), id] as const])));
+  const digests = [...byDigest.keys()];
+  const erased = new Set<string>();
+  for (let from = 0; from < digests.length; from += AT_ONCE) {
+    const found = await erasedPersons(mongo)
+      .find(
+        { _id: { $in: digests.slice(from, from + AT_ONCE) } },
+        { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+      )
+      .toArray();
+    for (const { _id } of found) erased.add(byDigest.get(_id) ?? '');
+  }
+  return erased;
+}
+
+/** Returns true if the person is erased or is being erased. */
+export async function isErased(mongo: Mongo, personId: string): Promise<boolean> {
+  return (await erasedAmong(mongo, [personId])).has(personId);
+}
+
+export function findTombstone(mongo: Mongo, personId: string): Promise<ErasedPerson | null> {
+  return erasedPersons(mongo).findOne({ _id: tombstoneId(personId) }, { maxTimeMS: QUERY_LIMIT_MS });
+}
+
+/** Returns the person's tombstone, and inserts it if it does not exist. An erasure that was interrupted goes on under its first pseudonym. */
+export async function openTombstone(mongo: Mongo, personId: string, act: OperatorAct): Promise<ErasedPerson> {
+  const row: ErasedPerson = {
+    _id: tombstoneId(personId),
+    state: 'ERASING',
+    pseudonym: newPseudonym(),
+    operator: act.operator,
+    reason: act.reason,
+    begunAt: new Date(act.now),
+    erasedAt: null,
+    counts: {},
+  };
+  try {
+    await erasedPersons(mongo).insertOne(row, { maxTimeMS: QUERY_LIMIT_MS });
+    return row;
+  } catch (error) {
+    if (!isDuplicateKey(error)) throw error;
+  }
+  const found = await findTombstone(mongo, personId);
+  if (found === null) throw new Error('the tombstone of a person is gone');
+  return found;
+}
+
+/** Adds to the receipt, in the transaction that erases the counted rows. */
+export async function countErased(
+  mongo: Mongo,
+  { _id }: Pick<ErasedPerson, '_id'>,
+  changed: readonly { collection: string; how: keyof ErasedCounts; rows: number }[],
+  session: ClientSession,
+): Promise<void> {
+  const added: Record<string, number> = {};
+  for (const { collection, how, rows } of changed) {
+    const field = `counts.${collection}.${how}`;
+    if (rows > 0) added[field] = (added[field] ?? 0) + rows;
+  }
+  if (Object.keys(added).length > 0) await erasedPersons(mongo).updateOne({ _id }, { $inc: added }, { session });
+}

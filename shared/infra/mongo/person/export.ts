@@ -1,0 +1,96 @@
+import type { Document } from 'mongodb';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { AnyDeclaration } from '#infra/mongo/schema/personal-fields/rules.ts';
+import {
+  type CollectionLink,
+  type CollectionName,
+  DECLARATIONS,
+  linksBy,
+  PERSONAL_FIELDS,
+} from '#infra/mongo/schema/personal-fields.ts';
+import type { AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
+import { visibleMetadata } from '#shared/attempt/events.ts';
+import { visibilityForStudent } from '#shared/attempt/visibility.ts';
+import type { Queue } from '#shared/kernel/command.ts';
+import { newRowsBehind, type Person, valuesOf } from './find.ts';
+
+/**
+ * Yields the parts of one JSON document with every row about a person, by collection. At most one portion of ids and one row are in memory.
+ * Secrets are omitted, as are fields about other people and grades that the student may not see yet.
+ */
+export async function* exportPerson(mongo: Mongo, person: Person, now: Date): AsyncGenerator<string> {
+  yield `{"person":${JSON.stringify(person.id)},"exportedAt":${JSON.stringify(now)},"collections":{`;
+  let isFirst = true;
+  for (const [collection] of DECLARATIONS) {
+    let rows = 0;
+    for await (const row of rowsOf(mongo, person, collection, now)) {
+      if (rows === 0) yield `${isFirst ? '' : '\n],'}\n${JSON.stringify(collection)}:[`;
+      yield `${rows === 0 ? '' : ','}\n${JSON.stringify(row)}`;
+      rows += 1;
+      isFirst = false;
+    }
+  }
+  yield `${isFirst ? '' : '\n]'}}}\n`;
+}
+
+async function* rowsOf(mongo: Mongo, person: Person, collection: CollectionName, now: Date): AsyncGenerator<Document> {
+  for (const link of linksBy('person', 'email', 'attempt', 'notification')) {
+    if (link.collection !== collection || link.isRepeated || link.omit === 'all') continue;
+    for await (const values of valuesOf(mongo, person, link.by)) {
+      const hidden = link.by === 'attempt' ? await hiddenAmong(mongo, values, now) : new Set<unknown>();
+      const cursor = mongo.db.collection(collection).find(newRowsBehind(link, values, person));
+      for await (const row of cursor) yield shownRow(link, row, hidden.has(row[link.field]), now);
+    }
+  }
+}
+
+/** Returns those of these attempts whose result the student may not see yet. */
+async function hiddenAmong(mongo: Mongo, ids: readonly string[], now: Date): Promise<Set<unknown>> {
+  const found = await attempts(mongo)
+    .find({ _id: { $in: [...ids] } }, { projection: { status: 1, exam: 1 } })
+    .toArray();
+  return new Set(found.filter((one) => !visibilityForStudent(one, now).resultVisible).map(({ _id }) => _id));
+}
+
+function shownRow({ collection, omit = [] }: CollectionLink, row: Document, isHidden: boolean, now: Date): Document {
+  const { fields }: AnyDeclaration = PERSONAL_FIELDS[collection];
+  const shown: Document = {};
+  for (const [field, value] of Object.entries(row)) {
+    const rule = fields[field];
+    const isSecret = typeof rule === 'object' && 'secret' in rule;
+    // A field of a newer release that this one does not know may be a secret.
+    if (rule !== undefined && !isSecret && field !== 'stamp' && !omit.includes(field)) shown[field] = value;
+  }
+  if (collection === 'attempts') return shownAttempt(shown, now);
+  if (collection === 'attempt_events' && isHidden) return withoutGrade(shown as unknown as AttemptEvent);
+  if (collection === 'commands') return shownCommand(shown, isHidden);
+  return shown;
+}
+
+const TOTALS = ['totalScore', 'correctCount', 'wrongCount', 'pendingManualCount', 'tally'] as const;
+
+/** Hides the scores while the student may not see them. The paper, which holds the keys, is no part of an export. */
+function shownAttempt(row: Document, now: Date): Document {
+  if (visibilityForStudent(row as Parameters<typeof visibilityForStudent>[0], now).resultVisible) return row;
+  const answers = Object.entries(row.answers as Record<string, StoredAnswer>);
+  return {
+    ...row,
+    ...Object.fromEntries(TOTALS.map((field) => [field, null])),
+    answers: Object.fromEntries(answers.map(([key, answer]) => [key, { ...answer, isCorrect: null, score: null }])),
+    events: (row.events as AttemptEvent[]).map(withoutGrade),
+  };
+}
+
+function withoutGrade(event: AttemptEvent): AttemptEvent {
+  return { ...event, metadata: JSON.stringify(visibleMetadata(event, false)) };
+}
+
+/** Returns the parts of a command that are about the person: what a client has sent, and the remarks on an essay. */
+function shownCommand({ _id, queue, subject, createdAt, body }: Document, isHidden: boolean): Document {
+  const about = { _id, queue, subject, createdAt };
+  if (queue === ('accountnotices' satisfies Queue)) return { ...about, body };
+  const { gradedById: _, ...handoff } = (body.handoff ?? {}) as Record<string, unknown>;
+  const shown = isHidden ? {} : { handoff };
+  return { ...about, body: { client: body.client, ...(body.handoff === undefined ? {} : shown) } };
+}

@@ -1,0 +1,97 @@
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { aiJobBatches, aiJobSelections, aiJobs } from '#infra/mongo/classifier/collections.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
+import { linksBy } from '#infra/mongo/schema/personal-fields.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import { newPseudonym } from './erased-persons.ts';
+import { REWRITES } from './rewrite.ts';
+import { BUDGET_MS, eraseLink, type Walk, waitingRows } from './walk.ts';
+
+/** One portion of what has reached the end of its retention. Each function returns the number of rows that it has finished. */
+export interface Expiry {
+  /** Rows of before this time have expired. */
+  before: Date;
+  now: Date;
+  limit: number;
+}
+
+/**
+ * Pseudonymises graded attempts that were submitted before a time, each by itself, exactly as an erasure of its student would. Scores stay.
+ * An attempt with a row that must wait, such as a notice in delivery, is left for the next call.
+ */
+export async function expireAttempts(mongo: Mongo, { before, now, limit }: Expiry): Promise<number> {
+  const expired = await attempts(mongo)
+    .find(
+      { status: 'GRADED', erasedAt: null, submittedAt: { $lt: before } },
+      { projection: { studentId: 1, accessLinkId: 1 }, sort: { submittedAt: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
+    )
+    .toArray();
+  let finished = 0;
+  for (const { _id, studentId, accessLinkId } of expired) {
+    const keys = { id: studentId, pseudonym: newPseudonym() };
+    const walk: Walk = { mongo, keys, now, waiting: new Map(), count: async () => undefined };
+    for (const link of linksBy('attempt')) await eraseLink(walk, link, [_id]);
+    if (waitingRows(walk) > 0) continue;
+    await inTransaction(mongo, BUDGET_MS, async (session) => {
+      await REWRITES.attempt(mongo, _id, keys, { now, session });
+      // The seat belongs to all attempts of the student on the link; it keeps the id while one of them does.
+      const more =
+        accessLinkId === null ? null : await attempts(mongo).findOne({ studentId, accessLinkId }, { session });
+      if (accessLinkId !== null && more === null) {
+        await REWRITES.seat(mongo, JSON.stringify([accessLinkId, studentId]), keys, { now, session });
+      }
+    });
+    finished += 1;
+  }
+  return finished;
+}
+
+/** Deletes notifications that were created before a time, with their deliveries. Rows that are still staged stay. */
+export async function expireNotifications(mongo: Mongo, { before, now, limit }: Expiry): Promise<number> {
+  const expired = await notifications(mongo)
+    .find(
+      { place: { $in: ['INBOX', 'DELETED'] }, createdAt: { $lt: before } },
+      { projection: { _id: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
+    )
+    .toArray();
+  const ids = expired.map(({ _id }) => _id);
+  if (ids.length === 0) return 0;
+  const keys = { id: '', pseudonym: '' };
+  const walk: Walk = { mongo, keys, now, waiting: new Map(), count: async () => undefined };
+  for (const link of linksBy('notification')) await eraseLink(walk, link, ids);
+  await notifications(mongo).deleteMany({ _id: { $in: ids } });
+  return ids.length;
+}
+
+/** Deletes events that were received before a time. A repeat of one creates its notifications again. */
+export async function expireEvents(mongo: Mongo, { before, limit }: Expiry): Promise<number> {
+  const expired = await notificationEvents(mongo)
+    .find({ createdAt: { $lt: before } }, { projection: { _id: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS })
+    .toArray();
+  const ids = expired.map(({ _id }) => _id);
+  if (ids.length > 0) await notificationEvents(mongo).deleteMany({ _id: { $in: ids } });
+  return ids.length;
+}
+
+/** Deletes classification jobs that ended before a time, each with its questions, results and commands in one transaction. */
+export async function expireJobs(mongo: Mongo, { before, limit }: Expiry): Promise<number> {
+  const expired = await aiJobs(mongo)
+    .find(
+      { status: { $in: ['COMPLETED', 'FAILED', 'CANCELLED'] }, finishedAt: { $lt: before } },
+      { projection: { _id: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
+    )
+    .toArray();
+  for (const { _id } of expired) {
+    await inTransaction(mongo, BUDGET_MS, async (session) => {
+      // The owner may have restarted the job since.
+      const { deletedCount } = await aiJobs(mongo).deleteOne({ _id, open: false }, { session });
+      if (deletedCount === 0) return;
+      await aiJobSelections(mongo).deleteOne({ _id }, { session });
+      await aiJobBatches(mongo).deleteMany({ jobId: _id }, { session });
+      await mailboxOf(mongo, 'classifier').deleteMany({ subject: _id }, { session });
+    });
+  }
+  return expired.length;
+}

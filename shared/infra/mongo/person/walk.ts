@@ -1,0 +1,100 @@
+import type { ClientSession, Document } from 'mongodb';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import type { PersonKeys } from '#infra/mongo/schema/personal-fields/rules.ts';
+import { type CollectionLink, type CollectionName, LINKED_FROM, linksBy } from '#infra/mongo/schema/personal-fields.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import { idsIn, rowsBehind } from './find.ts';
+import { type Changed, REWRITES } from './rewrite.ts';
+import { ungradedAmong } from './ungraded.ts';
+
+/** Time limit of one step, retries included. */
+export const BUDGET_MS = 30_000;
+/** Rows in one transaction. Attempts go one by one: an attempt waits if a row of its own must wait. */
+const AT_ONCE = 200;
+
+/** An erasure under way: of a person, or of what has reached the end of its retention. */
+export interface Walk {
+  mongo: Mongo;
+  keys: PersonKeys;
+  now: Date;
+  /** Rows that other work still needs, by collection. */
+  waiting: Map<CollectionName, number>;
+  /** Counts the changes of a step in the transaction of the step. */
+  count(changed: readonly Changed[], session: ClientSession): Promise<void>;
+}
+
+/** Erases the rows behind a link and, if they are deleted or rewritten, first the rows that depend on them. */
+export async function eraseLink(walk: Walk, link: CollectionLink, values: readonly string[]): Promise<void> {
+  const { collection, pending, waits, erase } = link;
+  if (values.length === 0 || erase === 'with its attempt') return;
+  const left = { ...rowsBehind(link, values), ...pending };
+  const waiting = waits === undefined ? new Set() : await allIds(walk, collection, { ...left, ...waits(walk.now) });
+  note(walk, collection, waiting.size);
+  // The rows leave the index range under the cursor, which does not disturb it.
+  for await (const ids of idsIn(walk.mongo, collection, left, collection === 'attempts' ? 1 : AT_ONCE)) {
+    const ready = await eraseBelow(
+      walk,
+      link,
+      ids.filter((id) => !waiting.has(id)),
+    );
+    if (ready.length > 0) await eraseRows(walk, link, left, ready);
+  }
+}
+
+async function allIds({ mongo }: Walk, collection: CollectionName, filter: Document): Promise<Set<unknown>> {
+  const all = new Set<unknown>();
+  for await (const ids of idsIn(mongo, collection, filter, AT_ONCE)) for (const id of ids) all.add(id);
+  return all;
+}
+
+function note({ waiting }: Walk, collection: CollectionName, rows: number): void {
+  if (rows > 0) waiting.set(collection, (waiting.get(collection) ?? 0) + rows);
+}
+
+/** Erases the rows that depend on these rows. Returns the ids of those rows that need not wait. */
+async function eraseBelow(walk: Walk, { collection, erase }: CollectionLink, ids: string[]): Promise<string[]> {
+  if (ids.length === 0) return [];
+  const below = LINKED_FROM[collection];
+  if (below === undefined || (typeof erase === 'object' && 'update' in erase)) return ids;
+  if (below === 'attempt') {
+    const ungraded = await ungradedAmong(walk.mongo, ids);
+    note(walk, collection, ungraded.length);
+    if (ungraded.length > 0) return [];
+  }
+  const before = waitingRows(walk);
+  for (const link of linksBy(below)) await eraseLink(walk, link, ids);
+  return waitingRows(walk) === before ? ids : [];
+}
+
+export function waitingRows({ waiting }: Walk): number {
+  return [...waiting.values()].reduce((sum, rows) => sum + rows, 0);
+}
+
+/** Erases these rows in one transaction. A row that another run of the erasure has changed meanwhile no longer matches, and is not counted. */
+async function eraseRows(walk: Walk, link: CollectionLink, left: Document, ids: string[]): Promise<void> {
+  await inTransaction(walk.mongo, BUDGET_MS, async (session) => {
+    await walk.count(await change(walk, link, { left, ids }, session), session);
+  });
+}
+
+async function change(
+  { mongo, keys, now }: Walk,
+  { collection, erase }: CollectionLink,
+  { left, ids }: { left: Document; ids: string[] },
+  session: ClientSession,
+): Promise<Changed[]> {
+  const rows = mongo.db.collection<{ _id: string }>(collection);
+  const these = { ...left, _id: { $in: ids } };
+  if (erase === 'with its attempt') return [];
+  if (erase === 'delete') {
+    const { deletedCount } = await rows.deleteMany(these, { session });
+    return [{ collection, how: 'deleted', rows: deletedCount }];
+  }
+  if ('update' in erase) {
+    const { matchedCount } = await rows.updateMany(these, erase.update(keys), { session });
+    return [{ collection, how: 'pseudonymised', rows: matchedCount }];
+  }
+  const changed: Changed[] = [];
+  for (const id of ids) changed.push(...(await REWRITES[erase.rewrite](mongo, id, keys, { now, session })));
+  return changed;
+}

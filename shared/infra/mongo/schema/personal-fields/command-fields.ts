@@ -1,0 +1,55 @@
+import type { Command } from '#shared/kernel/command.ts';
+import type { Declaration, FieldRules } from './rules.ts';
+
+/** Fields of a command. Its `subject` names an attempt, an exam, a job, a notification, or the account of a notice to its owner. */
+export const COMMAND_FIELDS = {
+  _id: 'no person',
+  v: 'no person',
+  queue: 'no person',
+  key: { kept: 'makes a repeat a replay; its parts are the id of an attempt and the source event of a service' },
+  live: 'no person',
+  subject: 'no person',
+  organizationId: 'no person',
+  status: 'no person',
+  attempts: 'no person',
+  maxAttempts: 'no person',
+  nextRunAt: 'no person',
+  lockedUntil: 'no person',
+  workerId: 'no person',
+  session: 'no person',
+  fence: 'no person',
+  body: 'removed',
+  progress: 'no person',
+  result: 'no person',
+  lastError: 'no person',
+  replays: 'no person',
+  createdAt: 'no person',
+  settledAt: 'no person',
+} as const satisfies FieldRules<Command>;
+
+/** Parts of bodies that are about a person: metadata of a client's TIMEOUT event, and remarks on an essay. */
+const REMARKS = ['body.client', 'body.handoff.feedback', 'body.handoff.criteria'] as const;
+
+/**
+ * Notices to the owner of an account are deleted. Commands of an attempt stay, because their keys make a repeat a replay; the remarks in them go. A dead one is deleted: replayed after
+ * the erasure, it would grade the attempt without its texts. `body.handoff.gradedById` names a teacher and stays with the grade.
+ */
+export const COMMANDS_DECLARATION = {
+  links: [
+    {
+      by: 'person',
+      field: 'subject',
+      erase: 'delete',
+      // A worker that is sending the notice would store an event about the person after the erasure.
+      waits: (now) => ({ lockedUntil: { $gt: now } }),
+    },
+    { by: 'attempt', field: 'subject', pending: { status: 'DEAD' }, erase: 'delete' },
+    {
+      by: 'attempt',
+      field: 'subject',
+      pending: { $or: REMARKS.map((field) => ({ [field]: { $ne: null } })) },
+      erase: { update: () => [{ $unset: [...REMARKS] }] },
+    },
+  ],
+  fields: { ...COMMAND_FIELDS, subject: 'with its row' },
+} as const satisfies Declaration<Command>;

@@ -1,0 +1,73 @@
+import type { WorkerRow } from '#infra/mongo/live-workers.ts';
+import type { AuditRow } from '#infra/mongo/operator-audit.ts';
+import type { ErasedPerson } from '#infra/mongo/person/erased-persons.ts';
+import type { SchemaState } from '#infra/mongo/schema/schema-state.ts';
+import { COMMANDS_DECLARATION } from './command-fields.ts';
+import type { AnyDeclaration, Declaration } from './rules.ts';
+
+const ACCOUNTABLE = { kept: 'the audit is never changed; it proves who acted on an account, and why' } as const;
+
+/** Collections of no service. An operator is no person here: the name in the audit belongs to the employer's records. */
+export const OPERATION_FIELDS = {
+  commands: COMMANDS_DECLARATION,
+  operator_audit: {
+    links: [],
+    fields: {
+      _id: 'no person',
+      action: 'no person',
+      subject: ACCOUNTABLE,
+      detail: ACCOUNTABLE,
+      queue: 'no person',
+      commandId: 'no person',
+      lastError: 'no person',
+      chargeSuperseded: 'no person',
+      operator: ACCOUNTABLE,
+      reason: ACCOUNTABLE,
+      at: 'no person',
+      seq: 'no person',
+      previous: 'no person',
+      hash: 'no person',
+    },
+  } satisfies Declaration<AuditRow>,
+  workers: {
+    links: [],
+    fields: {
+      _id: 'no person',
+      actor: 'no person',
+      queues: 'no person',
+      host: 'no person',
+      pid: 'no person',
+      version: 'no person',
+      startedAt: 'no person',
+      seenAt: 'no person',
+      slots: 'no person',
+      busy: 'no person',
+      rssBytes: 'no person',
+    },
+  } satisfies Declaration<WorkerRow>,
+  schema_state: {
+    links: [],
+    fields: {
+      _id: 'no person',
+      version: 'no person',
+      compatibleFrom: 'no person',
+      runner: 'no person',
+      lockedUntil: 'no person',
+      passed: 'no person',
+      stamp: 'no person',
+    },
+  } satisfies Declaration<SchemaState>,
+  erased_persons: {
+    links: [],
+    fields: {
+      _id: { kept: 'the digest of the id: it refuses requests and events that would store the person again' },
+      state: 'no person',
+      pseudonym: 'removed',
+      operator: ACCOUNTABLE,
+      reason: ACCOUNTABLE,
+      begunAt: 'no person',
+      erasedAt: 'no person',
+      counts: 'no person',
+    },
+  } satisfies Declaration<ErasedPerson>,
+} as const satisfies Readonly<Record<string, AnyDeclaration>>;

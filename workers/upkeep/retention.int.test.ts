@@ -1,0 +1,101 @@
+import t from 'tap';
+import { attempts, seats, textRows } from '#infra/mongo/attempt/collections.ts';
+import { aiJobBatches, aiJobs } from '#infra/mongo/classifier/collections.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
+import { DAY } from '#shared/kernel/time.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { graded, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { storePerson } from '#testing/stored/stored-person.ts';
+import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { noneScans, watchFilters } from '#testing/stores/plans.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { RETENTION_SWEEP } from './retention.ts';
+
+const ALL = { ATTEMPT_RETENTION_DAYS: '30', NOTIFICATION_RETENTION_DAYS: '30', AI_JOB_RETENTION_DAYS: '30' };
+const daysAgo = (days: number) => new Date(Date.now() - days * DAY);
+
+/** Runs the retention sweep once, as a worker with these settings would. */
+async function sweep(mongo: TestMongo, env: NodeJS.ProcessEnv) {
+  const order = { ...RETENTION_SWEEP, body: {}, maxAttempts: 3, now: Date.now() - 1_000 };
+  const { command } = await postCommand(mongo, newCommand(order));
+  await mailboxOf(mongo, 'upkeep').updateOne({ _id: command._id }, { $set: { nextRunAt: new Date(0) } });
+  const actor = makeActor('upkeep', testWorkerDeps(mongo, env));
+  t.equal(await runCommand(testKernel(mongo), actor, 'upkeep', command._id), 'snoozed');
+}
+
+/** Stores a person whose rows are `days` old. */
+async function storeAged(mongo: TestMongo, days: number) {
+  const person = await storePerson(mongo);
+  const { id, attemptId } = person;
+  const at = daysAgo(days);
+  await attempts(mongo).updateOne({ _id: attemptId }, { $set: { submittedAt: at, accessLinkId: `link-${attemptId}` } });
+  await notifications(mongo).updateMany({ userId: id }, { $set: { createdAt: at } });
+  await notificationEvents(mongo).updateMany({ targetUserIds: id }, { $set: { createdAt: at } });
+  await aiJobs(mongo).updateMany({ actorId: id }, { $set: { finishedAt: at } });
+  return person;
+}
+
+t.test('data at the end of its retention is expired, scores stay, and younger data is untouched', async (t) => {
+  const mongo = await openTestMongo(t);
+  const [old, young] = [await storeAged(mongo, 31), await storeAged(mongo, 29)];
+  const [job] = await aiJobs(mongo).find({ actorId: old.id }).toArray();
+  const link = `link-${old.attemptId}`;
+  await sweep(mongo, ALL);
+
+  const attempt = await attempts(mongo).findOne({ _id: old.attemptId });
+  t.match(attempt, { studentId: /^erased-/, studentInfo: null, totalScore: 1, answers: { q1: { text: '' } } });
+  t.equal(await textRows(mongo).countDocuments({ attemptId: old.attemptId }), 0);
+  t.match(await seats(mongo).findOne({ linkId: link }), { studentId: attempt?.studentId ?? '', seat: 0 });
+  t.equal(await notifications(mongo).countDocuments({ userId: old.id }), 0);
+  t.equal(await notificationEvents(mongo).countDocuments({ targetUserIds: old.id }), 0);
+  t.equal(await aiJobs(mongo).countDocuments({ actorId: old.id }), 0);
+  t.equal(await aiJobBatches(mongo).countDocuments({ jobId: job?._id ?? '' }), 0);
+
+  t.match(await attempts(mongo).findOne({ _id: young.attemptId }), {
+    studentId: young.id,
+    answers: { q1: { text: /./ } },
+  });
+  t.equal(await notifications(mongo).countDocuments({ userId: young.id }), 1);
+  t.equal(await notificationEvents(mongo).countDocuments({ targetUserIds: young.id }), 2);
+  t.equal(await aiJobs(mongo).countDocuments({ actorId: young.id }), 1);
+});
+
+t.test('a seat keeps the id while a younger attempt of the student on the link does', async (t) => {
+  const mongo = await openTestMongo(t);
+  const { id: studentId, attemptId } = await storeAged(mongo, 31);
+  const accessLinkId = `link-${attemptId}`;
+  const change = { ...graded(), studentId, accessLinkId, attemptNumber: 2, submittedAt: daysAgo(1) };
+  const { _id } = await storeAttempt(mongo, change);
+  await sweep(mongo, ALL);
+  t.match(await attempts(mongo).findOne({ _id: attemptId }), { studentId: /^erased-/ });
+  t.match(await seats(mongo).findOne({ linkId: accessLinkId }), { studentId });
+  await attempts(mongo).updateOne({ _id }, { $set: { submittedAt: daysAgo(40) } });
+  await sweep(mongo, ALL);
+  t.match(await seats(mongo).findOne({ linkId: accessLinkId }), { studentId: /^erased-/ });
+});
+
+t.test('nothing expires unless its retention is set, and the sweep is posted only then', async (t) => {
+  const mongo = await openTestMongo(t);
+  const old = await storeAged(mongo, 1_000);
+  await sweep(mongo, {});
+  t.match(await attempts(mongo).findOne({ _id: old.attemptId }), { studentId: old.id });
+  t.equal(await notifications(mongo).countDocuments({ userId: old.id }), 1);
+  const keysOf = (env: NodeJS.ProcessEnv) =>
+    (makeActor('upkeep', testWorkerDeps(mongo, env)).recurring ?? []).map(({ key }) => key);
+  t.notOk(keysOf({}).includes(RETENTION_SWEEP.key));
+  t.ok(keysOf({ AI_JOB_RETENTION_DAYS: '30' }).includes(RETENTION_SWEEP.key));
+});
+
+t.test('no query of the retention scans a collection', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const { seen } = watchFilters(mongo);
+  await createIndexes(mongo);
+  for (let n = 0; n < 20; n++) await storeAged(mongo, n < 2 ? 31 : 1);
+  seen.clear();
+  await sweep(mongo, ALL);
+  await noneScans(t, mongo, seen, 15);
+});
