@@ -7,8 +7,10 @@ import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
 import { MAX_VERIFIED } from '#shared/auth/throttle.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';
+import { authCall, authDeps } from '#testing/doors/auth-door.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { type Admitted, admit } from './admission.ts';
+import { checkPassword } from './check-password.ts';
 import { openLoginEvidence } from './login-evidence.ts';
 
 const mongo = await openTestMongo(t);
@@ -118,6 +120,31 @@ t.test('a full line of strangers refuses a stranger before the account is counte
   t.equal(await throttles(mongo).findOne({ _id: throttleKey('quynh@school.vn') }), null);
   t.match(await front.enter('phuc@school.vn', SCHOOL), { kind: 'admitted', isKnown: true });
 });
+
+t.test(
+  'a flood whose line is full costs Redis nothing, and is refused though a place becomes free meanwhile',
+  async (t) => {
+    for (const isFull of [true, false]) {
+      let looks = 0;
+      let asked = 0;
+      // Room is refused at the first question only.
+      const base = authDeps(mongo, { hasRoom: () => !isFull || asked++ > 0 });
+      const look = async () => {
+        looks += 1;
+        return { spacingMs: 0, waitMs: 0 };
+      };
+      const deps = { ...base, strangerTurns: { ...base.strangerTurns, look } };
+      const email = `flood-${isFull}@invented.example`;
+      const attempt = { email, password: 'wrong', find: async () => null };
+      const checked = checkPassword(deps, authCall({}), attempt);
+      if (isFull) await t.rejects(checked, HasherBusy);
+      else t.match(await checked, { rejected: 'AUTH_INVALID_CREDENTIALS' });
+      t.equal(looks, isFull ? 0 : 1);
+      const row = await throttles(mongo).findOne({ _id: throttleKey(email) });
+      t.equal(row === null, isFull, 'a refused attempt is not counted');
+    }
+  },
+);
 
 t.test('each success behind an address lets one more stranger in at once', async (t) => {
   const front = door();

@@ -50,21 +50,21 @@ interface Refused {
  * accounts behind the same address can hold it up. A stranger needs both the throttle of the account and a turn of the address.
  *
  * A taken turn and a full line of the hash queue refuse before the account is counted, so that refused floods cost MongoDB one read
- * each. `looking`: the turn of the address, which is being read.
+ * each. `looking`: the turn of the address, which is being read; null if the line of its strangers was full before.
  *
  * @throws HasherBusy for a stranger, if the line of strangers from the address is full
  */
 export async function admit(
   deps: AdmissionDeps,
   { email, address }: { email: string; address: string },
-  looking: Promise<Turn>,
+  looking: Promise<Turn> | null,
 ): Promise<Admitted | Refused> {
   const { mongo, now, strangerTurns, evidence, hasher } = deps;
   const pair = pairOf(email, address);
   const { account } = pair;
   const turn = await looking;
   const hasRoom = () => hasher.hasRoom({ kind: 'stranger', name: address, account: email });
-  const refusesStrangers = turn.waitMs > 0 || !hasRoom();
+  const refusesStrangers = turn === null || turn.waitMs > 0 || !hasRoom();
   const isStranger = refusesStrangers && !(await isKnownPair(mongo, pair, now()));
   const known = isStranger ? STRANGER : await reservePairAttempt(mongo, pair, now());
   if (known.kind === 'refused') return { ...known, by: 'account' };
@@ -100,8 +100,10 @@ const STRANGER = { kind: 'stranger' } as const;
 async function reserveAsStranger(
   { mongo, now, strangerTurns, evidence }: AdmissionDeps,
   { account, address, hasRoom }: { account: string; address: string; hasRoom: () => boolean },
-  { spacingMs, waitMs }: Turn,
+  turn: Turn | null,
 ): Promise<Exclude<Reservation, { kind: 'refused' }> | Refused> {
+  if (turn === null) throw HASHER_BUSY;
+  const { spacingMs, waitMs } = turn;
   if (spacingMs > 0) await evidence.slowed(address, spacingMs);
   if (waitMs > 0) return { kind: 'refused', by: 'address', retryAfterMs: waitMs };
   if (!hasRoom()) throw HASHER_BUSY;

@@ -35,7 +35,9 @@ export async function withPassword<Found extends PasswordHolder, Result>(
 ): Promise<Result | Rejection> {
   const address = deps.addressOf(call);
   const { admission, early } = await deps.gate(address, async () => {
-    const looking = deps.strangerTurns.look(address);
+    // If the line of strangers is full, they are refused whatever the turn is. A flood then costs Redis nothing.
+    const isFull = !deps.hasher.hasRoom({ kind: 'stranger', name: address, account: attempt.email });
+    const looking = isFull ? null : deps.strangerTurns.look(address);
     const early = readEarly(deps, attempt, { address, looking });
     // Awaited once the login attempt is counted. If the throttle refuses the attempt, an error of this read is ignored.
     early.catch(() => undefined);
@@ -66,10 +68,11 @@ export async function withPassword<Found extends PasswordHolder, Result>(
 async function readEarly<Found extends PasswordHolder>(
   { hasher }: AuthDeps,
   { email, find }: LoginAttempt<Found>,
-  { address, looking }: { address: string; looking: Promise<Turn> },
+  { address, looking }: { address: string; looking: Promise<Turn> | null },
 ): Promise<Found | null | 'unread'> {
-  const { waitMs } = await looking;
-  const isRefused = waitMs > 0 || !hasher.hasRoom({ kind: 'stranger', name: address, account: email });
+  const turn = await looking;
+  const isRefused =
+    turn === null || turn.waitMs > 0 || !hasher.hasRoom({ kind: 'stranger', name: address, account: email });
   return isRefused ? 'unread' : find();
 }
 
