@@ -17,8 +17,8 @@ interface LockedPackage {
 
 /**
  * Development packages of other platforms without a checksum in package-lock.json, because the registry that made the lock does not list
- * them. Linux on x64 and arm64 with glibc installs none of them. `npm install --package-lock-only` against a registry that lists them adds the checksums;
- * the test then requires their lines here to be deleted.
+ * them. Linux on x64 and arm64 with glibc installs none of them. `npm install --package-lock-only` against a registry that lists them
+ * adds the checksums; the test then requires their lines here to be deleted.
  */
 const WITHOUT_CHECKSUM = [
   ...['android-arm64', 'android-x64', 'darwin-arm64', 'darwin-x64', 'linux-arm64-musl', 'linux-x64-musl'].map(biome),

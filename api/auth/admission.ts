@@ -38,6 +38,12 @@ export interface Admitted {
   refund(): Promise<void>;
 }
 
+/** E-mail and address of a login attempt. */
+interface Origin {
+  email: string;
+  address: string;
+}
+
 interface Refused {
   kind: 'refused';
   /** The throttle that refused: that of the account or its known pair, or that of the address. */
@@ -56,16 +62,15 @@ interface Refused {
  */
 export async function admit(
   deps: AdmissionDeps,
-  { email, address }: { email: string; address: string },
+  { email, address }: Origin,
   looking: Promise<Turn> | null,
 ): Promise<Admitted | Refused> {
   const { mongo, now, strangerTurns, evidence, hasher } = deps;
   const pair = pairOf(email, address);
   const { account } = pair;
   const turn = await looking;
-  const hasRoom = () => hasher.hasRoom({ kind: 'stranger', name: address, account: email });
-  const refusesStrangers = turn === null || turn.waitMs > 0 || !hasRoom();
-  const isStranger = refusesStrangers && !(await isKnownPair(mongo, pair, now()));
+  const hasRoom = () => hasRoomForStranger(hasher, { email, address });
+  const isStranger = refusesStrangers(turn, hasRoom) && !(await isKnownPair(mongo, pair, now()));
   const known = isStranger ? STRANGER : await reservePairAttempt(mongo, pair, now());
   if (known.kind === 'refused') return { ...known, by: 'account' };
   const isKnown = known.kind === 'granted';
@@ -95,6 +100,16 @@ export async function admit(
 }
 
 const STRANGER = { kind: 'stranger' } as const;
+
+/** Returns true if the line of strangers from the address has room for this account. */
+export function hasRoomForStranger(hasher: AdmissionDeps['hasher'], { email, address }: Origin): boolean {
+  return hasher.hasRoom({ kind: 'stranger', name: address, account: email });
+}
+
+/** Returns true if a login attempt of a stranger is refused now; `turn` as in `admit`. */
+export function refusesStrangers(turn: Turn | null, hasRoom: () => boolean): boolean {
+  return turn === null || turn.waitMs > 0 || !hasRoom();
+}
 
 /** Counts a login attempt of a stranger, unless a taken turn or a full hash queue refuses it. @throws HasherBusy */
 async function reserveAsStranger(

@@ -4,7 +4,7 @@ import type { Turn } from '#infra/redis/stranger-turns.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import { type Admitted, admit } from './admission.ts';
+import { type Admitted, admit, hasRoomForStranger, refusesStrangers } from './admission.ts';
 import type { AuthDeps } from './deps.ts';
 
 /** A login attempt for the account that `find` reads; `find` returns null if the e-mail is unknown. */
@@ -23,8 +23,8 @@ interface PasswordHolder {
 }
 
 /**
- * Checks a password under the login throttle and, if it is right, calls `then` with the account that `find` returned and the admission. The login
- * attempt is counted before the check, so that concurrent guesses cannot exceed the limit. An unknown e-mail costs the same
+ * Checks a password under the login throttle and, if it is right, calls `then` with the account that `find` returned and the
+ * admission. The login attempt is counted before the check, so that concurrent guesses cannot exceed the limit. An unknown e-mail costs the same
  * work as a wrong password and gets the same rejection.
  */
 export async function withPassword<Found extends PasswordHolder, Result>(
@@ -36,9 +36,9 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   const address = deps.addressOf(call);
   const { admission, early } = await deps.gate(address, async () => {
     // If the line of strangers is full, they are refused whatever the turn is. A flood then costs Redis nothing.
-    const isFull = !deps.hasher.hasRoom({ kind: 'stranger', name: address, account: attempt.email });
-    const looking = isFull ? null : deps.strangerTurns.look(address);
-    const early = readEarly(deps, attempt, { address, looking });
+    const hasRoom = () => hasRoomForStranger(deps.hasher, { email: attempt.email, address });
+    const looking = hasRoom() ? deps.strangerTurns.look(address) : null;
+    const early = readEarly(attempt, looking, hasRoom);
     // Awaited once the login attempt is counted. If the throttle refuses the attempt, an error of this read is ignored.
     early.catch(() => undefined);
     return { early, admission: await admit(deps, { email: attempt.email, address }, looking) };
@@ -66,14 +66,11 @@ export async function withPassword<Found extends PasswordHolder, Result>(
  * refused: most callers are then strangers, and a flood must not cost MongoDB a read for each of them.
  */
 async function readEarly<Found extends PasswordHolder>(
-  { hasher }: AuthDeps,
-  { email, find }: LoginAttempt<Found>,
-  { address, looking }: { address: string; looking: Promise<Turn> | null },
+  { find }: LoginAttempt<Found>,
+  looking: Promise<Turn> | null,
+  hasRoom: () => boolean,
 ): Promise<Found | null | 'unread'> {
-  const turn = await looking;
-  const isRefused =
-    turn === null || turn.waitMs > 0 || !hasher.hasRoom({ kind: 'stranger', name: address, account: email });
-  return isRefused ? 'unread' : find();
+  return refusesStrangers(await looking, hasRoom) ? 'unread' : find();
 }
 
 /** Checks a password like `withPassword`. Returns null if it is right, otherwise the rejection. */

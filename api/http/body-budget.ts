@@ -67,8 +67,9 @@ export interface ProcessLimits {
 const PART = 1 / 8;
 
 /**
- * Returns the limits of callers with an account and of anonymous ones. Half of the connections remain for others, whatever anonymous callers have in flight. At the
- * defaults, 2,048 people behind one address may wait for their login at once. Every address can send one body of the largest size.
+ * Returns the limits of callers with an account and of anonymous ones. Half of the connections remain for others, whatever anonymous
+ * callers have in flight. At the defaults, 2,048 people behind one address may wait for their login at once. Every address can send
+ * one body of the largest size.
  */
 export function sharesOf({
   bodyBudgetBytes,

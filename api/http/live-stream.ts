@@ -12,8 +12,8 @@ type Follow = (stream: LiveStream, wakeSignal: WakeSignal) => Promise<void>;
 
 export interface LiveStream extends EventStream {
   /**
-   * Returns false once the reply has ended, the stream has reached its maximum age, or its actor may have lost the session. A loop checks it between two reads, so
-   * that the stream ends after a whole event and its last id resumes it without a gap.
+   * Returns false once the reply has ended, the stream has reached its maximum age, or its actor may have lost the session. A loop
+   * checks it between two reads, so that the stream ends after a whole event and its last id resumes it without a gap.
    */
   isLive(): boolean;
 }

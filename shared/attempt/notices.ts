@@ -39,7 +39,10 @@ type NoticedAttempt = Pick<
 
 const BY_GRADE: NoticeCause = { releaseEventId: null, notBefore: null };
 
-/** Returns the two rows of an attempt, the student's first; none if the student was erased. `noticesOnGrade` and `releaseEffect` decide when to queue them. */
+/**
+ * Returns the two rows of an attempt, the student's first; none if the student was erased. `noticesOnGrade` and `releaseEffect` decide
+ * when to queue them.
+ */
 export function gradeNotices(
   attempt: Omit<NoticedAttempt, 'status' | 'releaseEventId'>,
   cause: NoticeCause = BY_GRADE,

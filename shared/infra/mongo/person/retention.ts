@@ -1,4 +1,5 @@
 import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { seatId } from '#infra/mongo/attempt/insert-attempt.ts';
 import { aiJobBatches, aiJobSelections, aiJobs } from '#infra/mongo/classifier/collections.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
@@ -40,7 +41,7 @@ export async function expireAttempts(mongo: Mongo, { before, now, limit }: Expir
       const more =
         accessLinkId === null ? null : await attempts(mongo).findOne({ studentId, accessLinkId }, { session });
       if (accessLinkId !== null && more === null) {
-        await REWRITES.seat(mongo, JSON.stringify([accessLinkId, studentId]), keys, { now, session });
+        await REWRITES.seat(mongo, seatId({ linkId: accessLinkId, studentId }), keys, { now, session });
       }
     });
     finished += 1;
