@@ -4,6 +4,7 @@ import path from 'node:path';
 import { measureClassify } from '#scripts/bench/measures/classify.ts';
 import { measureDelivery } from '#scripts/bench/measures/delivery.ts';
 import { measureFanOut } from '#scripts/bench/measures/fan-out.ts';
+import { measureFlat } from '#scripts/bench/measures/flat.ts';
 import { measureHttp } from '#scripts/bench/measures/http.ts';
 import { measureInbox } from '#scripts/bench/measures/inbox.ts';
 import { measureJobs } from '#scripts/bench/measures/jobs.ts';
@@ -31,6 +32,7 @@ import { notesOf, textTable, writeReport } from './report.ts';
 const MEASURES: Readonly<Record<string, Measure>> = {
   save: measureSaveAnswer,
   savecpu: measureSaveCpu,
+  flat: measureFlat,
   submit: measureSubmit,
   http: measureHttp,
   jobs: measureJobs,
