@@ -14,8 +14,11 @@ import { refuseWhenBusy } from './when-busy.ts';
 
 /** Concurrent password hashes. One of libuv's four threads stays free for DNS, files and refresh token hashes. */
 const HASHES_AT_ONCE = 3;
-/** Login attempts that are looked up and counted at once. More would only wait in MongoDB's driver, in the way of the exams. */
-const ADMISSIONS_AT_ONCE = 16;
+/**
+ * Login attempts that are looked up and counted at once. One takes a few milliseconds and a hash hundreds, so that two keep every hash
+ * slot busy. More would only arrive in bursts between the requests of the exams.
+ */
+const ADMISSIONS_AT_ONCE = 2;
 /**
  * Those of the hashes that only known pairs may use. Strangers leave one processor to the other requests: on two processors, two of their
  * hashes at once would slow every save of an exam.
