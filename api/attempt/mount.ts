@@ -1,5 +1,6 @@
 import type { Mount } from '#api/service.ts';
 import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
+import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import { attemptRoutes } from './routes.ts';
@@ -16,6 +17,7 @@ export const mountAttempt: Mount = ({ config, mongo, now, doorbells, replies }) 
     settledPoller: openSettledPoller(mongo),
     papers: openPapers(mongo, PAPER_CACHE_BYTES),
     attemptRefs: openAttemptRefs(mongo, CACHED_REFS),
+    eventTails: openEventTails(mongo),
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,
   });

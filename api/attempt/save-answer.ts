@@ -4,6 +4,7 @@ import { type AttemptRef, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import {
   type AnswerWrite,
   isLongAnswer,
+  replacesLongText,
   type SaveResult,
   saveAnswer,
   saveAnswerWithRows,
@@ -25,8 +26,9 @@ import { ensureSubmitted } from './submit.ts';
 const CONFLICT_WAIT_MS = 20;
 
 /**
- * Saves one answer. Costs one MongoDB command if the attempt is cached here and accepts the write. A refused write
- * returns the stored attempt, and the pure rules then find the reason in the order of the contract.
+ * Saves one answer. Costs one MongoDB command if the attempt is cached here and accepts the write, and one save in twenty a second
+ * command, which copies events to rows. A refused write returns the stored attempt, and the pure rules then find the reason in the
+ * order of the contract.
  */
 export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequest>): Promise<Reply | Rejection> {
   const answer = pickAnswer(call.body);
@@ -52,12 +54,12 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
       case 'refused': {
         const reason = await reasonOf(deps, result.attempt, fitted, viewer);
         if (reason !== null) return reason;
-        // No rule forbids the save: the event tail is full, or a long text must move out. Both need rows of their own.
-        way = ways.withRows;
+        // No rule forbids the save: a stored text is long and must be deleted, or the event tail has no room left.
+        way = ways.next(result.attempt);
         break;
       }
       case 'raced':
-        // Another save has rolled the event tail, so this one needs no transaction any more. If fifty saves insisted on
+        // Another save may have replaced the long text, so that this one needs no transaction any more. If fifty saves insisted on
         // a transaction each, they would conflict with each other for seconds.
         way = ways.first;
         await delay(Math.random() * CONFLICT_WAIT_MS);
@@ -71,17 +73,28 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
 
 type SaveWay = () => Promise<SaveResult | { kind: 'raced' }>;
 
-/** Two ways to save: the first attempt, and the one to use once the document has no room for a single command. */
+/** The ways to save: the first one, and the one that follows if no rule explains the refusal of this attempt. */
 interface SaveWays {
   first: SaveWay;
-  withRows: SaveWay;
+  next(refused: Attempt): SaveWay;
 }
 
 /** Returns the ways to save this write: a short answer begins with one command, a long text with a row of its own. */
 function waysToSave(deps: AttemptDeps, write: AnswerWrite): SaveWays {
   const isLong = isLongAnswer(write.content);
-  const withRows = () => saveWithRows(deps, write, isLong);
-  return { first: isLong ? withRows : () => saveAnswer(deps.mongo, write), withRows };
+  const withRows: SaveWay = () => saveWithRows(deps, write, isLong);
+  const alone: SaveWay = async () => {
+    const result = await saveAnswer(deps.mongo, write, deps.eventTails.movedTo(write.attemptId));
+    if (result.kind === 'saved') deps.eventTails.seen(result.attempt);
+    return result;
+  };
+  return {
+    first: isLong ? withRows : alone,
+    next(refused) {
+      if (isLong || replacesLongText(refused, write)) return withRows;
+      return () => deps.eventTails.makeRoom(refused).then(alone);
+    },
+  };
 }
 
 /** Returns the ways for a save that does not fit its paper: both only read the attempt, to find the rule that refuses first. */
@@ -90,10 +103,10 @@ function waysToRefuse(deps: AttemptDeps, attemptId: string): SaveWays {
     const attempt = await findAttempt(deps.mongo, attemptId);
     return attempt === null ? { kind: 'missing' } : { kind: 'refused', attempt };
   };
-  return { first: readRefusing, withRows: readRefusing };
+  return { first: readRefusing, next: () => readRefusing };
 }
 
-/** Saves in a transaction. A long text retries conflicts; a save that only rolls the tail returns `raced` at the first one. */
+/** Saves in a transaction. A long text retries conflicts; a save that deletes such a text returns `raced` at the first one. */
 async function saveWithRows(
   deps: AttemptDeps,
   write: AnswerWrite,

@@ -1,6 +1,7 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Call, Identity } from '#api/route.ts';
 import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
+import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
@@ -24,6 +25,7 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),
     attemptRefs: openAttemptRefs(mongo, 10_000),
+    eventTails: openEventTails(mongo),
     now: Date.now,
     settings: { ...testConfig().attempt, startBudgetMs: BUDGET_MS },
     commandAttempts: 10,

@@ -3,9 +3,10 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { type AnswerContent, type Attempt, answerKeyOf } from '#shared/attempt/attempt.ts';
-import { EVENT_TAIL_CAP, MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '#shared/attempt/limits.ts';
+import { MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '#shared/attempt/limits.ts';
 import { textRowId } from './attempts.ts';
-import { attempts, eventRows, textRows } from './collections.ts';
+import { attempts, textRows } from './collections.ts';
+import { hasTailRoom, putRows, tailAfter } from './event-tail.ts';
 import { addToEventLog, EVENT_TIME } from './events.ts';
 
 /** One answer to be written. The rules that need no stored state have been checked. */
@@ -32,20 +33,18 @@ export type SaveResult =
 const VERSION_MARK = 987_654_321_012_345;
 
 /**
- * Saves one answer and its event with one MongoDB command. The update itself checks status, deadline, version, size and room in
- * the tail, by MongoDB's clock. `refused` means that one of these checks failed; the returned attempt shows which. Use
- * `saveAnswerWithRows` if the new or the stored text is long.
+ * Saves one answer and its event with one MongoDB command, and drops events up to the seq `movedTo` from the tail, because they have
+ * rows. The update itself checks status, deadline, version, size and room in the tail, by MongoDB's clock. `refused` means that one of
+ * these checks failed; the returned attempt shows which. Use `saveAnswerWithRows` if the new or the stored text is long.
  */
-export async function saveAnswer(mongo: Mongo, write: AnswerWrite): Promise<SaveResult> {
+export async function saveAnswer(mongo: Mongo, write: AnswerWrite, movedTo = 0): Promise<SaveResult> {
   const at = `$answers.${answerKeyOf(write.paperIndex)}`;
-  const update = guardedUpdate(
-    [...saveConditions(write), { $ne: [`${at}.textRef`, true] }, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }],
-    {
-      ...answerChanges(write, write.content),
-      eventSeq: { $add: ['$eventSeq', 1] },
-      events: { $concatArrays: ['$events', [saveEvent(write)]] },
-    },
-  );
+  const tail = tailAfter(movedTo);
+  const update = guardedUpdate([...saveConditions(write), { $ne: [`${at}.textRef`, true] }, hasTailRoom(tail)], {
+    ...answerChanges(write, write.content),
+    eventSeq: { $add: ['$eventSeq', 1] },
+    events: { $concatArrays: [tail, [saveEvent(write)]] },
+  });
   const attempt = (await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
@@ -54,14 +53,19 @@ export async function saveAnswer(mongo: Mongo, write: AnswerWrite): Promise<Save
   return { kind: wasAccepted(update, attempt) ? 'saved' : 'refused', attempt };
 }
 
+/** Returns true if the text that this write would replace is stored in a row of its own. */
+export function replacesLongText({ answers }: Pick<Attempt, 'answers'>, { paperIndex }: AnswerWrite): boolean {
+  return answers[answerKeyOf(paperIndex)]?.textRef === true;
+}
+
 /** Returns true if the answer's text is so long that it must be stored in a row of its own. */
 export function isLongAnswer(content: AnswerContent): boolean {
   return content.text !== undefined && Buffer.byteLength(content.text) > TEXT_ROW_BYTES;
 }
 
 /**
- * Saves one answer and its event in one transaction, for a write that touches more than the attempt. It moves events of a full
- * tail to rows, stores a long text in a row of its own, or deletes such a row.
+ * Saves one answer and its event in one transaction, for a write that stores a long text in a row of its own, or deletes such a row.
+ * It also moves events of a full tail to rows.
  */
 export async function saveAnswerWithRows(
   mongo: Mongo,
@@ -92,7 +96,7 @@ export async function saveAnswerWithRows(
     })) as Attempt | null;
     if (attempt === null) return { kind: 'missing' };
     if (!wasAccepted(update, attempt)) return { kind: 'refused', attempt };
-    if (log.rows.length > 0) await eventRows(mongo).insertMany(log.rows, { session });
+    await putRows(mongo, log.rows, session);
     if (replaced?.textRef === true) await deleteText(mongo, write.attemptId, answerKey, serverVersion - 1, session);
     if (long) await storeText(mongo, write, answerKey, serverVersion, session);
     return { kind: 'saved', attempt };
