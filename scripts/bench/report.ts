@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { wrapLines } from '#scripts/wrap-lines.ts';
 import { ratioChart } from './chart.ts';
@@ -88,13 +88,28 @@ const ENGINES =
   '`secantusd-rs` and `SecantusDB`. The first row of a measure is the engine that `npm start` prefers. A measure without an engine ' +
   'needs no database and ran once.';
 
-/** Writes `docs/bench.md` and its chart. */
+/** Section that people write. It follows from no measurement, so each run copies it from the earlier page. */
+const HELPED = '## What helped';
+
+/** Returns the lines of the hand-written section of a page, up to the next heading of its level; none without the section. */
+function handWritten(page: string): string[] {
+  const lines = page.split('\n');
+  const from = lines.indexOf(HELPED);
+  if (from === -1) return [];
+  const length = lines.slice(from + 1).findIndex((line) => line.startsWith('## '));
+  const section = length === -1 ? lines.slice(from) : lines.slice(from, from + 1 + length);
+  return [...section.join('\n').trimEnd().split('\n'), ''];
+}
+
+/** Writes `docs/bench.md` and its chart. Keeps the section `## What helped` of the page as it is. */
 export function writeReport(docs: string, rows: readonly ReportRow[], machine: readonly string[]): void {
+  const file = path.join(docs, 'bench.md');
+  const helped = existsSync(file) ? handWritten(readFileSync(file, 'utf8')) : [];
   const notes = notesOf(rows).map((note) => wrapLines(`- ${note}`, '  '));
   const page = [
     '# Speed',
     '',
-    '<!-- Written by `npm run bench`. -->',
+    '<!-- Written by `npm run bench`, except the section “What helped”, which it keeps. -->',
     wrapLines(HOW),
     '',
     wrapLines(FIGURES),
@@ -106,11 +121,12 @@ export function writeReport(docs: string, rows: readonly ReportRow[], machine: r
     '![Ratios against their references](bench.svg)',
     '',
     ...(notes.length === 0 ? [] : ['## Notes', '', ...notes, '']),
+    ...helped,
     '## Machine',
     '',
     ...machine.map((line) => `- ${line}`),
     '',
   ];
-  writeFileSync(path.join(docs, 'bench.md'), page.join('\n'));
+  writeFileSync(file, page.join('\n'));
   writeFileSync(path.join(docs, 'bench.svg'), ratioChart(rows, 'examhall against its references'));
 }
