@@ -32,7 +32,7 @@ await installIfNeeded();
 const node = usableNode();
 linkNode(node);
 // Many processes start in a cluster and in the tests; the compile cache spares each of them stripping and compiling the same files.
-const compiled = process.env.NODE_COMPILE_CACHE ?? path.join(root, '.cache/compiled');
+const compiled = process.env.NODE_COMPILE_CACHE ?? path.join(root, 'node_modules/.cache/compiled');
 const env = { ...process.env, NODE_COMPILE_CACHE: compiled };
 child = spawn(node, [path.join(root, script), ...scriptArguments], { stdio: 'inherit', env });
 if (stopping) child.kill(stopping);
