@@ -20,6 +20,7 @@ import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { type Measure, openProgress } from './context.ts';
 import { identifyMongodb, machineLines, redisLine } from './machine.ts';
 import { codeDigest, openMeasured, type Result } from './measured.ts';
+import { measureNotices, measureSubmits } from './measures/rates.ts';
 import { type Run, readOptions } from './options.ts';
 import { notesOf, textTable, writeReport } from './report.ts';
 
@@ -30,6 +31,8 @@ import { notesOf, textTable, writeReport } from './report.ts';
 const MEASURES: Readonly<Record<string, Measure>> = {
   save: measureSaveAnswer,
   submit: measureSubmit,
+  submits: measureSubmits,
+  notices: measureNotices,
   http: measureHttp,
   jobs: measureJobs,
   start: measureStart,

@@ -22,7 +22,7 @@ export interface Stage {
   close(): Promise<void>;
 }
 
-export type ProcessName = 'web' | 'grading' | 'resultsrelease' | 'delivery' | 'classifier';
+export type ProcessName = 'web' | 'grading' | 'gradenotices' | 'resultsrelease' | 'delivery' | 'classifier';
 
 export const TOKEN = 'bench-token';
 const READY = { worker: 'worker is ready', web: 'front door is open' };
