@@ -5,6 +5,7 @@ import { type AttemptRef, type AttemptRefs, fillTexts, findAttempt } from '#infr
 import type { EventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { newestEvents } from '#infra/mongo/attempt/events.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
+import type { ReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type AttemptDetail, redactAttempt } from '#shared/attempt/redact.ts';
 import { isOwner, type Role, type Viewer } from '#shared/attempt/visibility.ts';
@@ -16,6 +17,7 @@ export interface AttemptDeps extends WorkerAccess {
   papers: Papers;
   attemptRefs: AttemptRefs;
   eventTails: EventTails;
+  replyTexts: ReplyTexts;
   /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
   settings: AttemptSettings;

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Call, Reply } from '#api/route.ts';
+import type { Call, TextReply } from '#api/route.ts';
 import { type AttemptRef, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { newestEvents } from '#infra/mongo/attempt/events.ts';
+import { FIXED_FIELDS, type ReplyText, type StoredAttempt } from '#infra/mongo/attempt/reply-texts.ts';
 import {
   type AnswerWrite,
   isLongAnswer,
@@ -14,7 +16,7 @@ import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import { pickAnswer } from '#shared/attempt/answer.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { saveAnswerMetadata } from '#shared/attempt/events.ts';
-import { SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
+import { EVENT_TAIL_CAP, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { type FittedSave, fitSave, whySaveRefused } from '#shared/attempt/save-rules.ts';
 import type { Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
@@ -30,7 +32,7 @@ const CONFLICT_WAIT_MS = 20;
  * command, which copies events to rows. A refused write returns the stored attempt, and the pure rules then find the reason in the
  * order of the contract.
  */
-export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequest>): Promise<Reply | Rejection> {
+export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequest>): Promise<TextReply | Rejection> {
   const answer = pickAnswer(call.body);
   if (isRejection(answer)) return answer;
   const ref = await ownAttemptRef(deps, call);
@@ -48,7 +50,7 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
     const result = await way();
     switch (result.kind) {
       case 'saved':
-        return { status: 200, data: await detailOf(deps, result.attempt, viewer, SAVE_REPLY_EVENTS) };
+        return { kind: 'text', status: 200, data: await replyTo(deps, result, viewer) };
       case 'missing':
         return { rejected: 'ATTEMPT_NOT_FOUND' };
       case 'refused': {
@@ -71,7 +73,10 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
 
-type SaveWay = () => Promise<SaveResult | { kind: 'raced' }>;
+/** The attempt after a save: whole, or as stored without the fields that the texts of this process replace. */
+type Saved = { kind: 'saved'; attempt: Attempt } | { kind: 'saved'; stored: StoredAttempt; texts: ReplyText };
+
+type SaveWay = () => Promise<Saved | Exclude<SaveResult, { kind: 'saved' }> | { kind: 'raced' }>;
 
 /** The ways to save: the first one, and the one that follows if no rule explains the refusal of this attempt. */
 interface SaveWays {
@@ -84,9 +89,17 @@ function waysToSave(deps: AttemptDeps, write: AnswerWrite): SaveWays {
   const isLong = isLongAnswer(write.content);
   const withRows: SaveWay = () => saveWithRows(deps, write, isLong);
   const alone: SaveWay = async () => {
-    const result = await saveAnswer(deps.mongo, write, deps.eventTails.movedTo(write.attemptId));
-    if (result.kind === 'saved') deps.eventTails.seen(result.attempt);
-    return result;
+    const { attemptId } = write;
+    const texts = deps.replyTexts.find(attemptId);
+    const movedTo = deps.eventTails.movedTo(attemptId);
+    const result = await saveAnswer(deps.mongo, write, {
+      movedTo,
+      ...(texts === undefined ? {} : { without: FIXED_FIELDS }),
+    });
+    if (result.kind !== 'saved') return result;
+    const { stored } = result;
+    if (stored.tailLength >= EVENT_TAIL_CAP || movedTo > 0) deps.eventTails.seen(stored.whole());
+    return texts === undefined ? { kind: 'saved', attempt: stored.whole() } : { kind: 'saved', stored, texts };
   };
   return {
     first: isLong ? withRows : alone,
@@ -118,6 +131,23 @@ async function saveWithRows(
     if (!isLong && isWriteConflict(error)) return { kind: 'raced' };
     throw error;
   }
+}
+
+/** Returns the detail of the attempt after the save, as JSON. */
+async function replyTo(deps: AttemptDeps, saved: Saved, viewer: Viewer): Promise<TextReply['data']> {
+  if ('stored' in saved) {
+    const limits = { now: new Date(deps.now()), eventLimit: SAVE_REPLY_EVENTS };
+    const text = saved.texts.ofStored(saved.stored, viewer, limits);
+    if (text !== null) return text;
+  }
+  const attempt = await withTexts(deps, 'stored' in saved ? saved.stored.whole() : saved.attempt);
+  // Read again, because another save has replaced a long text: the student may have submitted since.
+  if (attempt.status !== 'IN_PROGRESS')
+    return [JSON.stringify(await detailOf(deps, attempt, viewer, SAVE_REPLY_EVENTS))];
+  const events = await newestEvents(deps.mongo, attempt, SAVE_REPLY_EVENTS);
+  const texts = 'texts' in saved ? saved.texts : deps.replyTexts.find(attempt._id);
+  const known = texts ?? deps.replyTexts.add(attempt, await deps.papers.find(attempt.paperId));
+  return known.ofWhole(attempt, events, viewer, new Date(deps.now()));
 }
 
 function writeOf(ref: AttemptRef, fitted: FittedSave, sourceTabId: string | null): AnswerWrite {

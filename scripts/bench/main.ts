@@ -12,6 +12,7 @@ import { measurePreview } from '#scripts/bench/measures/preview.ts';
 import { measureRefresh } from '#scripts/bench/measures/refresh.ts';
 import { measureRelease } from '#scripts/bench/measures/release.ts';
 import { measureSaveAnswer } from '#scripts/bench/measures/save-answer.ts';
+import { measureSaveCpu } from '#scripts/bench/measures/save-cpu.ts';
 import { measureStart } from '#scripts/bench/measures/start.ts';
 import { measureStrangers } from '#scripts/bench/measures/strangers.ts';
 import { measureSubmit } from '#scripts/bench/measures/submit.ts';
@@ -30,6 +31,7 @@ import { notesOf, textTable, writeReport } from './report.ts';
  */
 const MEASURES: Readonly<Record<string, Measure>> = {
   save: measureSaveAnswer,
+  savecpu: measureSaveCpu,
   submit: measureSubmit,
   submits: measureSubmits,
   notices: measureNotices,
@@ -47,7 +49,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   preview: measurePreview,
 };
 /** Measures without MongoDB. */
-const WITHOUT_MONGODB: ReadonlySet<string> = new Set(['http', 'jobs']);
+const WITHOUT_MONGODB: ReadonlySet<string> = new Set(['savecpu', 'http', 'jobs']);
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const DOCS = path.join(ROOT, 'docs');
 

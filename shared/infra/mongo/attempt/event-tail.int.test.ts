@@ -37,11 +37,12 @@ const writeTo = (attemptId: string) => ({
 function saverOn(on: Mongo) {
   const tails = openEventTails(on);
   return async (attemptId: string): Promise<Attempt> => {
-    const result = await saveAnswer(on, writeTo(attemptId), tails.movedTo(attemptId));
+    const result = await saveAnswer(on, writeTo(attemptId), { movedTo: tails.movedTo(attemptId) });
     if (result.kind !== 'saved') throw new Error(`the save was ${result.kind}`);
-    tails.seen(result.attempt);
+    const attempt = result.stored.whole();
+    tails.seen(attempt);
     await tails.idle();
-    return result.attempt;
+    return attempt;
   };
 }
 

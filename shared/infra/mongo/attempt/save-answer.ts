@@ -8,6 +8,7 @@ import { textRowId } from './attempts.ts';
 import { attempts, textRows } from './collections.ts';
 import { hasTailRoom, putRows, tailAfter } from './event-tail.ts';
 import { addToEventLog, EVENT_TIME } from './events.ts';
+import { StoredAttempt } from './reply-texts.ts';
 
 /** One answer to be written. The rules that need no stored state have been checked. */
 export interface AnswerWrite {
@@ -19,6 +20,9 @@ export interface AnswerWrite {
   /** Returns the metadata of the SAVE_ANSWER event. Only the write knows the version. */
   metadata(serverVersion: number): object;
 }
+
+/** The attempt after a save of one command. It lacks the fields that the caller did not need. */
+export type SavedAlone = { kind: 'saved'; stored: StoredAttempt };
 
 /**
  * `saved`: the attempt after the save. `refused`: the attempt as it is stored, which shows the reason. `missing`: the attempt
@@ -37,7 +41,11 @@ const VERSION_MARK = 987_654_321_012_345;
  * rows. The update itself checks status, deadline, version, size and room in the tail, by MongoDB's clock. `refused` means that one of
  * these checks failed; the returned attempt shows which. Use `saveAnswerWithRows` if the new or the stored text is long.
  */
-export async function saveAnswer(mongo: Mongo, write: AnswerWrite, movedTo = 0): Promise<SaveResult> {
+export async function saveAnswer(
+  mongo: Mongo,
+  write: AnswerWrite,
+  { movedTo = 0, without = [] }: { movedTo?: number; without?: readonly (keyof Attempt)[] } = {},
+): Promise<SavedAlone | Exclude<SaveResult, { kind: 'saved' }>> {
   const at = `$answers.${answerKeyOf(write.paperIndex)}`;
   const tail = tailAfter(movedTo);
   const update = guardedUpdate([...saveConditions(write), { $ne: [`${at}.textRef`, true] }, hasTailRoom(tail)], {
@@ -45,12 +53,16 @@ export async function saveAnswer(mongo: Mongo, write: AnswerWrite, movedTo = 0):
     eventSeq: { $add: ['$eventSeq', 1] },
     events: { $concatArrays: [tail, [saveEvent(write)]] },
   });
-  const attempt = (await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
+  const bytes = (await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
-  })) as Attempt | null;
-  if (attempt === null) return { kind: 'missing' };
-  return { kind: wasAccepted(update, attempt) ? 'saved' : 'refused', attempt };
+    raw: true,
+    ...(without.length === 0 ? {} : { projection: Object.fromEntries(without.map((field) => [field, 0])) }),
+  })) as unknown as Buffer | null;
+  if (bytes === null) return { kind: 'missing' };
+  // The driver's buffer may be a part of a larger one, which the copy does not keep in memory.
+  const stored = new StoredAttempt(Buffer.copyBytesFrom(bytes));
+  return wasAccepted(update, stored) ? { kind: 'saved', stored } : { kind: 'refused', attempt: stored.whole() };
 }
 
 /** Returns true if the text that this write would replace is stored in a row of its own. */
