@@ -5,6 +5,7 @@ import { measureClassify } from '#scripts/bench/measures/classify.ts';
 import { measureDelivery } from '#scripts/bench/measures/delivery.ts';
 import { measureExamMorning } from '#scripts/bench/measures/exam-morning.ts';
 import { measureFanOut } from '#scripts/bench/measures/fan-out.ts';
+import { measureFlat } from '#scripts/bench/measures/flat.ts';
 import { measureHttp } from '#scripts/bench/measures/http.ts';
 import { measureInbox } from '#scripts/bench/measures/inbox.ts';
 import { measureJobs } from '#scripts/bench/measures/jobs.ts';
@@ -33,6 +34,7 @@ import { notesOf, textTable, writeMorning, writeReport } from './report.ts';
 const MEASURES: Readonly<Record<string, Measure>> = {
   save: measureSaveAnswer,
   savecpu: measureSaveCpu,
+  flat: measureFlat,
   submit: measureSubmit,
   submits: measureSubmits,
   notices: measureNotices,
