@@ -2,7 +2,7 @@ import autocannon from 'autocannon';
 import { startChild } from '#scripts/bench/child.ts';
 import type { Measure } from '#scripts/bench/context.ts';
 import { answerBody, studentHeaders } from '#scripts/bench/exam.ts';
-import { processorMs } from '#scripts/bench/processor-time.ts';
+import { processorMs } from '#scripts/bench/processor.ts';
 import { figuresOf } from '#scripts/bench/row.ts';
 import { benchSitting } from '#scripts/bench/sitting.ts';
 import { freePort } from '#scripts/services/port.ts';

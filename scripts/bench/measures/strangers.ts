@@ -3,7 +3,7 @@ import { startChild } from '#scripts/bench/child.ts';
 import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import { answerBody, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
-import { processorMs } from '#scripts/bench/processor-time.ts';
+import { processorMs } from '#scripts/bench/processor.ts';
 import { type Figures, quantile, type Row } from '#scripts/bench/row.ts';
 import { PASSWORD, register } from '#scripts/bench/sign-in.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
@@ -42,9 +42,9 @@ export const measureStrangers: Measure = async (context) => {
     for (let block = 0; block < blocks; block++) {
       await sit(people, rounds, quiet);
       const attack = await startAttack(context, stage);
-      const [from, spent] = [performance.now(), processorMs(stage.processes.get('web')?.pid)];
+      const [from, spent] = [performance.now(), frontDoorMs(stage)];
       await sit(people, rounds, attacked);
-      busy.push((processorMs(stage.processes.get('web')?.pid) - spent) / (performance.now() - from));
+      busy.push((frontDoorMs(stage) - spent) / (performance.now() - from));
       await attack.stop();
       context.progress.step(block + 1, blocks);
     }
@@ -64,6 +64,11 @@ export const measureStrangers: Measure = async (context) => {
     await stage.close();
   }
 };
+
+/** Returns the processor time of the front door so far (ms). */
+function frontDoorMs({ processes }: Stage): number {
+  return processorMs(processes.get('web')?.pid);
+}
 
 function startAttack({ folder }: BenchContext, { port }: Stage) {
   const env = {
