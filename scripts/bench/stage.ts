@@ -47,6 +47,8 @@ export async function openStage(
     PORT: String(port),
     LOG_LEVEL: 'info',
     DRAIN_GRACE_MS: '0',
+    // The front door holds the notification service too.
+    ...(names.includes('gradenotices') ? { NOTIFICATION_SERVICE_URL: `http://127.0.0.1:${port}` } : {}),
     ...more,
   };
   async function close(): Promise<void> {
