@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type BodyLimits, openBodyReader } from '#api/http/body.ts';
+import { type BodyLimits, type BodyRead, openBodyReader } from '#api/http/body.ts';
 import { openCountedAddress, openCountedPeer } from '#api/http/caller-address.ts';
 import { type DropReason, limitConnections } from '#api/http/connections.ts';
 import { type Door, openDoor } from '#api/http/door.ts';
@@ -16,14 +16,22 @@ import {
 import { parseBody } from '#api/http/json.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
 import { isForm } from '#api/http/media-type.ts';
-import { NO_SNIFFING, type Refusal, type Refused, refused, writeRefusal, writeReply } from '#api/http/reply.ts';
+import {
+  NO_SNIFFING,
+  type Refusal,
+  type Refused,
+  refused,
+  writeRefusal,
+  writeReply,
+  writeText,
+} from '#api/http/reply.ts';
 import { compileTable, type MountedRoute, mountRoute } from '#api/http/route-table.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { ObserveHttp } from '#infra/metrics/metrics.ts';
 import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
 import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
-import type { Head, RawReply, Reply, Route } from './route.ts';
+import type { Head, RawReply, Reply, Route, TextReply } from './route.ts';
 
 export interface ServerDeps {
   routes: readonly Route[];
@@ -44,7 +52,7 @@ export interface ServerDeps {
 
 export type ServerLimits = ListenerLimits & BodyLimits;
 
-type ServeResult = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
+type ServeResult = { kind: 'reply'; reply: Reply } | TextReply | RawReply | Refused | { kind: 'gone' };
 
 /** A parsed body: its value, and the faults of that value. */
 interface RequestBody {
@@ -64,6 +72,7 @@ const WITHOUT_HOST: Refusal = {
 /** Values of the metrics label `method`; any other method is counted as OTHER, so that callers cannot add values. */
 const KNOWN_METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 const NO_QUERY = Object.freeze({});
+const UNREAD = { kind: 'unread' } as const;
 
 /** Returns the front door around restify's server. This file handles each request, in order from top to bottom. */
 export function openServer(deps: ServerDeps): Door {
@@ -86,7 +95,8 @@ export function openServer(deps: ServerDeps): Door {
     connections.spoke(request.socket);
     running.begin(exchange);
     try {
-      await write(exchange, await live(exchange));
+      const written = write(exchange, await live(exchange));
+      if (written !== undefined) await written;
     } catch (error) {
       fail(exchange, error);
     } finally {
@@ -117,7 +127,8 @@ export function openServer(deps: ServerDeps): Door {
       if (rejection !== undefined) return refused(rejection);
     }
 
-    const body = await readRequestBody(exchange, head, mounted);
+    const reading = readBody(exchange, head, mounted);
+    const body = parsedBody(reading instanceof Promise ? await reading : reading, mounted);
     if (body.kind === 'gone') return body;
     const { bearerFault } = exchange.identity;
     if (body.kind === 'refused') return bearerFault === undefined ? body : refused(bearerFault);
@@ -133,38 +144,34 @@ export function openServer(deps: ServerDeps): Door {
     const input = { body: body.value, query: asked === undefined ? NO_QUERY : asked.query };
     const answer = await mounted.route.handle(new RouteCall(exchange, head, input, running));
     if (isRejection(answer)) return refused(answer);
-    return answer.kind === 'raw' ? answer : { kind: 'reply', reply: answer };
+    return answer.kind === undefined ? { kind: 'reply', reply: answer } : answer;
   }
 
-  /** Checks media type, encoding, size, JSON and shape of the body. A route without a body schema leaves the body unread. */
-  async function readRequestBody(
-    exchange: Exchange,
-    head: Head,
-    { body }: MountedRoute,
-  ): Promise<RequestBody | Refused | { kind: 'gone' }> {
+  /** Checks media type, encoding and size of the body, and reads it. A route without a body schema leaves it unread. */
+  function readBody(exchange: Exchange, head: Head, { body }: MountedRoute) {
     if (isForm(head)) return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
-    if (body === undefined) return { kind: 'body', value: undefined, faults: [] };
-    const read = await bodies.read(exchange, head, body);
-    if (read.kind !== 'read') return read;
-
-    const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);
-    if (isRejection(parsed)) return refused(parsed);
-    return { kind: 'body', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
+    return body === undefined ? UNREAD : bodies.read(exchange, head, body);
   }
 
-  async function write(exchange: Exchange, outcome: ServeResult): Promise<void> {
+  /** Writes a reply. Returns a promise only for a reply that its handler writes itself. */
+  function write(exchange: Exchange, outcome: ServeResult): Promise<void> | undefined {
     const closing = deps.draining.aborted;
     switch (outcome.kind) {
       case 'reply':
-        return writeReply(exchange, outcome.reply, closing);
+        writeReply(exchange, outcome.reply, closing);
+        return undefined;
+      case 'text':
+        writeText(exchange, outcome, closing);
+        return undefined;
       case 'refused':
-        return writeRefusal(exchange, outcome.rejection, closing);
+        writeRefusal(exchange, outcome.rejection, closing);
+        return undefined;
       case 'raw':
         exchange.response.setHeader('X-Request-Id', exchange.requestId).setHeader(...NO_SNIFFING);
         if (closing) exchange.response.setHeader('Connection', 'close');
         return outcome.raw(exchange.response);
       case 'gone':
-        return;
+        return undefined;
       default:
         return outcome satisfies never;
     }
@@ -224,6 +231,18 @@ function staffOf({ identity, params }: Exchange): AccessLine['staff'] {
 function furtherFaults({ route }: MountedRoute, { value, faults }: { value: unknown; faults: FaultDetail[] }) {
   const further = faults.length >= MAX_FAULTS ? undefined : route.body?.moreFaults?.(value, faults);
   return further ?? [];
+}
+
+/** Checks JSON and shape of a body that was read. */
+function parsedBody(
+  read: BodyRead | typeof UNREAD,
+  { body }: MountedRoute,
+): RequestBody | Exclude<BodyRead, { kind: 'read' }> {
+  if (read.kind === 'refused' || read.kind === 'gone') return read;
+  if (read.kind === 'unread' || body === undefined) return { kind: 'body', value: undefined, faults: [] };
+  const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);
+  if (isRejection(parsed)) return refused(parsed);
+  return { kind: 'body', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
 }
 
 /** Returns both lists, faults of values first. Drops a fault of shape at the same path, which would only repeat one of them. */

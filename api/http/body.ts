@@ -22,12 +22,13 @@ interface BodyReader {
    * Checks the body that the head announces, then reads at most `maxBytes`. Returns no bytes if the request has no body, and
    * `gone` if the client left before its body was complete.
    */
-  read(exchange: Exchange, head: Head, rule: { maxBytes: number; callers: Callers }): Promise<BodyRead>;
+  read(exchange: Exchange, head: Head, rule: { maxBytes: number; callers: Callers }): BodyRead | Promise<BodyRead>;
   /** Releases what an exchange holds. Called after its reply, because its parsed body is in memory until then. */
   release(exchange: Exchange): void;
 }
 
-type BodyRead = { kind: 'read'; bytes: Buffer } | Refused | { kind: 'gone' };
+/** Result of reading a body: its bytes, a refusal, or nothing because the client left. */
+export type BodyRead = { kind: 'read'; bytes: Buffer } | Refused | { kind: 'gone' };
 
 export interface BodyLimits extends ProcessLimits {
   /** Time limit (ms) for a body, from the end of the head. */
@@ -71,7 +72,7 @@ export function openBodyReader(limits: BodyLimits, addressOf: CountedAddress): B
     },
   };
   return {
-    async read(exchange, head, { maxBytes, callers }) {
+    read(exchange, head, { maxBytes, callers }) {
       const announced = checkBodyHead(head, maxBytes);
       if (announced.kind === 'refused') return announced;
       const { budget, deadlines } = readers[callers];
@@ -149,10 +150,13 @@ function readBody(
     function onEnd(): void {
       const bytes =
         chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks, arrival.received);
-      finish({ kind: 'read', bytes });
+      deadlines.remove(arrival);
+      exchange.interrupt = undefined;
+      // The listeners remain: a request that has ended emits no more data, and its `close` means nothing.
+      settle({ kind: 'read', bytes });
     }
     function onClose(): void {
-      finish({ kind: 'gone' });
+      if (!request.readableEnded) finish({ kind: 'gone' });
     }
     function breakOff(why: Rejection): void {
       exchange.broken = true;

@@ -6,6 +6,8 @@ export interface BenchContext {
   /** Empty for a measure without MongoDB. */
   mongodbUrl: string;
   redisUrl: string;
+  /** Process ids of the stores that this run has started; undefined for others. */
+  stores: { mongodb: number | undefined; redis: number | undefined };
   quick: boolean;
   progress: Progress;
   /** A folder for the logs of child processes; deleted after the run. */

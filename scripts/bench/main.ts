@@ -3,7 +3,9 @@ import os from 'node:os';
 import path from 'node:path';
 import { measureClassify } from '#scripts/bench/measures/classify.ts';
 import { measureDelivery } from '#scripts/bench/measures/delivery.ts';
+import { measureExamMorning } from '#scripts/bench/measures/exam-morning.ts';
 import { measureFanOut } from '#scripts/bench/measures/fan-out.ts';
+import { measureFlat } from '#scripts/bench/measures/flat.ts';
 import { measureHttp } from '#scripts/bench/measures/http.ts';
 import { measureInbox } from '#scripts/bench/measures/inbox.ts';
 import { measureJobs } from '#scripts/bench/measures/jobs.ts';
@@ -12,6 +14,7 @@ import { measurePreview } from '#scripts/bench/measures/preview.ts';
 import { measureRefresh } from '#scripts/bench/measures/refresh.ts';
 import { measureRelease } from '#scripts/bench/measures/release.ts';
 import { measureSaveAnswer } from '#scripts/bench/measures/save-answer.ts';
+import { measureSaveCpu } from '#scripts/bench/measures/save-cpu.ts';
 import { measureStart } from '#scripts/bench/measures/start.ts';
 import { measureStrangers } from '#scripts/bench/measures/strangers.ts';
 import { measureSubmit } from '#scripts/bench/measures/submit.ts';
@@ -20,16 +23,21 @@ import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { type Measure, openProgress } from './context.ts';
 import { identifyMongodb, machineLines, redisLine } from './machine.ts';
 import { codeDigest, openMeasured, type Result } from './measured.ts';
+import { measureNotices, measureSubmits } from './measures/rates.ts';
 import { type Run, readOptions } from './options.ts';
-import { notesOf, textTable, writeReport } from './report.ts';
+import { notesOf, textTable, writeMorning, writeReport } from './report.ts';
 
 /**
- * `npm run bench`: runs every measure on every engine of this machine and prints a table. A full run also writes `docs/bench.md`. Exits
- * with 0 for any ratio, with 1 if a measure failed, with 2 if the options are invalid.
+ * `npm run bench`: runs every measure on every engine of this machine and prints a table. A full run also writes `docs/bench.md`, and a
+ * run of `exam-morning` its section there. Exits with 0 for any ratio, with 1 if a measure failed, with 2 if the options are invalid.
  */
 const MEASURES: Readonly<Record<string, Measure>> = {
   save: measureSaveAnswer,
+  savecpu: measureSaveCpu,
+  flat: measureFlat,
   submit: measureSubmit,
+  submits: measureSubmits,
+  notices: measureNotices,
   http: measureHttp,
   jobs: measureJobs,
   start: measureStart,
@@ -42,9 +50,12 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   delivery: measureDelivery,
   classify: measureClassify,
   preview: measurePreview,
+  'exam-morning': measureExamMorning,
 };
 /** Measures without MongoDB. */
-const WITHOUT_MONGODB: ReadonlySet<string> = new Set(['http', 'jobs']);
+const WITHOUT_MONGODB: ReadonlySet<string> = new Set(['savecpu', 'http', 'jobs']);
+/** Measures that run only by name, because they take minutes on each engine. */
+const BY_NAME: ReadonlySet<string> = new Set(['exam-morning']);
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const DOCS = path.join(ROOT, 'docs');
 
@@ -84,12 +95,15 @@ if (failed.length > 0) {
   process.exitCode = 1;
   console.log(`Failed measures: ${failed.join(', ')}. docs/bench.md is unchanged.`);
   if (measured !== null) console.log('`npm run bench -- --resume` keeps the finished measures and runs the others.');
-} else if (!options.whole) {
-  console.log('docs/bench.md is unchanged: only a full run writes it.');
-} else {
+} else if (options.whole) {
   writeReport(DOCS, rows, machine);
   measured?.forget();
   console.log('Written: docs/bench.md, docs/bench.svg');
+} else if (!options.quick && options.runs.every((run) => BY_NAME.has(run.measure))) {
+  writeMorning(DOCS, rows, machine);
+  console.log('Written: the section of docs/bench.md');
+} else {
+  console.log('docs/bench.md is unchanged: only a full run writes it.');
 }
 process.exit();
 
@@ -105,9 +119,10 @@ async function perform({ measure: name, on }: Run): Promise<Result> {
   try {
     const mongodbUrl = on === 'MONGODB_URL' ? MONGODB_URL : (services.mongodb?.url ?? '');
     const redisUrl = REDIS_URL || services.redis?.url || '';
+    const stores = { mongodb: services.mongodb?.pid(), redis: services.redis?.pid() };
     const server = on === null ? null : await identifyMongodb(mongodbUrl);
     const servers = [...(server === null ? [] : [`MongoDB: ${server.is}`]), await redisLine(redisUrl)];
-    const rows = await measure({ mongodbUrl, redisUrl, quick: options.quick, progress, folder });
+    const rows = await measure({ mongodbUrl, redisUrl, stores, quick: options.quick, progress, folder });
     return { rows: rows.map((row) => ({ ...row, engine: server?.engine ?? null })), servers };
   } finally {
     await services.close();
@@ -115,7 +130,11 @@ async function perform({ measure: name, on }: Run): Promise<Result> {
 }
 
 function optionsOrExit() {
-  const measures = Object.keys(MEASURES).map((name) => ({ name, mongodb: !WITHOUT_MONGODB.has(name) }));
+  const measures = Object.keys(MEASURES).map((name) => ({
+    name,
+    mongodb: !WITHOUT_MONGODB.has(name),
+    named: BY_NAME.has(name),
+  }));
   return orExit(() => {
     const engines = enginesHere(process.env).map(({ name }) => name);
     return readOptions(process.argv.slice(2), { measures, engines, env: process.env });

@@ -77,3 +77,12 @@ t.test('only a full run can be resumed', async (t) => {
   t.throws(() => readOptions(['--resume', '--quick'], CHOICE), /--resume continues a full run/);
   t.throws(() => readOptions(['--resume', '--only', 'save'], CHOICE), /--resume continues a full run/);
 });
+
+t.test('a measure that runs only by name is no part of a full run', async (t) => {
+  const choice: Choice = { ...CHOICE, measures: [...CHOICE.measures, { name: 'morning', mongodb: true, named: true }] };
+  t.strictSame(readOptions([], choice), readOptions([], CHOICE));
+  const expected = { runs: [{ measure: 'morning', on: 'rust' }], quick: true, whole: false };
+  t.match(readOptions(['morning', '--quick', '--engine', 'rust'], choice), expected);
+  t.match(readOptions(['--only', 'morning', '--quick', '--engine', 'rust'], choice), expected);
+  t.throws(() => readOptions(['evening'], choice), { message: /unknown measure evening; known: .*morning/ });
+});

@@ -21,17 +21,21 @@ export interface Run {
 
 /** The measures and engines that the options choose from. */
 export interface Choice {
-  /** The measures in their order; `mongodb`: the measure uses MongoDB. */
-  measures: readonly { name: string; mongodb: boolean }[];
+  /** The measures in their order. `mongodb`: the measure uses MongoDB. `named`: it runs only if an option names it. */
+  measures: readonly { name: string; mongodb: boolean; named?: boolean }[];
   /** The engines of this machine, the best first. */
   engines: readonly EngineName[];
   env: NodeJS.ProcessEnv;
 }
 
-/** Reads `--only NAME` and `--engine NAME`, both repeatable, `--quick` and `--resume`. @throws Error that names the invalid option */
+/**
+ * Reads `--only NAME`, for which the name alone is enough, and `--engine NAME`, both repeatable, `--quick` and `--resume`.
+ * @throws Error that names the invalid option
+ */
 export function readOptions(args: readonly string[], choice: Choice): BenchOptions {
-  const { values } = parseArgs({
+  const { values, positionals } = parseArgs({
     args: [...args],
+    allowPositionals: true,
     options: {
       only: { type: 'string', multiple: true },
       engine: { type: 'string', multiple: true },
@@ -39,13 +43,14 @@ export function readOptions(args: readonly string[], choice: Choice): BenchOptio
       resume: { type: 'boolean' },
     },
   });
-  const { only = [], engine = [], quick = false, resume = false } = values;
+  const { engine = [], quick = false, resume = false } = values;
+  const only = [...(values.only ?? []), ...positionals];
   const names = choice.measures.map(({ name }) => name);
   const unknown = only.filter((name) => !names.includes(name));
   if (unknown.length > 0) throw new Error(`unknown measure ${unknown.join(', ')}; known: ${names.join(', ')}`);
   const { servers, restricted } = serversOf(engine, choice);
   const runs = choice.measures
-    .filter(({ name }) => only.length === 0 || only.includes(name))
+    .filter(({ name, named = false }) => (only.length === 0 ? !named : only.includes(name)))
     // The engines of a measure run one after the other, so that the machine's load changes little between compared figures.
     .flatMap(({ name, mongodb }): Run[] =>
       mongodb ? servers.map((on) => ({ measure: name, on })) : [{ measure: name, on: null }],

@@ -1,5 +1,7 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import t from 'tap';
-import { markdownTable, notesOf, textTable } from './report.ts';
+import { markdownTable, notesOf, textTable, writeMorning, writeReport } from './report.ts';
 import { meetsAim, type ReportRow, ratioOf } from './row.ts';
 
 const row = (overrides: Partial<ReportRow>): ReportRow => ({
@@ -60,4 +62,50 @@ t.test('a bench note names its engine only if the notes of the engines differ', 
   const rows = [row({ notes: ['same', 'took 2'] }), row({ engine: 'slow', notes: ['same', 'took 9'] })];
   t.strictSame(notesOf(rows), ['a <b>: same', 'a <b>, fast: took 2', 'a <b>, slow: took 9']);
   t.strictSame(notesOf([row({ engine: null })]), ['a <b>: odd']);
+});
+
+t.test('a new bench report keeps the hand-written section of the earlier page, wherever it is', async (t) => {
+  const docs = t.testdir({});
+  const file = path.join(docs, 'bench.md');
+  const write = (against: string) => {
+    writeReport(docs, [row({ against })], ['cores: 2']);
+    return readFileSync(file, 'utf8');
+  };
+  const first = write('the first reference');
+  t.notMatch(first, '## What helped', 'no section without an earlier one');
+
+  const section =
+    '## What helped\n\n| change | before |\n| --- | --- |\n| a `##` in a cell | 2 ms |\n\n### Of the door\n\nText.\n';
+  for (const earlier of [first.replace('## Machine', `${section}\n## Machine`), `${first}\n${section}`]) {
+    writeFileSync(file, earlier);
+    const second = write('the second reference');
+    t.equal(second.split(section).length, 2, 'the section, once');
+    t.match(second, /the second reference.*## Notes.*## What helped.*## Machine\n\n- cores: 2\n$/s);
+    t.notMatch(second, 'the first reference');
+    t.equal(write('the second reference'), second, 'a further run changes nothing');
+  }
+});
+
+t.test('an exam morning replaces its own section of the report, and a full run keeps that section', async (t) => {
+  const docs = t.testdir({});
+  const file = path.join(docs, 'bench.md');
+  writeReport(docs, [row({})], ['cores: 2']);
+  const helped = '## What helped\n\nText.\n';
+  writeFileSync(file, readFileSync(file, 'utf8').replace('## Machine', `${helped}\n## Machine`));
+  const plain = readFileSync(file, 'utf8');
+
+  writeMorning(docs, [row({ name: 'first morning', reference: null })], ['cores: 4']);
+  const first = readFileSync(file, 'utf8');
+  t.match(first, /## Notes.*## Exam morning\n.*first morning.*- cores: 4\n\n## What helped\n\nText\.\n\n## Machine\n/s);
+  writeMorning(docs, [row({ name: 'second morning', reference: null })], ['cores: 4']);
+  t.equal(readFileSync(file, 'utf8'), first.replaceAll('first morning', 'second morning'), 'replaced, once');
+  writeReport(docs, [row({})], ['cores: 2']);
+  t.equal(readFileSync(file, 'utf8'), first.replaceAll('first morning', 'second morning'), 'kept by a full run');
+  writeFileSync(file, plain.slice(0, plain.indexOf('## What helped')));
+  writeMorning(docs, [row({ name: 'first morning', reference: null })], ['cores: 4']);
+  t.match(
+    readFileSync(file, 'utf8'),
+    /## Notes.*\n\n## Exam morning\n.*- cores: 4\n$/s,
+    'the last section of a short page',
+  );
 });

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { wrapLines } from '#scripts/wrap-lines.ts';
 import { ratioChart } from './chart.ts';
@@ -88,13 +88,39 @@ const ENGINES =
   '`secantusd-rs` and `SecantusDB`. The first row of a measure is the engine that `npm start` prefers. A measure without an engine ' +
   'needs no database and ran once.';
 
-/** Writes `docs/bench.md` and its chart. */
+const MORNING_HOW =
+  'Written by `npm run bench -- exam-morning`. No row has a reference. A latency begins when its request was due, so the time that a ' +
+  'request waited behind slow ones is part of it.';
+
+/** Section that people write. It follows from no measurement, so each run copies it from the earlier page. */
+const HELPED = '## What helped';
+/** Section of the measure `exam-morning`, which a full run leaves out and copies as well. */
+const MORNING = '## Exam morning';
+const MACHINE = '## Machine';
+
+/** Returns the lines of a section of a page, up to the next heading of its level, with an empty line at the end; none without the section. */
+function sectionOf(page: string, heading: string): string[] {
+  const lines = page.split('\n');
+  const from = lines.indexOf(heading);
+  if (from === -1) return [];
+  const length = lines.slice(from + 1).findIndex((line) => line.startsWith('## '));
+  const section = length === -1 ? lines.slice(from) : lines.slice(from, from + 1 + length);
+  return [...section.join('\n').trimEnd().split('\n'), ''];
+}
+
+function earlierPage(docs: string): { file: string; page: string } {
+  const file = path.join(docs, 'bench.md');
+  return { file, page: existsSync(file) ? readFileSync(file, 'utf8') : '' };
+}
+
+/** Writes `docs/bench.md` and its chart. Keeps the sections “Exam morning” and “What helped” of the page as they are. */
 export function writeReport(docs: string, rows: readonly ReportRow[], machine: readonly string[]): void {
-  const notes = notesOf(rows).map((note) => wrapLines(`- ${note}`, '  '));
+  const { file, page: earlier } = earlierPage(docs);
+  const notes = noteLines(rows);
   const page = [
     '# Speed',
     '',
-    '<!-- Written by `npm run bench`. -->',
+    '<!-- Written by `npm run bench`, except the section “What helped”, which it keeps. -->',
     wrapLines(HOW),
     '',
     wrapLines(FIGURES),
@@ -106,11 +132,38 @@ export function writeReport(docs: string, rows: readonly ReportRow[], machine: r
     '![Ratios against their references](bench.svg)',
     '',
     ...(notes.length === 0 ? [] : ['## Notes', '', ...notes, '']),
-    '## Machine',
+    ...sectionOf(earlier, MORNING),
+    ...sectionOf(earlier, HELPED),
+    MACHINE,
     '',
     ...machine.map((line) => `- ${line}`),
     '',
   ];
-  writeFileSync(path.join(docs, 'bench.md'), page.join('\n'));
+  writeFileSync(file, page.join('\n'));
   writeFileSync(path.join(docs, 'bench.svg'), ratioChart(rows, 'examhall against its references'));
+}
+
+/** Replaces the section “Exam morning” of `docs/bench.md` by the rows of that measure. */
+export function writeMorning(docs: string, rows: readonly ReportRow[], machine: readonly string[]): void {
+  const { file, page } = earlierPage(docs);
+  const old = sectionOf(page, MORNING);
+  const section = [
+    MORNING,
+    '',
+    wrapLines(MORNING_HOW),
+    '',
+    markdownTable(rows),
+    '',
+    ...noteLines(rows),
+    ...machine.map((line) => `- ${line}`),
+    '',
+  ];
+  const rest = old.length === 0 ? page : page.replace(`${old.join('\n')}\n`, () => '');
+  const at = [HELPED, MACHINE].map((heading) => rest.indexOf(`\n${heading}\n`)).find((index) => index !== -1);
+  const [before, after] = at === undefined ? [`${rest.trimEnd()}\n`, ''] : [rest.slice(0, at), rest.slice(at + 1)];
+  writeFileSync(file, `${before}\n${section.join('\n')}${after === '' ? '' : `\n${after}`}`);
+}
+
+function noteLines(rows: readonly ReportRow[]): string[] {
+  return notesOf(rows).map((note) => wrapLines(`- ${note}`, '  '));
 }

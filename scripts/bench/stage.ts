@@ -22,7 +22,7 @@ export interface Stage {
   close(): Promise<void>;
 }
 
-export type ProcessName = 'web' | 'grading' | 'resultsrelease' | 'delivery' | 'classifier';
+export type ProcessName = 'web' | 'grading' | 'gradenotices' | 'resultsrelease' | 'delivery' | 'classifier';
 
 export const TOKEN = 'bench-token';
 const READY = { worker: 'worker is ready', web: 'front door is open' };
@@ -46,6 +46,8 @@ export async function openStage(
     PORT: String(port),
     LOG_LEVEL: 'info',
     DRAIN_GRACE_MS: '0',
+    // The front door holds the notification service too.
+    ...(names.includes('gradenotices') ? { NOTIFICATION_SERVICE_URL: `http://127.0.0.1:${port}` } : {}),
     ...more,
   };
   async function close(): Promise<void> {

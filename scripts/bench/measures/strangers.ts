@@ -1,9 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs';
 import { timed } from '#scripts/bench/alternate.ts';
 import { startChild } from '#scripts/bench/child.ts';
 import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import { answerBody, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
+import { processorMs } from '#scripts/bench/processor.ts';
 import { type Figures, quantile, type Row } from '#scripts/bench/row.ts';
 import { PASSWORD, register } from '#scripts/bench/sign-in.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
@@ -42,9 +42,9 @@ export const measureStrangers: Measure = async (context) => {
     for (let block = 0; block < blocks; block++) {
       await sit(people, rounds, quiet);
       const attack = await startAttack(context, stage);
-      const [from, spent] = [performance.now(), processorMs(stage)];
+      const [from, spent] = [performance.now(), frontDoorMs(stage)];
       await sit(people, rounds, attacked);
-      busy.push((processorMs(stage) - spent) / (performance.now() - from));
+      busy.push((frontDoorMs(stage) - spent) / (performance.now() - from));
       await attack.stop();
       context.progress.step(block + 1, blocks);
     }
@@ -64,6 +64,11 @@ export const measureStrangers: Measure = async (context) => {
     await stage.close();
   }
 };
+
+/** Returns the processor time of the front door so far (ms). */
+function frontDoorMs({ processes }: Stage): number {
+  return processorMs(processes.get('web')?.pid);
+}
 
 function startAttack({ folder }: BenchContext, { port }: Stage) {
   const env = {
@@ -91,18 +96,6 @@ async function sit(people: HttpClient, rounds: number, samples: Samples): Promis
     const school = { 'x-forwarded-for': '198.51.100.7' };
     samples.login.push(await post(people, '/v1/auth/login', school, { email: EMAIL, password: PASSWORD }));
   }
-}
-
-/** Time of a clock tick in `/proc` (ms); Linux has no other for programs. */
-const TICK_MS = 10;
-
-/** Returns the processor time of the front door so far (ms), of all its threads; NaN where the system has no `/proc`. */
-function processorMs({ processes }: Stage): number {
-  const file = `/proc/${processes.get('web')?.pid}/stat`;
-  if (!existsSync(file)) return Number.NaN;
-  // The fields follow the name of the program, which may hold spaces.
-  const fields = readFileSync(file, 'utf8').split(') ')[1]?.split(' ') ?? [];
-  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
 function post(people: HttpClient, path: string, headers: Record<string, string>, body: object): Promise<number> {

@@ -35,11 +35,11 @@ function leaveChildrenAlone(): void {
  * spends half of its start on stripping and compiling.
  */
 function passCompileCacheOn(): void {
-  const { NODE_COMPILE_CACHE: folder } = process.env;
-  if (folder === undefined) return;
+  const { NODE_COMPILE_CACHE, NODE_COMPILE_CACHE_PORTABLE } = process.env;
+  if (NODE_COMPILE_CACHE === undefined) return;
   processOnSpawn.addListener((spawn) => {
     if (spawn.execPath !== process.execPath || 'NODE_COMPILE_CACHE' in spawn.env) return;
-    spawn.env = { ...spawn.env, NODE_COMPILE_CACHE: folder };
+    spawn.env = { ...spawn.env, NODE_COMPILE_CACHE, NODE_COMPILE_CACHE_PORTABLE };
   });
 }
 

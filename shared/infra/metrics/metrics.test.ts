@@ -63,3 +63,30 @@ t.test('requests are counted by method, route template and status', async (t) =>
   t.match(text, /^http_request_duration_seconds_count\{method="GET",route="\/v1\/:id",status="200"\} 2$/m);
   t.match(text, /status="404"\} 1$/m);
 });
+
+t.test(
+  'a histogram counts a value in each bucket that it fits, its bound included, and finds a series by its labels',
+  async (t) => {
+    const metrics = openMetrics({ process: false, labels: { service: 'attempt' } });
+    const sizes = metrics.histogram('size_bytes', 'Size', [1, 2.5]);
+    sizes.series({ kind: 'a"b', part: 'x' })(1);
+    sizes.series({ part: 'x', kind: 'a"b' })(2.5);
+    metrics.histogram('size_bytes', 'Size', [1, 2.5]).series({ kind: 'a"b', part: 'x' })(9);
+    sizes.series({ kind: 'other', part: 'x' })(3);
+    const text = await metrics.render();
+    t.match(text, '# HELP size_bytes Size\n# TYPE size_bytes histogram\n');
+    const lines = text.split('\n').filter((line) => line.includes('a\\"b'));
+    t.strictSame(
+      lines.map((line) => [/^\w+/.exec(line)?.[0], /le="([^"]+)"/.exec(line)?.[1], line.split(' ').at(-1)]),
+      [
+        ['size_bytes_bucket', '1', '1'],
+        ['size_bytes_bucket', '2.5', '2'],
+        ['size_bytes_bucket', '+Inf', '3'],
+        ['size_bytes_sum', undefined, '12.5'],
+        ['size_bytes_count', undefined, '3'],
+      ],
+    );
+    for (const line of lines) t.match(line, /service="attempt"/);
+    t.match(text, /^size_bytes_count\{.*kind="other".*\} 1$/m);
+  },
+);

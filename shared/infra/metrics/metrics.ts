@@ -1,4 +1,5 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from '@prometheus-io/client';
+import { type HistogramMetric, type Observe, openHistogram } from './histogram.ts';
 
 type Labels = Record<string, string>;
 
@@ -8,10 +9,6 @@ interface CounterMetric {
 
 interface GaugeMetric {
   set(value: number, labels?: Labels): void;
-}
-
-interface HistogramMetric {
-  observe(value: number, labels?: Labels): void;
 }
 
 /**
@@ -25,7 +22,7 @@ export interface Metrics {
    * `examhall_scrape_failures_total{metric}` grows. This scrape or the next one shows the new count.
    */
   gauge(name: string, help: string, labels?: readonly string[], collect?: GaugeCollect): GaugeMetric;
-  histogram(name: string, help: string, labels: readonly string[], buckets: readonly number[]): HistogramMetric;
+  histogram(name: string, help: string, buckets: readonly number[]): HistogramMetric;
   /** Returns the text exposition format, version 0.0.4. */
   render(): Promise<string>;
   contentType: string;
@@ -87,11 +84,7 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
         });
         return metric;
       }),
-    histogram: (name, help, labels, buckets) =>
-      once('histogram', name, () => {
-        const histogram = new Histogram<string>({ name, help, labelNames: labels, buckets: [...buckets], registers });
-        return { observe: (value, values = {}) => histogram.observe(values, value) };
-      }),
+    histogram: (name, help, buckets) => once('histogram', name, () => openHistogram(registry, { name, help, buckets })),
     render: () => registry.metrics(),
     contentType: registry.contentType,
   };
@@ -107,10 +100,23 @@ export function httpMetrics(metrics: Metrics): ObserveHttp {
   const histogram = metrics.histogram(
     'http_request_duration_seconds',
     'Time from the head of a request to its reply',
-    ['method', 'route', 'status'],
     HTTP_BUCKETS_S,
   );
-  return (method, route, status, seconds) => histogram.observe(seconds, { method, route, status: String(status) });
+  const known = new Map<string, Map<string, Map<number, Observe>>>();
+
+  /** Returns the series of a request that is the first of its kind. */
+  function seriesOf(method: string, route: string, status: number): Observe {
+    const methods = known.get(route) ?? new Map<string, Map<number, Observe>>();
+    const statuses = methods.get(method) ?? new Map<number, Observe>();
+    const observe = histogram.series({ method, route, status: String(status) });
+    known.set(route, methods.set(method, statuses.set(status, observe)));
+    return observe;
+  }
+
+  return (method, route, status, seconds) => {
+    const observe = known.get(route)?.get(method)?.get(status) ?? seriesOf(method, route, status);
+    observe(seconds);
+  };
 }
 
 /** Returns the counter of connections that were closed without a reply, by reason. */

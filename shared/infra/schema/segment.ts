@@ -92,68 +92,81 @@ function withoutArrays(node: SchemaNode): SchemaNode {
  */
 const MAX_FIELDS = 1_000;
 
+/** A list of faults that ends at `limit`, and the arrays whose items are still to be checked. */
+interface Work {
+  faults: FaultDetail[];
+  limit: number;
+  arrays: { items: unknown[]; path: string; segment: Segment; max: number }[] | undefined;
+}
+
+/** Appends a fault unless the list is full. Returns true if the list has room for another. */
+function add({ faults, limit }: Work, fault: FaultDetail): boolean {
+  return faults.length < limit && faults.push(fault) < limit;
+}
+
 /**
  * Checks `value` against a segment and the segments below it, and appends faults until the list has `limit` entries. Changes `value` in
  * place: it deletes nulls that mean "absent" and dropped fields, and writes the T and Z of timestamps as capitals.
  */
 export function run(segment: Segment, value: unknown, path: string, faults: FaultDetail[], limit: number): void {
-  const arrays: { items: unknown[]; path: string; segment: Segment; max: number }[] = [];
-  const add = (fault: FaultDetail): boolean => faults.length < limit && faults.push(fault) < limit;
-
-  const visit = (shape: Shape, at: unknown, here: string): void => {
-    if (typeof at === 'string' && !at.isWellFormed()) add({ path: here, message: 'must be well-formed Unicode text' });
-    if (Array.isArray(at)) {
-      if (shape.items) arrays.push({ items: at, path: here, segment: shape.items.segment, max: shape.items.max });
-      return;
-    }
-    if (typeof at !== 'object' || at === null) return;
-    if (shape.free) {
-      const message = freeJsonFault(at, shape.free);
-      if (message !== undefined) add({ path: here, message });
-    } else if (shape.fields) {
-      visitFields(shape.fields, shape.unknown, at as Record<string, unknown>, here);
-    }
-  };
-
-  const visitFields = (
-    fields: ReadonlyMap<string, Field>,
-    unknown: Shape['unknown'],
-    object: Record<string, unknown>,
-    here: string,
-  ): void => {
-    const names = Object.keys(object);
-    if (names.length > MAX_FIELDS) {
-      add({ path: here, message: `must have at most ${MAX_FIELDS} fields` });
-      return;
-    }
-    for (const name of names) {
-      const field = fields.get(name);
-      const member = object[name];
-      if (!field) {
-        if (unknown === 'dropped') delete object[name];
-        const fault = { path: `${here}/${escapePointer(name)}`, message: 'is not a known field' };
-        if (unknown === 'refused' && !add(fault)) return;
-      } else if (member === null && field.nullMeansAbsent) {
-        delete object[name];
-      } else if (field.shape.timestamp && typeof member === 'string') {
-        // RFC 3339 allows lower-case letters, but Date.parse would read them by a laxer grammar.
-        if (parseInstant(member) !== null) object[name] = member.toUpperCase();
-      } else {
-        visit(field.shape, member, here + field.step);
-      }
-    }
-  };
-
-  visit(segment.shape, value, path);
+  const work: Work = { faults, limit, arrays: undefined };
+  visit(work, segment.shape, value, path);
   if (faults.length >= limit) return;
   if (!segment.check(value)) {
     const errors = segment.check.errors ?? [];
-    for (const error of errors) add(faultOf(error, path));
+    for (const error of errors) add(work, faultOf(error, path));
   }
-  for (const array of arrays) {
+  if (work.arrays === undefined) return;
+  for (const array of work.arrays) {
     const count = Math.min(array.items.length, array.max);
     for (let index = 0; index < count && faults.length < limit; index += 1) {
       run(array.segment, array.items[index], `${array.path}/${index}`, faults, limit);
+    }
+  }
+}
+
+function visit(work: Work, shape: Shape, at: unknown, here: string): void {
+  if (typeof at === 'string') {
+    if (!at.isWellFormed()) add(work, { path: here, message: 'must be well-formed Unicode text' });
+  } else if (typeof at !== 'object' || at === null) {
+    return;
+  } else if (Array.isArray(at)) {
+    if (shape.items === undefined) return;
+    work.arrays ??= [];
+    work.arrays.push({ items: at, path: here, segment: shape.items.segment, max: shape.items.max });
+  } else if (shape.free) {
+    const message = freeJsonFault(at, shape.free);
+    if (message !== undefined) add(work, { path: here, message });
+  } else if (shape.fields) {
+    visitFields(work, { fields: shape.fields, unknown: shape.unknown }, at as Record<string, unknown>, here);
+  }
+}
+
+function visitFields(
+  work: Work,
+  { fields, unknown }: { fields: ReadonlyMap<string, Field>; unknown: Shape['unknown'] },
+  object: Record<string, unknown>,
+  here: string,
+): void {
+  const names = Object.keys(object);
+  if (names.length > MAX_FIELDS) {
+    add(work, { path: here, message: `must have at most ${MAX_FIELDS} fields` });
+    return;
+  }
+  for (const name of names) {
+    const field = fields.get(name);
+    const member = object[name];
+    if (!field) {
+      if (unknown === 'dropped') delete object[name];
+      const fault = { path: `${here}/${escapePointer(name)}`, message: 'is not a known field' };
+      if (unknown === 'refused' && !add(work, fault)) return;
+    } else if (member === null && field.nullMeansAbsent) {
+      delete object[name];
+    } else if (field.shape.timestamp && typeof member === 'string') {
+      // RFC 3339 allows lower-case letters, but Date.parse would read them by a laxer grammar.
+      if (parseInstant(member) !== null) object[name] = member.toUpperCase();
+    } else {
+      visit(work, field.shape, member, here + field.step);
     }
   }
 }
