@@ -21,7 +21,7 @@ export interface Route {
   /** Schema id of the failure's `data`, for each code that carries `data`; for OpenAPI. */
   failureData?: Readonly<Partial<Record<ErrorCode, string>>>;
   // The body has passed `body.schema` before the handler runs; the handler declares the generated type.
-  handle(call: Call<never, never>): Promise<Reply | Rejection | RawReply>;
+  handle(call: Call<never, never>): Promise<Reply | TextReply | RawReply | Rejection>;
 }
 
 /**
@@ -134,12 +134,19 @@ export interface Call<Body = unknown, Query = unknown> {
 
 /** A handler's result, which the server writes in the envelope. */
 export interface Reply {
-  /** Always absent: only a RawReply has a kind. */
+  /** Always absent: only other replies have a kind. */
   kind?: never;
   status: number;
   data: unknown;
   message?: string;
   headers?: Record<string, string>;
+}
+
+/** A handler's result whose `data` is JSON already, in parts. The server writes it in the envelope, with the message OK. */
+export interface TextReply {
+  kind: 'text';
+  status: number;
+  data: readonly (string | Buffer)[];
 }
 
 /** A reply that its handler writes itself, such as a stream or metrics. The handler must end the response. */

@@ -16,14 +16,22 @@ import {
 import { parseBody } from '#api/http/json.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
 import { isForm } from '#api/http/media-type.ts';
-import { NO_SNIFFING, type Refusal, type Refused, refused, writeRefusal, writeReply } from '#api/http/reply.ts';
+import {
+  NO_SNIFFING,
+  type Refusal,
+  type Refused,
+  refused,
+  writeRefusal,
+  writeReply,
+  writeText,
+} from '#api/http/reply.ts';
 import { compileTable, type MountedRoute, mountRoute } from '#api/http/route-table.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { ObserveHttp } from '#infra/metrics/metrics.ts';
 import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
 import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
-import type { Head, RawReply, Reply, Route } from './route.ts';
+import type { Head, RawReply, Reply, Route, TextReply } from './route.ts';
 
 export interface ServerDeps {
   routes: readonly Route[];
@@ -44,7 +52,7 @@ export interface ServerDeps {
 
 export type ServerLimits = ListenerLimits & BodyLimits;
 
-type ServeResult = { kind: 'reply'; reply: Reply } | RawReply | Refused | { kind: 'gone' };
+type ServeResult = { kind: 'reply'; reply: Reply } | TextReply | RawReply | Refused | { kind: 'gone' };
 
 /** A parsed body: its value, and the faults of that value. */
 interface RequestBody {
@@ -136,7 +144,7 @@ export function openServer(deps: ServerDeps): Door {
     const input = { body: body.value, query: asked === undefined ? NO_QUERY : asked.query };
     const answer = await mounted.route.handle(new RouteCall(exchange, head, input, running));
     if (isRejection(answer)) return refused(answer);
-    return answer.kind === 'raw' ? answer : { kind: 'reply', reply: answer };
+    return answer.kind === undefined ? { kind: 'reply', reply: answer } : answer;
   }
 
   /** Checks media type, encoding and size of the body, and reads it. A route without a body schema leaves it unread. */
@@ -151,6 +159,9 @@ export function openServer(deps: ServerDeps): Door {
     switch (outcome.kind) {
       case 'reply':
         writeReply(exchange, outcome.reply, closing);
+        return undefined;
+      case 'text':
+        writeText(exchange, outcome, closing);
         return undefined;
       case 'refused':
         writeRefusal(exchange, outcome.rejection, closing);

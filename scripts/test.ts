@@ -2,15 +2,20 @@ import { runChecks } from '#scripts/checks/run-checks.ts';
 
 /**
  * `npm test`: runs every check of CI. Arguments: parts of paths select test files (`npm test -- shared/attempt`) and skip the static
- * checks. `--pure` skips every test that needs MongoDB, Redis or whole processes. `--every-engine` repeats the tests that depend on the
- * database on each engine of this machine.
+ * checks. `--quick` runs the static checks, the tests without stores, and one test of a whole cluster. `--pure` omits that one as well.
+ * `--every-engine` repeats the tests that depend on the database on each engine of this machine.
  */
-const OPTIONS = ['--pure', '--every-engine'];
+const OPTIONS = ['--quick', '--pure', '--every-engine'];
 const args = process.argv.slice(2);
 const filters = args.filter((arg) => !OPTIONS.includes(arg));
 const unknown = filters.find((arg) => arg.startsWith('-'));
 if (unknown !== undefined) {
-  console.error(`error: unknown option ${unknown}; usage: npm test -- [--pure | --every-engine] [part of a path …]`);
+  console.error(
+    `error: unknown option ${unknown}; usage: npm test -- [--quick | --pure | --every-engine] [part of a path …]`,
+  );
   process.exit(2);
 }
-process.exit(await runChecks({ pure: args.includes('--pure'), everyEngine: args.includes('--every-engine'), filters }));
+const has = (option: string) => args.includes(option);
+process.exit(
+  await runChecks({ quick: has('--quick'), pure: has('--pure'), everyEngine: has('--every-engine'), filters }),
+);

@@ -1,23 +1,20 @@
-import { accountNoticesActor } from '#workers/account-notices/actor.ts';
-import { classifierActor } from '#workers/classifier/actor.ts';
-import { deliveryActor } from '#workers/delivery/actor.ts';
-import { essayHandoffActor } from '#workers/essay-handoff/actor.ts';
-import { gradeNoticesActor } from '#workers/grade-notices/actor.ts';
-import { gradingActor } from '#workers/grading/actor.ts';
-import { resultsReleaseActor } from '#workers/results-release/actor.ts';
-import { settlementActor } from '#workers/settlement/actor.ts';
-import { upkeepActor } from '#workers/upkeep/actor.ts';
 import type { Actor, WorkerDeps } from './actor.ts';
 
-/** Every actor by its process type in the Procfile. */
-export const ACTORS: Readonly<Record<string, (deps: WorkerDeps) => Actor>> = {
-  grading: gradingActor,
-  essayhandoff: essayHandoffActor,
-  resultsrelease: resultsReleaseActor,
-  gradenotices: gradeNoticesActor,
-  accountnotices: accountNoticesActor,
-  classifier: classifierActor,
-  delivery: deliveryActor,
-  settlement: settlementActor,
-  upkeep: upkeepActor,
+/** Makes an actor. */
+export type MakeActor = (deps: WorkerDeps) => Actor;
+
+/**
+ * Every actor by its process type in the Procfile, with the function that loads it. A worker loads its own actor alone: the modules and
+ * libraries of the others would take memory and time in each process.
+ */
+export const ACTORS: Readonly<Record<string, () => Promise<MakeActor>>> = {
+  grading: async () => (await import('#workers/grading/actor.ts')).gradingActor,
+  essayhandoff: async () => (await import('#workers/essay-handoff/actor.ts')).essayHandoffActor,
+  resultsrelease: async () => (await import('#workers/results-release/actor.ts')).resultsReleaseActor,
+  gradenotices: async () => (await import('#workers/grade-notices/actor.ts')).gradeNoticesActor,
+  accountnotices: async () => (await import('#workers/account-notices/actor.ts')).accountNoticesActor,
+  classifier: async () => (await import('#workers/classifier/actor.ts')).classifierActor,
+  delivery: async () => (await import('#workers/delivery/actor.ts')).deliveryActor,
+  settlement: async () => (await import('#workers/settlement/actor.ts')).settlementActor,
+  upkeep: async () => (await import('#workers/upkeep/actor.ts')).upkeepActor,
 };

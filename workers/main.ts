@@ -4,9 +4,9 @@ import { startWorkerProcess } from './worker-process.ts';
 
 /** Starts a worker process with one actor, which the first argument names. */
 const name = process.argv[2] ?? '';
-const makeActor = ACTORS[name];
-if (makeActor === undefined) {
+const load = ACTORS[name];
+if (load === undefined) {
   console.error(`usage: node workers/main.ts ${Object.keys(ACTORS).join(' | ')}`);
   process.exit(2);
 }
-await startWorkerProcess(configOrExit(process.env), name, makeActor);
+await startWorkerProcess(configOrExit(process.env), name, await load());

@@ -1,7 +1,7 @@
 import { type Config, secretsOf } from '#infra/config/config.ts';
 import { openLog } from '#infra/log/log.ts';
-import { openMetrics } from '#infra/metrics/metrics.ts';
-import { type FollowedModels, openFollowedModels } from '#infra/models/followed-models.ts';
+import type { Metrics } from '#infra/metrics/metrics.ts';
+import type { FollowedModels, openFollowedModels } from '#infra/models/followed-models.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
@@ -15,12 +15,12 @@ import { ALARMS, type Alarm, type WorkerDeps } from './actor.ts';
 const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
 
 /** The connections and services of a worker process, the same for every actor. Opening it does not wait for any connection. */
-export type WorkerRuntime = ReturnType<typeof openRuntime>;
+export type WorkerRuntime = Awaited<ReturnType<typeof openRuntime>>;
 
 /** Opens the connections and services of a worker process. Does not wait for any connection. */
-export function openRuntime(config: Config, name: string) {
+export async function openRuntime(config: Config, name: string) {
   const { log, flush } = openLog({ level: config.logLevel, name, secrets: secretsOf(config) });
-  const metrics = openMetrics({ process: true });
+  const metrics = await metricsOf(config);
   const mongo = openMongo({ ...config.mongodb, appName: `examhall-${name}` });
   const redis = { redisUrl: config.redis.url, log };
   const [clock, doorbells, replies] = [openServerClock(mongo), openDoorbells(redis), openReplySender(redis)];
@@ -34,7 +34,7 @@ export function openRuntime(config: Config, name: string) {
   });
   // Only one actor publishes job changes, and only one calls models. The other actors open no link for them.
   let jobPublisher: ChangePublisher | undefined;
-  let followed: FollowedModels | undefined;
+  let followed: Promise<FollowedModels> | undefined;
 
   const deps: WorkerDeps = {
     mongo,
@@ -48,8 +48,9 @@ export function openRuntime(config: Config, name: string) {
       jobPublisher.publish([jobId]);
     },
     models() {
-      followed ??= openFollowedModels({ ...redis, settings: config.classifier, mongo, now: clock.now });
-      return followed;
+      followed ??= loadModels({ ...redis, settings: config.classifier, mongo, now: clock.now });
+      const opened = followed;
+      return { ask: async (task, about, signal) => (await opened).ask(task, about, signal) };
     },
     background,
     alarm: (alarmed) => alarms.add({ name: alarmed }),
@@ -65,11 +66,27 @@ export function openRuntime(config: Config, name: string) {
     async close(): Promise<void> {
       clock.stop();
       // Close it before MongoDB, because it still writes the last usage events.
-      await followed?.close();
+      await (await followed)?.close();
       await Promise.allSettled([doorbells.close(), replies.close(), jobPublisher?.close(), mongo.close()]);
       flush();
     },
   };
+}
+
+/** Loads the clients of the model providers with their HTTP client and their checks of answers, and opens them. */
+async function loadModels(parts: Parameters<typeof openFollowedModels>[0]): Promise<FollowedModels> {
+  const models = await import('#infra/models/followed-models.ts');
+  return models.openFollowedModels(parts);
+}
+
+/** Metrics without a reader. */
+const UNREAD: Pick<Metrics, 'counter'> = { counter: () => ({ add: () => undefined }) };
+
+/** Loads the library of metrics if METRICS_PORT serves them. It takes as much memory as an actor. */
+async function metricsOf(config: Config): Promise<{ counter: Metrics['counter']; served: Metrics | null }> {
+  if (config.metricsPort === null) return { ...UNREAD, served: null };
+  const served = (await import('#infra/metrics/metrics.ts')).openMetrics({ process: true });
+  return { counter: served.counter, served };
 }
 
 /**

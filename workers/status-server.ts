@@ -21,6 +21,7 @@ const UNREADABLE = `HTTP/1.1 400 Bad Request\r\n${NO_SNIFFING.join(': ')}\r\nCon
 /**
  * Opens a worker's own `/healthz`, `/readyz` and `/metrics`, for platforms that probe every process; only with METRICS_PORT.
  * Replies contain only a state word or numbers, and need no call to another service.
+ * A worker without METRICS_PORT does not load this file: an import of `node:http` loads Node's client of HTTP as well.
  */
 export function openStatusServer(options: StatusServerOptions): Server {
   const isToken = secretCheck(options.opsToken);

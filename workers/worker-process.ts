@@ -7,24 +7,21 @@ import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { LAST_BACKGROUND_MS, settlesWithin } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
+import { endLoadingSoon } from '#infra/process/loading.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
-import { type Actor, queuesOf, type WorkerDeps } from './actor.ts';
+import { type Actor, queuesOf } from './actor.ts';
+import type { MakeActor } from './actors.ts';
 import { startHeartbeat } from './heartbeat.ts';
 import type { Kernel } from './life.ts';
 import { openRuntime, type WorkerRuntime } from './runtime.ts';
-import { openStatusServer } from './status-server.ts';
 import { openWorker } from './worker.ts';
 
 /** Last part of the shutdown time, in milliseconds. In it, runs that were cut short snooze their commands. */
 const SNOOZE_MS = 2_000;
 
 /** Builds one worker process from its configuration and runs it until SIGTERM or SIGINT. */
-export async function startWorkerProcess(
-  config: Config,
-  name: string,
-  makeActor: (deps: WorkerDeps) => Actor,
-): Promise<void> {
-  const runtime = openRuntime(config, name);
+export async function startWorkerProcess(config: Config, name: string, makeActor: MakeActor): Promise<void> {
+  const runtime = await openRuntime(config, name);
   const { deps, clock, metrics, background } = runtime;
   const { mongo, log } = deps;
   const runs = metrics.counter('examhall_commands_total', 'Runs of commands by how they ended', ['queue', 'ending']);
@@ -32,10 +29,11 @@ export async function startWorkerProcess(
   const cutShort = new AbortController();
   let loops: RunningLoops | undefined;
 
-  if (config.metricsPort !== null) {
+  if (config.metricsPort !== null && metrics.served !== null) {
     const { host, metricsPort: port, opsToken, production } = config;
     const isReady = () => loops !== undefined && !draining.signal.aborted;
-    openStatusServer({ host, port, metrics, log, opsToken, production, isReady });
+    const { openStatusServer } = await import('./status-server.ts');
+    openStatusServer({ host, port, metrics: metrics.served, log, opsToken, production, isReady });
   }
   const actor = makeActor(deps);
   const kernel: Kernel = {
@@ -75,6 +73,7 @@ export async function startWorkerProcess(
     await postRecurringCommands(mongo, actor, clock.now());
   };
   if (await untilUsable({ check, log, stop: draining.signal })) loops = startLoops(runtime, kernel, name, actor);
+  endLoadingSoon(log);
 }
 
 /**

@@ -1,5 +1,6 @@
 import pLimit, { type LimitFunction } from 'p-limit';
-import { dueCommands, endHolderSession } from '#infra/mongo/mailbox/claim.ts';
+import { type DueCommand, dueCommands, endHolderSession } from '#infra/mongo/mailbox/claim.ts';
+import { type MailboxGroups, openMailboxGroups } from '#infra/mongo/mailbox/groups.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { Kernel, RunResult } from './life.ts';
@@ -30,13 +31,19 @@ export interface WorkerOptions {
 /** The slots of one queue, and the commands that hold or await one, by id. */
 interface Lane {
   slots: LimitFunction;
+  groups: MailboxGroups<Queue>;
+  /** Commands of the last read of the poll that this process has not begun, longest due first. Always empty with turns. */
+  listed: Map<string, DueCommand>;
   running: Map<string, Promise<RunResult>>;
   /** null: the command that has been due longest is first. */
   turns: Turns | null;
 }
 
-/** Due commands among which turns choose. An organization has few open jobs, so they are of many organizations. */
-const TURN_WINDOW = 200;
+/**
+ * Due commands that one read lists. Turns choose among them: an organization has few open jobs, so they are of many organizations.
+ * Without turns, the poll works through the list before it reads again: a server may have to sort the whole backlog for each read.
+ */
+const WINDOW = 200;
 
 /**
  * Opens the worker of an actor and starts one poll loop for each queue.
@@ -53,6 +60,8 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   function laneOf(queue: Queue): Lane {
     const lane = lanes.get(queue) ?? {
       slots: pLimit(options.concurrency),
+      groups: openMailboxGroups<Queue>(kernel.mongo, { queue, workerId: kernel.workerId, leaseMs: kernel.leaseMs }),
+      listed: new Map(),
       running: new Map(),
       turns: actor.byOrganization === true ? turnsByOrganization() : null,
     };
@@ -72,8 +81,9 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     return lane.turns === null ? runOne(lane, queue, id) : runNext({ ...lane, turns: lane.turns }, queue, id);
   }
 
-  function runOne({ slots, running, turns }: Lane, queue: Queue, id: string): Promise<RunResult> {
-    const run = slots(() => (draining ? Promise.resolve<RunResult>('not-ours') : runCommand(kernel, actor, queue, id)));
+  function runOne({ slots, groups, listed, running, turns }: Lane, queue: Queue, id: string): Promise<RunResult> {
+    const run = slots(async () => (draining ? 'not-ours' : runCommand(kernel, actor, queue, id, groups)));
+    listed.delete(id);
     running.set(id, run);
     return run.finally(() => {
       if (running.get(id) === run) running.delete(id);
@@ -85,11 +95,15 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
    * Runs the command whose turn it is once a slot is free. Rings arrive in the order of the requests, so one organization could
    * fill the slots with them. The command that was rung for runs in its own turn: by a later ring or by the poll.
    */
-  function runNext({ slots, running, turns }: Lane & { turns: Turns }, queue: Queue, rung: string): Promise<RunResult> {
+  function runNext(
+    { slots, groups, running, turns }: Lane & { turns: Turns },
+    queue: Queue,
+    rung: string,
+  ): Promise<RunResult> {
     let holds = rung;
     const run = slots(async (): Promise<RunResult> => {
       if (draining) return 'not-ours';
-      const due = await dueCommands(kernel.mongo, queue, options.now(), TURN_WINDOW).catch(() => []);
+      const due = await dueCommands(kernel.mongo, queue, options.now(), WINDOW).catch(() => []);
       if (draining) return 'not-ours';
       // If our clock is behind that of the sender, the command is claimable but not listed yet.
       const [next] = turns.take(due, 1);
@@ -98,7 +112,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       if (running.get(rung) === run) running.delete(rung);
       holds = id;
       running.set(id, run);
-      return runCommand(kernel, actor, queue, id).finally(() => turns.end(id));
+      return runCommand(kernel, actor, queue, id, groups).finally(() => turns.end(id));
     });
     running.set(rung, run);
     return run.finally(() => {
@@ -117,8 +131,20 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
 
   async function pollQueue(queue: Queue): Promise<void> {
     const lane = laneOf(queue);
-    const { slots, running, turns } = lane;
+    const { slots, listed, running, turns } = lane;
     const notOurs = new Set<string>();
+    const isOpen = ({ _id }: DueCommand) => !running.has(_id) && !notOurs.has(_id);
+
+    async function nextDue(free: number): Promise<DueCommand[]> {
+      if (listed.size > 0) return [...listed.values()].slice(0, free);
+      const read = await dueCommands(kernel.mongo, queue, options.now(), WINDOW + notOurs.size);
+      const due = read.filter(isOpen);
+      if (turns !== null) return turns.take(due, free);
+      // The stored session of a lost worker is ended at once or read again: later that worker may use it for another command.
+      for (const command of due.slice(free)) if (command.session === null) listed.set(command._id, command);
+      return due.slice(0, free);
+    }
+
     while (!draining) {
       const free = options.concurrency - slots.activeCount - slots.pendingCount;
       if (free <= 0) {
@@ -126,11 +152,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
         await Promise.race(running.values());
         continue;
       }
-      const wanted = options.concurrency * 2 + notOurs.size;
-      const window = turns === null ? wanted : Math.max(wanted, TURN_WINDOW);
-      const due = await dueCommands(kernel.mongo, queue, options.now(), window);
-      const ready = due.filter(({ _id }) => !running.has(_id) && !notOurs.has(_id));
-      const fresh = turns === null ? ready.slice(0, free) : turns.take(ready, free);
+      const fresh = await nextDue(free);
       if (fresh.length === 0) return;
       const started = fresh.map(async ({ _id: id, session }) => {
         // The previous holder died or was paused. A transaction that it left open would block the claim.
@@ -138,7 +160,10 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
         // Another worker holds the lease, or our clock is ahead of MongoDB's. Skip the command until the next poll.
         // A command that was taken in its turn must run here, even if a ring for it waits: that ring finds another one.
         const run = turns === null ? tryRun(queue, id) : runOne(lane, queue, id);
-        if ((await run) === 'not-ours') notOurs.add(id);
+        if ((await run) !== 'not-ours') return;
+        notOurs.add(id);
+        // Another process works through the same backlog: read what it has left.
+        listed.clear();
       });
       await Promise.race(started);
     }

@@ -2,8 +2,10 @@ import type { WorkerAccess } from '#api/ring-and-wait.ts';
 import type { Call, Identity } from '#api/route.ts';
 import type { AttemptSettings } from '#infra/config/settings.ts';
 import { type AttemptRef, type AttemptRefs, fillTexts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import type { EventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { newestEvents } from '#infra/mongo/attempt/events.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
+import type { ReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type AttemptDetail, redactAttempt } from '#shared/attempt/redact.ts';
 import { isOwner, type Role, type Viewer } from '#shared/attempt/visibility.ts';
@@ -14,6 +16,8 @@ import type { Now } from '#shared/kernel/time.ts';
 export interface AttemptDeps extends WorkerAccess {
   papers: Papers;
   attemptRefs: AttemptRefs;
+  eventTails: EventTails;
+  replyTexts: ReplyTexts;
   /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
   settings: AttemptSettings;

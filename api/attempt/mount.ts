@@ -1,10 +1,14 @@
 import type { Mount } from '#api/service.ts';
 import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
+import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import { openReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import { attemptRoutes } from './routes.ts';
 
 const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;
+/** Texts of about 1,500 attempts with forty questions. */
+const REPLY_CACHE_BYTES = 128 * 1_024 * 1_024;
 const CACHED_REFS = 20_000;
 
 export const mountAttempt: Mount = ({ config, mongo, now, doorbells, replies }) =>
@@ -16,6 +20,8 @@ export const mountAttempt: Mount = ({ config, mongo, now, doorbells, replies }) 
     settledPoller: openSettledPoller(mongo),
     papers: openPapers(mongo, PAPER_CACHE_BYTES),
     attemptRefs: openAttemptRefs(mongo, CACHED_REFS),
+    eventTails: openEventTails(mongo),
+    replyTexts: openReplyTexts(REPLY_CACHE_BYTES),
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,
   });

@@ -1,9 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Call, Reply } from '#api/route.ts';
+import type { Call, TextReply } from '#api/route.ts';
 import { type AttemptRef, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { newestEvents } from '#infra/mongo/attempt/events.ts';
+import { FIXED_FIELDS, type ReplyText, type StoredAttempt } from '#infra/mongo/attempt/reply-texts.ts';
 import {
   type AnswerWrite,
   isLongAnswer,
+  replacesLongText,
   type SaveResult,
   saveAnswer,
   saveAnswerWithRows,
@@ -13,7 +16,7 @@ import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import { pickAnswer } from '#shared/attempt/answer.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { saveAnswerMetadata } from '#shared/attempt/events.ts';
-import { SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
+import { EVENT_TAIL_CAP, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { type FittedSave, fitSave, whySaveRefused } from '#shared/attempt/save-rules.ts';
 import type { Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
@@ -25,10 +28,11 @@ import { ensureSubmitted } from './submit.ts';
 const CONFLICT_WAIT_MS = 20;
 
 /**
- * Saves one answer. Costs one MongoDB command if the attempt is cached here and accepts the write. A refused write
- * returns the stored attempt, and the pure rules then find the reason in the order of the contract.
+ * Saves one answer. Costs one MongoDB command if the attempt is cached here and accepts the write, and one save in twenty a second
+ * command, which copies events to rows. A refused write returns the stored attempt, and the pure rules then find the reason in the
+ * order of the contract.
  */
-export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequest>): Promise<Reply | Rejection> {
+export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequest>): Promise<TextReply | Rejection> {
   const answer = pickAnswer(call.body);
   if (isRejection(answer)) return answer;
   const ref = await ownAttemptRef(deps, call);
@@ -46,18 +50,18 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
     const result = await way();
     switch (result.kind) {
       case 'saved':
-        return { status: 200, data: await detailOf(deps, result.attempt, viewer, SAVE_REPLY_EVENTS) };
+        return { kind: 'text', status: 200, data: await replyTo(deps, result, viewer) };
       case 'missing':
         return { rejected: 'ATTEMPT_NOT_FOUND' };
       case 'refused': {
         const reason = await reasonOf(deps, result.attempt, fitted, viewer);
         if (reason !== null) return reason;
-        // No rule forbids the save: the event tail is full, or a long text must move out. Both need rows of their own.
-        way = ways.withRows;
+        // No rule forbids the save: a stored text is long and must be deleted, or the event tail has no room left.
+        way = ways.next(result.attempt);
         break;
       }
       case 'raced':
-        // Another save has rolled the event tail, so this one needs no transaction any more. If fifty saves insisted on
+        // Another save may have replaced the long text, so that this one needs no transaction any more. If fifty saves insisted on
         // a transaction each, they would conflict with each other for seconds.
         way = ways.first;
         await delay(Math.random() * CONFLICT_WAIT_MS);
@@ -69,19 +73,41 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
 
-type SaveWay = () => Promise<SaveResult | { kind: 'raced' }>;
+/** The attempt after a save: whole, or as stored without the fields that the texts of this process replace. */
+type Saved = { kind: 'saved'; attempt: Attempt } | { kind: 'saved'; stored: StoredAttempt; texts: ReplyText };
 
-/** Two ways to save: the first attempt, and the one to use once the document has no room for a single command. */
+type SaveWay = () => Promise<Saved | Exclude<SaveResult, { kind: 'saved' }> | { kind: 'raced' }>;
+
+/** The ways to save: the first one, and the one that follows if no rule explains the refusal of this attempt. */
 interface SaveWays {
   first: SaveWay;
-  withRows: SaveWay;
+  next(refused: Attempt): SaveWay;
 }
 
 /** Returns the ways to save this write: a short answer begins with one command, a long text with a row of its own. */
 function waysToSave(deps: AttemptDeps, write: AnswerWrite): SaveWays {
   const isLong = isLongAnswer(write.content);
-  const withRows = () => saveWithRows(deps, write, isLong);
-  return { first: isLong ? withRows : () => saveAnswer(deps.mongo, write), withRows };
+  const withRows: SaveWay = () => saveWithRows(deps, write, isLong);
+  const alone: SaveWay = async () => {
+    const { attemptId } = write;
+    const texts = deps.replyTexts.find(attemptId);
+    const movedTo = deps.eventTails.movedTo(attemptId);
+    const result = await saveAnswer(deps.mongo, write, {
+      movedTo,
+      ...(texts === undefined ? {} : { without: FIXED_FIELDS }),
+    });
+    if (result.kind !== 'saved') return result;
+    const { stored } = result;
+    if (stored.tailLength >= EVENT_TAIL_CAP || movedTo > 0) deps.eventTails.seen(stored.whole());
+    return texts === undefined ? { kind: 'saved', attempt: stored.whole() } : { kind: 'saved', stored, texts };
+  };
+  return {
+    first: isLong ? withRows : alone,
+    next(refused) {
+      if (isLong || replacesLongText(refused, write)) return withRows;
+      return () => deps.eventTails.makeRoom(refused).then(alone);
+    },
+  };
 }
 
 /** Returns the ways for a save that does not fit its paper: both only read the attempt, to find the rule that refuses first. */
@@ -90,10 +116,10 @@ function waysToRefuse(deps: AttemptDeps, attemptId: string): SaveWays {
     const attempt = await findAttempt(deps.mongo, attemptId);
     return attempt === null ? { kind: 'missing' } : { kind: 'refused', attempt };
   };
-  return { first: readRefusing, withRows: readRefusing };
+  return { first: readRefusing, next: () => readRefusing };
 }
 
-/** Saves in a transaction. A long text retries conflicts; a save that only rolls the tail returns `raced` at the first one. */
+/** Saves in a transaction. A long text retries conflicts; a save that deletes such a text returns `raced` at the first one. */
 async function saveWithRows(
   deps: AttemptDeps,
   write: AnswerWrite,
@@ -105,6 +131,23 @@ async function saveWithRows(
     if (!isLong && isWriteConflict(error)) return { kind: 'raced' };
     throw error;
   }
+}
+
+/** Returns the detail of the attempt after the save, as JSON. */
+async function replyTo(deps: AttemptDeps, saved: Saved, viewer: Viewer): Promise<TextReply['data']> {
+  if ('stored' in saved) {
+    const limits = { now: new Date(deps.now()), eventLimit: SAVE_REPLY_EVENTS };
+    const text = saved.texts.ofStored(saved.stored, viewer, limits);
+    if (text !== null) return text;
+  }
+  const attempt = await withTexts(deps, 'stored' in saved ? saved.stored.whole() : saved.attempt);
+  // Read again, because another save has replaced a long text: the student may have submitted since.
+  if (attempt.status !== 'IN_PROGRESS')
+    return [JSON.stringify(await detailOf(deps, attempt, viewer, SAVE_REPLY_EVENTS))];
+  const events = await newestEvents(deps.mongo, attempt, SAVE_REPLY_EVENTS);
+  const texts = 'texts' in saved ? saved.texts : deps.replyTexts.find(attempt._id);
+  const known = texts ?? deps.replyTexts.add(attempt, await deps.papers.find(attempt.paperId));
+  return known.ofWhole(attempt, events, viewer, new Date(deps.now()));
 }
 
 function writeOf(ref: AttemptRef, fitted: FittedSave, sourceTabId: string | null): AnswerWrite {

@@ -66,12 +66,13 @@ t.test('saves of one question from 50 tabs get versions 1 to n without a gap, an
 
   const attempt = await stored.attempts.findOne({ _id: id });
   const rows = await stored.events.find({ attemptId: id }).toArray();
-  const seqs = [...rows, ...(attempt?.events ?? []).filter(({ inRow }) => inRow !== true)].map(({ seq }) => seq);
-  t.same(
-    seqs.sort((a, b) => a - b),
-    Array.from({ length: tabs * each + 1 }, (_, n) => n + 1),
-    'no event lost or doubled',
-  );
+  const tail = (attempt?.events ?? []).filter(({ inRow }) => inRow !== true);
+  const wanted = Array.from({ length: tabs * each + 1 }, (_, n) => n + 1);
+  const bySeq = (seqs: Iterable<number>) => [...seqs].sort((a, b) => a - b);
+  t.same(bySeq(new Set([...rows, ...tail].map(({ seq }) => seq))), wanted, 'no event is lost');
+  t.same(bySeq(tail.map(({ seq }) => seq)), wanted.slice(-tail.length), 'the tail holds the newest ones');
+  const shown = await retryOn503(() => who.log(door(), id));
+  t.equal(shown.data.length, wanted.length, 'a reader gets each event once');
 });
 
 t.test(

@@ -85,7 +85,8 @@ export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>)
     // The attempt was not in progress: store the TIMEOUT as an ordinary event.
   }
   const write = { attemptId, type, metadata: JSON.stringify(metadata) };
-  const appended = await appendClientEvent(deps.mongo, write, FRONT_DOOR_BUDGET_MS, deps.now);
+  const limits = { budgetMs: FRONT_DOOR_BUDGET_MS, now: deps.now };
+  const appended = await appendClientEvent(deps.mongo, deps.eventTails, write, limits);
   if (appended.kind === 'full') return { rejected: 'EVENT_LIMIT_REACHED' };
   return { status: 201, data: eventForReply(attemptId, appended.event, true) };
 }

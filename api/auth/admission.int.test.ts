@@ -1,5 +1,6 @@
 import t from 'tap';
 import { throttles } from '#infra/mongo/auth/collections.ts';
+import { openPairLookup } from '#infra/mongo/auth/known-pairs.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { HasherBusy } from '#infra/passwords/fair-queue.ts';
@@ -24,7 +25,8 @@ function door() {
   t.teardown(strangerTurns.close);
   const evidence = openLoginEvidence({ mongo, now: () => clock.now, hash: HASH });
   const queue = { hasRoom: true };
-  const deps = { mongo, now: Date.now, strangerTurns, evidence, hasher: { hasRoom: () => queue.hasRoom } };
+  const isKnownPair = openPairLookup(mongo, Date.now);
+  const deps = { mongo, now: Date.now, isKnownPair, strangerTurns, evidence, hasher: { hasRoom: () => queue.hasRoom } };
   const enter = (email: string, address: string) => admit(deps, { email, address }, strangerTurns.look(address));
   async function admitted(email: string, address: string): Promise<Admitted> {
     const admission = await enter(email, address);

@@ -1,5 +1,4 @@
 import {
-  isKnownPair,
   learnPair,
   pairOf,
   recordPairFailure,
@@ -19,7 +18,7 @@ import { HASHER_BUSY } from '#infra/passwords/fair-queue.ts';
 import type { Turn } from '#infra/redis/stranger-turns.ts';
 import type { AuthDeps } from './deps.ts';
 
-type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns' | 'evidence'> & {
+type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns' | 'evidence' | 'isKnownPair'> & {
   hasher: Pick<AuthDeps['hasher'], 'hasRoom'>;
 };
 
@@ -65,12 +64,12 @@ export async function admit(
   { email, address }: Origin,
   looking: Promise<Turn> | null,
 ): Promise<Admitted | Refused> {
-  const { mongo, now, strangerTurns, evidence, hasher } = deps;
+  const { mongo, now, strangerTurns, evidence, hasher, isKnownPair } = deps;
   const pair = pairOf(email, address);
   const { account } = pair;
   const turn = await looking;
   const hasRoom = () => hasRoomForStranger(hasher, { email, address });
-  const isStranger = refusesStrangers(turn, hasRoom) && !(await isKnownPair(mongo, pair, now()));
+  const isStranger = refusesStrangers(turn, hasRoom) && !(await isKnownPair(pair));
   const known = isStranger ? STRANGER : await reservePairAttempt(mongo, pair, now());
   if (known.kind === 'refused') return { ...known, by: 'account' };
   const isKnown = known.kind === 'granted';

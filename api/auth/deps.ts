@@ -2,6 +2,7 @@ import type { CountedAddress } from '#api/http/caller-address.ts';
 import type { Call } from '#api/route.ts';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Signer } from '#infra/jwt/signer.ts';
+import type { PairLookup } from '#infra/mongo/auth/known-pairs.ts';
 import { findSession } from '#infra/mongo/auth/sessions.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Lane } from '#infra/passwords/fair-queue.ts';
@@ -22,6 +23,7 @@ export interface AuthDeps {
   signer: Signer;
   /** Admits the login attempts of all addresses in turn. */
   gate: FairGate;
+  isKnownPair: PairLookup;
   /** Slows the login attempts of strangers from one address. */
   strangerTurns: StrangerTurns;
   /** Returns the address under which a caller's login attempts are counted. */

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { accounts, type SecurityEventType, securityEvents, throttles } from '#infra/mongo/auth/collections.ts';
+import { openPairLookup } from '#infra/mongo/auth/known-pairs.ts';
 import { newestSecurityEvents, openSession } from '#infra/mongo/auth/sessions.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
@@ -23,7 +24,8 @@ function door() {
   const strangerTurns = openStrangerTurns({ redisUrl: 'redis://127.0.0.1:1', log: captureLog(), now });
   t.teardown(strangerTurns.close);
   const evidence = openLoginEvidence({ mongo, now, hash });
-  const deps = { mongo, now: Date.now, strangerTurns, evidence, hasher: { hasRoom: () => true } };
+  const isKnownPair = openPairLookup(mongo, Date.now);
+  const deps = { mongo, now: Date.now, isKnownPair, strangerTurns, evidence, hasher: { hasRoom: () => true } };
   return {
     clock,
     evidence,

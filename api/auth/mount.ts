@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { openCountedAddress } from '#api/http/caller-address.ts';
 import type { Mount } from '#api/service.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
+import { openPairLookup } from '#infra/mongo/auth/known-pairs.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
@@ -14,8 +15,11 @@ import { refuseWhenBusy } from './when-busy.ts';
 
 /** Concurrent password hashes. One of libuv's four threads stays free for DNS, files and refresh token hashes. */
 const HASHES_AT_ONCE = 3;
-/** Login attempts that are looked up and counted at once. More would only wait in MongoDB's driver, in the way of the exams. */
-const ADMISSIONS_AT_ONCE = 16;
+/**
+ * Login attempts that are looked up and counted at once; their look-ups share reads. More would only arrive in bursts between the
+ * requests of the exams.
+ */
+const ADMISSIONS_AT_ONCE = 8;
 /**
  * Those of the hashes that only known pairs may use. Strangers leave one processor to the other requests: on two processors, two of their
  * hashes at once would slow every save of an exam.
@@ -31,6 +35,7 @@ export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, r
     settings: auth,
     strangerTurns,
     gate: openFairGate(ADMISSIONS_AT_ONCE),
+    isKnownPair: openPairLookup(mongo, now),
     endStreams: (accountId) => accountEnds.notify([accountId]),
     counts: openAuthCounts(metrics),
     evidence: openLoginEvidence({ mongo, now, hash: openKeyedHash(auth.jwt.secret) }),

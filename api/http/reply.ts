@@ -1,12 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Reply } from '#api/route.ts';
+import type { Reply, TextReply } from '#api/route.ts';
 import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
 import { type Exchange, isGone } from './exchange.ts';
 
 /** Writes a success in its envelope. `closing`: the connection ends after the reply. */
 export function writeReply(exchange: Exchange, reply: Reply, closing: boolean): void {
   const text = JSON.stringify({ success: true, data: reply.data ?? null, message: reply.message ?? 'OK' });
-  send(exchange, reply.status, text, reply.headers, closing);
+  send(exchange, reply.status, [text], reply.headers, closing);
+}
+
+/** Writes a success whose data is JSON text already in the same envelope. */
+export function writeText(exchange: Exchange, { status, data }: TextReply, closing: boolean): void {
+  send(exchange, status, ['{"success":true,"data":', ...data, ',"message":"OK"}'], undefined, closing);
 }
 
 /** A rejection with the headers of its status, such as `Allow`. */
@@ -37,7 +42,7 @@ export function writeRefusal(exchange: Exchange, refusal: Refusal, closing: bool
     ...(retryAfter === undefined ? {} : { 'Retry-After': String(Math.ceil(retryAfter)) }),
     ...(refusal.rejected === 'AUTH_INVALID_TOKEN' ? { 'WWW-Authenticate': 'Bearer' } : {}),
   };
-  send(exchange, status, failureText(refusal, exchange.requestId), headers, closing);
+  send(exchange, status, [failureText(refusal, exchange.requestId)], headers, closing);
 }
 
 /** Returns the failure envelope as JSON; absent fields are left out. */
@@ -63,7 +68,7 @@ export const NO_SNIFFING = ['X-Content-Type-Options', 'nosniff'] as const;
 function send(
   exchange: Exchange,
   status: number,
-  text: string,
+  text: TextReply['data'],
   extra: Record<string, string> | undefined,
   closing: boolean,
 ): void {
@@ -74,7 +79,7 @@ function send(
     'Content-Type',
     TYPE,
     'Content-Length',
-    String(Buffer.byteLength(text)),
+    String(text.reduce((sum, part) => sum + Buffer.byteLength(part), 0)),
     'X-Request-Id',
     exchange.requestId,
     'Cache-Control',
@@ -85,11 +90,16 @@ function send(
   if (closing || exchange.broken || left === 'much') headers.push('Connection', 'close');
   response.writeHead(status, headers);
   exchange.answeredAt = performance.now();
+  // Without the cork, each part would be a packet of its own.
+  if (text.length > 1) response.cork();
+  for (const part of text.slice(0, -1)) response.write(part);
+  const last = text.at(-1) ?? '';
   if (left === 'much') {
-    response.write(text);
+    response.write(last);
+    if (text.length > 1) response.uncork();
     linger(request, response);
   } else {
-    response.end(text);
+    response.end(last);
   }
 }
 

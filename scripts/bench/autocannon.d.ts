@@ -3,9 +3,11 @@ declare module 'autocannon' {
   interface Options {
     url: string;
     connections: number;
-    pipelining: number;
+    pipelining?: number;
     /** Seconds. */
-    duration: number;
+    duration?: number;
+    /** Requests, in place of a duration. */
+    amount?: number;
     method: string;
     headers: Record<string, string>;
     body: string;

@@ -2,7 +2,9 @@ import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Call } from '#api/route.ts';
 import { readConfig } from '#infra/config/config.ts';
 import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
+import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import { openReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 
@@ -16,6 +18,8 @@ export function coldFrontDoor(mongo: Mongo): AttemptDeps {
     mongo,
     papers: openPapers(mongo, 8 * 1_024 * 1_024),
     attemptRefs: openAttemptRefs(mongo, 1_000),
+    eventTails: openEventTails(mongo),
+    replyTexts: openReplyTexts(8 * 1_024 * 1_024),
     now: Date.now,
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,

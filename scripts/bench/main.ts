@@ -5,6 +5,7 @@ import { measureClassify } from '#scripts/bench/measures/classify.ts';
 import { measureDelivery } from '#scripts/bench/measures/delivery.ts';
 import { measureExamMorning } from '#scripts/bench/measures/exam-morning.ts';
 import { measureFanOut } from '#scripts/bench/measures/fan-out.ts';
+import { measureFlat } from '#scripts/bench/measures/flat.ts';
 import { measureHttp } from '#scripts/bench/measures/http.ts';
 import { measureInbox } from '#scripts/bench/measures/inbox.ts';
 import { measureJobs } from '#scripts/bench/measures/jobs.ts';
@@ -13,6 +14,7 @@ import { measurePreview } from '#scripts/bench/measures/preview.ts';
 import { measureRefresh } from '#scripts/bench/measures/refresh.ts';
 import { measureRelease } from '#scripts/bench/measures/release.ts';
 import { measureSaveAnswer } from '#scripts/bench/measures/save-answer.ts';
+import { measureSaveCpu } from '#scripts/bench/measures/save-cpu.ts';
 import { measureStart } from '#scripts/bench/measures/start.ts';
 import { measureStrangers } from '#scripts/bench/measures/strangers.ts';
 import { measureSubmit } from '#scripts/bench/measures/submit.ts';
@@ -21,6 +23,7 @@ import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { type Measure, openProgress } from './context.ts';
 import { identifyMongodb, machineLines, redisLine } from './machine.ts';
 import { codeDigest, openMeasured, type Result } from './measured.ts';
+import { measureNotices, measureSubmits } from './measures/rates.ts';
 import { type Run, readOptions } from './options.ts';
 import { notesOf, textTable, writeMorning, writeReport } from './report.ts';
 
@@ -30,7 +33,11 @@ import { notesOf, textTable, writeMorning, writeReport } from './report.ts';
  */
 const MEASURES: Readonly<Record<string, Measure>> = {
   save: measureSaveAnswer,
+  savecpu: measureSaveCpu,
+  flat: measureFlat,
   submit: measureSubmit,
+  submits: measureSubmits,
+  notices: measureNotices,
   http: measureHttp,
   jobs: measureJobs,
   start: measureStart,
@@ -46,7 +53,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   'exam-morning': measureExamMorning,
 };
 /** Measures without MongoDB. */
-const WITHOUT_MONGODB: ReadonlySet<string> = new Set(['http', 'jobs']);
+const WITHOUT_MONGODB: ReadonlySet<string> = new Set(['savecpu', 'http', 'jobs']);
 /** Measures that run only by name, because they take minutes on each engine. */
 const BY_NAME: ReadonlySet<string> = new Set(['exam-morning']);
 const ROOT = path.resolve(import.meta.dirname, '../..');

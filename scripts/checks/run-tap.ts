@@ -10,28 +10,29 @@ import type { TapReport } from './tap-report.ts';
 
 export interface TapRun {
   readonly root: string;
-  /** Options and test files. Without files, tap runs all that .taprc includes. */
+  /** Arguments of Node: tap or `run-files.ts`, its options and its test files. */
   readonly args: readonly string[];
   /** Added to the environment of the runner and of every test. */
   readonly env?: NodeJS.ProcessEnv;
-  /** Kills tap and every test when it aborts. */
+  /** Kills the runner and every test when it aborts. */
   readonly signal: AbortSignal;
 }
 
 const KEEPER_TIMEOUT_MS = 20_000;
 
 /**
- * Runs tap and passes its TAP to `report`. Waits until neither the tests nor their stores run any more, and returns whether tap succeeded.
+ * Runs a program that prints TAP and passes its lines to `report`. Waits until neither the tests nor their stores run any more, and
+ * returns whether the program succeeded.
  *
  * This function parses the TAP, because tap's own reporters are unreliable without a terminal: after the timeout of a file, the redrawing
  * reporters lose their last report with the totals.
  */
 export async function runTap({ root, args, env, signal }: TapRun, report: TapReport): Promise<boolean> {
   signal.throwIfAborted();
-  const child = spawn(process.execPath, ['node_modules/.bin/tap', '--reporter=tap', ...args], {
+  const child = spawn(process.execPath, args, {
     cwd: root,
     env: { ...process.env, ...env },
-    // In its own process group: one signal reaches tap, the test files and all their children.
+    // In its own process group: one signal reaches the runner, the test files and all their children.
     detached: true,
     stdio: ['ignore', 'pipe', 'inherit'],
   });

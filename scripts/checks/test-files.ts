@@ -6,6 +6,12 @@ const NEEDS_STORES = /\.(int|e2e)\.test\.ts$/;
 /** Returns whether a test file needs no MongoDB, no Redis and no process of the product: neither `.int.test.ts` nor `.e2e.test.ts`. */
 export const isPure = (file: string): boolean => !NEEDS_STORES.test(file);
 
+/** Test of the quick run with a whole cluster: starts, saves, submits and grades attempts of every kind of question. */
+const SMOKE = 'api/attempt/scoring.e2e.test.ts';
+
+/** Returns whether a file belongs to the quick run. */
+export const isQuick = (file: string): boolean => isPure(file) || file === SMOKE;
+
 const RESTS_ON_ENGINE = [
   /^shared\/infra\/mongo\//,
   /^scripts\/(faults\/(mongodb|workers|doors|waiters)|services)\./,

@@ -8,9 +8,7 @@ import { homeOf, placeOf } from './place.ts';
 import { brokenSizes } from './sizes.ts';
 
 /** Exemptions from the rules, each with its reason. The key is `file -> specifier` for an import, and `file` for a size. */
-const EXEMPTIONS: Readonly<Record<string, string>> = {
-  'workers/actors.ts': 'the table of all actors: tests read it, and importing main.ts would start one',
-};
+const EXEMPTIONS: Readonly<Record<string, string>> = {};
 
 export interface Violation {
   readonly where: string;

@@ -1,9 +1,15 @@
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-/** Maximum of events in the attempt document. At the cap, older events move to rows and EVENT_TAIL_KEEP stay. */
+/** Events in the attempt document at which the older ones are copied to rows. EVENT_TAIL_KEEP stay when the next write drops the copies. */
 export const EVENT_TAIL_CAP = 40;
 export const EVENT_TAIL_KEEP = 20;
+
+/**
+ * Maximum of events in the attempt document. More than a few above the cap occur only if many front doors, or many requests at once,
+ * write to one attempt, or if rows cannot be stored.
+ */
+export const EVENT_TAIL_LIMIT = 200;
 
 /** Maximum of events in the replies of GET and submit; SAVE_REPLY_EVENTS is the limit of start and save. */
 export const DETAIL_EVENTS = 200;

@@ -18,9 +18,22 @@ export function redactAttempt(
   viewer: Viewer,
   now: Date,
 ) {
+  const showsGrades = visibilityFor(attempt, viewer, now).resultVisible;
+  const forExaminer = isExaminer(attempt, viewer);
+  return {
+    ...headForReply(attempt, viewer, now),
+    questions: questionsForReply(attempt, paper, forExaminer),
+    answers: answersForReply(placesOf(attempt, paper), attempt.answers, showsGrades),
+    events: events.map((event) => eventForReply(attempt._id, event, showsGrades)),
+    eventCount: attempt.eventSeq,
+    ...(forExaminer ? { scope: scopeForReply(attempt) } : {}),
+  };
+}
+
+/** Returns the members of a detail that stand before its questions. */
+export function headForReply(attempt: HeadFacts, viewer: Viewer, now: Date) {
   const visibility = visibilityFor(attempt, viewer, now);
   const showsGrades = visibility.resultVisible;
-  const questions = attempt.order.map((paperIndex, position) => questionAt(attempt, paper, paperIndex, position));
   return {
     id: attempt._id,
     examId: attempt.examId,
@@ -55,15 +68,42 @@ export function redactAttempt(
       closeTime: isoOf(attempt.exam.closeTime),
       resultsReleasedAt: isoOf(attempt.exam.resultsReleasedAt),
     },
-    questions: questions.map((question) => questionForReply(attempt, question, isExaminer(attempt, viewer))),
-    answers: questions.flatMap(({ paperIndex, question }) => {
-      const stored = attempt.answers[answerKeyOf(paperIndex)];
-      return stored === undefined ? [] : [answerForReply(question, stored, showsGrades)];
-    }),
-    events: events.map((event) => eventForReply(attempt._id, event, showsGrades)),
-    eventCount: attempt.eventSeq,
-    ...(isExaminer(attempt, viewer) ? { scope: scopeForReply(attempt) } : {}),
   };
+}
+
+/** The fields that the head of a detail shows, or that decide what it shows. */
+export type HeadFacts = Omit<
+  Attempt,
+  'answers' | 'events' | 'eventSeq' | 'order' | 'optionOrders' | 'seed' | 'startKeys' | 'stamp' | 'tally'
+>;
+
+/** Returns the questions in the order of the attempt. They stay the same as long as the attempt exists. */
+export function questionsForReply(attempt: Attempt, paper: Paper, forExaminer: boolean) {
+  return attempt.order.map((paperIndex, position) =>
+    questionForReply(attempt, questionAt(attempt, paper, paperIndex, position), forExaminer),
+  );
+}
+
+/** A place in the order of an attempt: the field of its answer and its question. */
+export interface AnswerPlace {
+  key: string;
+  questionId: string;
+}
+
+/** Returns the places of an attempt, in its order. */
+export function placesOf(attempt: Pick<Attempt, '_id' | 'order'>, paper: Paper): AnswerPlace[] {
+  return attempt.order.map((paperIndex, position) => {
+    const { question } = questionAt(attempt, paper, paperIndex, position);
+    return { key: answerKeyOf(paperIndex), questionId: question.questionId };
+  });
+}
+
+/** Returns the stored answers in the order of the attempt. */
+export function answersForReply(places: readonly AnswerPlace[], answers: Attempt['answers'], showsGrades: boolean) {
+  return places.flatMap((place) => {
+    const stored = answers[place.key];
+    return stored === undefined ? [] : [answerForReply(place, stored, showsGrades)];
+  });
 }
 
 /** Returns the teacher scope, for examiners only, because it names classrooms and other teachers. */
@@ -82,7 +122,12 @@ interface PositionedQuestion {
 }
 
 /** Returns a question with its position, which counts from 0 in the attempt's order. An `orderIndex` belongs to the position. */
-function questionAt(attempt: Attempt, paper: Paper, paperIndex: number, position: number): PositionedQuestion {
+function questionAt(
+  attempt: Pick<Attempt, '_id'>,
+  paper: Paper,
+  paperIndex: number,
+  position: number,
+): PositionedQuestion {
   const question = paper.questions[paperIndex];
   if (question === undefined) throw new Error(`attempt ${attempt._id} has no question ${paperIndex} in its paper`);
   return { question, paperIndex, orderIndex: paper.orderIndexes?.[position] ?? position };

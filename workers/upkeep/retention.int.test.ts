@@ -2,12 +2,15 @@ import t from 'tap';
 import { attempts, seats, textRows } from '#infra/mongo/attempt/collections.ts';
 import { aiJobBatches, aiJobs } from '#infra/mongo/classifier/collections.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { mailboxOf, postCommand, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import { noticeOrder } from '#shared/attempt/commands.ts';
+import { gradeNotices } from '#shared/attempt/notices.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
-import { graded, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { freshAttempt, graded, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { storePerson } from '#testing/stored/stored-person.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
@@ -76,6 +79,33 @@ t.test('a seat keeps the id while a younger attempt of the student on the link d
   await attempts(mongo).updateOne({ _id }, { $set: { submittedAt: daysAgo(40) } });
   await sweep(mongo, ALL);
   t.match(await seats(mongo).findOne({ linkId: accessLinkId }), { studentId: /^erased-/ });
+});
+
+t.test('attempts whose rows must wait hold back no other, also if all were submitted at the same time', async (t) => {
+  const mongo = await openTestMongo(t);
+  // A portion has 100 rows. The notices of these attempts are in delivery.
+  const [earlier, later] = [daysAgo(32), daysAgo(31)];
+  const waiting = Array.from({ length: 130 }, (_, n) =>
+    freshAttempt({ ...graded(), submittedAt: n < 5 ? earlier : later }),
+  );
+  await attempts(mongo).insertMany(waiting);
+  const now = Date.now();
+  const notices = waiting
+    .flatMap((attempt) => gradeNotices(attempt))
+    .map((notice) => newCommand({ ...noticeOrder(notice), maxAttempts: 30, now, id: notice.sourceEventId }))
+    .map((notice) => ({ ...notice, lockedUntil: new Date(now + DAY) }));
+  await inTransaction(mongo, 10_000, (session) => postCommandsIn(mongo, session, notices));
+  const due = await storeAttempt(mongo, { ...graded(), submittedAt: later });
+
+  const env = { ATTEMPT_RETENTION_DAYS: '30' };
+  for (let n = 0; n < 2; n++) await sweep(mongo, env);
+  t.match(await attempts(mongo).findOne({ _id: due._id }), { studentId: /^erased-/ });
+  t.equal(await attempts(mongo).countDocuments({ erasedAt: null }), waiting.length, 'the others still wait');
+
+  // Once they need not wait, the next walk finds them from the beginning.
+  await mailboxOf(mongo, 'gradenotices:student').updateMany({}, { $set: { lockedUntil: null } });
+  for (let n = 0; n < 2; n++) await sweep(mongo, env);
+  t.equal(await attempts(mongo).countDocuments({ erasedAt: null }), 0);
 });
 
 t.test('nothing expires unless its retention is set, and the sweep is posted only then', async (t) => {

@@ -23,24 +23,40 @@ export function isRetentionSet({ config }: Pick<WorkerDeps, 'config'>): boolean 
 
 /**
  * Expires one portion of each kind of data whose retention is set. Every portion is found by an index and can be repeated: a sweep
- * that was killed finds the rest again.
+ * that was killed finds the rest again. Attempts may have to wait, so a sweep continues after those that the last one has read.
  */
-export async function sweepRetention(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
+export async function sweepRetention(
+  deps: WorkerDeps,
+  { command, checkpoint, signal }: Run<'upkeep'>,
+): Promise<Outcome<'upkeep'>> {
   const { attemptsMs, notificationsMs, jobsMs } = deps.config.upkeep.retention;
+  let hasBacklog = false;
+  const expiryOf = (ageMs: number): Expiry => {
+    signal.throwIfAborted();
+    const now = deps.now();
+    return { before: new Date(now - ageMs), now: new Date(now), limit: ROWS_AT_ONCE };
+  };
+  const report = (kind: string, rows: number) => {
+    if (rows > 0) deps.log.info({ kind, rows }, 'expired data at the end of its retention');
+  };
+
+  if (attemptsMs !== null) {
+    const from = command.progress?.attempts ?? null;
+    const { finished, next } = await expireAttempts(deps.mongo, expiryOf(attemptsMs), from);
+    report('attempts', finished);
+    // A portion that waits as a whole is no reason to hurry: its attempts wait for other work.
+    hasBacklog = next !== null && finished > 0;
+    if (next !== from) await checkpoint({ attempts: next }, async () => undefined);
+  }
   const kinds = [
-    { name: 'attempts', ageMs: attemptsMs, expire: expireAttempts },
     { name: 'notifications', ageMs: notificationsMs, expire: expireNotifications },
     { name: 'events', ageMs: notificationsMs, expire: expireEvents },
     { name: 'jobs', ageMs: jobsMs, expire: expireJobs },
   ];
-  let hasBacklog = false;
   for (const { name, ageMs, expire } of kinds) {
     if (ageMs === null) continue;
-    signal.throwIfAborted();
-    const now = deps.now();
-    const expiry: Expiry = { before: new Date(now - ageMs), now: new Date(now), limit: ROWS_AT_ONCE };
-    const rows = await expire(deps.mongo, expiry);
-    if (rows > 0) deps.log.info({ kind: name, rows }, 'expired data at the end of its retention');
+    const rows = await expire(deps.mongo, expiryOf(ageMs));
+    report(name, rows);
     hasBacklog ||= rows === ROWS_AT_ONCE;
   }
   return { kind: 'snooze', afterMs: hasBacklog ? BACKLOG_PAUSE_MS : deps.config.upkeep.intervalMs };

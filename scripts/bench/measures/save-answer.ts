@@ -1,89 +1,177 @@
+import { randomBytes } from 'node:crypto';
 import { saveOneAnswer } from '#api/attempt/save-answer.ts';
-import { type AnswerWrite, saveAnswer, saveAnswerWithRows } from '#infra/mongo/attempt/save-answer.ts';
-import { openMongo } from '#infra/mongo/connect.ts';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
+import { type AnswerWrite, saveAnswer } from '#infra/mongo/attempt/save-answer.ts';
+import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
 import { coldFrontDoor, countCommands, studentCall } from '#scripts/bench/cold-front-door.ts';
 import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import { answerBody, benchPaper, contentOf, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
-import { figuresOf } from '#scripts/bench/row.ts';
+import type { HttpClient } from '#scripts/bench/http-client.ts';
+import { figuresOf, type Row, ratesOf } from '#scripts/bench/row.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import { answerBytes } from '#shared/attempt/answer.ts';
-import { saveAnswerMetadata } from '#shared/attempt/events.ts';
+import { attemptEvent, saveAnswerMetadata } from '#shared/attempt/events.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 
 const EXAM = 'bench-save';
+const QUESTIONS = 40;
 const COUNTED_SAVES = 200;
+const AT_ONCE = 16;
+const RATE_ROUND_MS = 2_000;
+/** Events in the document of the cheapest command: the mean of a tail between two rolls. */
+const EVENTS = 30;
 
-/** Measures a save through the real front door against its single MongoDB command in a bare loop. */
+/** Saves answer number `n` of one attempt and returns the milliseconds that count. */
+type Saver = (n: number) => Promise<number>;
+
+/** Measures a save through the real front door against its single MongoDB command, and against the cheapest possible one. */
 export const measureSaveAnswer: Measure = async (context) => {
   const stage = await openStage(context, ['web']);
   try {
     const client = await stage.connect();
-    const [saved, bare] = [
-      await startOverHttp(client, EXAM, 'student-http'),
-      await startOverHttp(client, EXAM, 'student-bare'),
-    ];
-    const headers = studentHeaders('student-http');
-    const paper = benchPaper();
-    let [httpSaves, bareSaves] = [0, 0];
-
-    async function ours(): Promise<number> {
-      const index = httpSaves++;
-      const body = JSON.stringify(answerBody(index % 40, index % 3 === 0));
-      return timed(async () => {
-        const reply = await client.request('POST', `/v1/attempts/${saved}/answers`, headers, body);
-        if (reply.status !== 200) throw new Error(`save: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
-      });
-    }
-    async function reference(): Promise<number> {
-      const index = bareSaves++;
-      const content = contentOf(paper, index % 40, index % 3 === 0);
-      const write: AnswerWrite = {
-        attemptId: bare,
-        paperIndex: index % 40,
-        content,
-        bytes: answerBytes(content),
-        clientVersion: 0,
-        metadata: (serverVersion) =>
-          saveAnswerMetadata({
-            questionId: `toan-${(index % 40) + 1}`,
-            serverVersion,
-            clientVersion: 0,
-            sourceTabId: null,
-          }),
-      };
-      let done = false;
-      const ms = await timed(async () => {
-        done = (await saveAnswer(stage.mongo, write)).kind === 'saved';
-      });
-      if (done) return ms;
-      // The event tail is full. Roll it without timing, so that both documents stay equally large.
-      await saveAnswerWithRows(stage.mongo, write, 5_000, Date.now);
-      return reference();
-    }
-
-    const rounds = context.quick ? 60 : 600;
+    const saver = async (student: string, open: (attemptId: string) => Saver) =>
+      open(await startOverHttp(client, EXAM, student));
+    const http = await saver('student-http', (id) => overHttp(client, id, 'student-http'));
+    const command = await saver('student-command', (id) => byOwnCommand(stage.mongo, id));
+    const cheapest = await saver('student-cheapest', (id) => byCheapestCommand(stage.mongo, id));
+    const rounds = context.quick ? 60 : 400;
     const { step } = context.progress;
-    const samples = await alternate({ ours, reference, rounds, warmUp: 80, step });
+    const against = (reference: Saver) => {
+      const numbers = [0, 0] as [number, number];
+      const sides = { ours: () => http(numbers[0]++), reference: () => reference(numbers[1]++) };
+      return alternate({ ...sides, rounds, warmUp: 80, step });
+    };
+    const [ofCommand, ofCheapest] = [await against(command), await against(cheapest)];
     client.close();
+    const name = 'save-answer over HTTP';
     return [
       {
-        name: 'save-answer over HTTP',
+        name,
         unit: 'ms',
         against: 'the same single MongoDB command',
-        ours: figuresOf(samples.ours),
-        reference: figuresOf(samples.reference),
+        ours: figuresOf(ofCommand.ours),
+        reference: figuresOf(ofCommand.reference),
         aim: { side: 'most', ratio: 1.3 },
         notes: [
           'one kept-alive connection, 40 questions; the p99 of ours includes the saves that move events out of the attempt',
           await commandsOfSaves(context, stage),
         ],
       },
+      {
+        name: `${name} (2)`,
+        unit: 'ms',
+        against: 'the cheapest command, one updateOne',
+        ours: figuresOf(ofCheapest.ours),
+        reference: figuresOf(ofCheapest.reference),
+        aim: { side: 'most', ratio: 1.25 },
+        notes: [
+          'the cheapest command sets the answer, pushes the event and increments the counters; it checks nothing and returns nothing',
+        ],
+      },
+      await rateOfSaves(context, stage),
     ];
   } finally {
     await stage.close();
   }
 };
+
+function overHttp(client: HttpClient, attemptId: string, student: string): Saver {
+  const headers = studentHeaders(student);
+  return (n) => {
+    const body = JSON.stringify(answerBody(n % QUESTIONS, n % 3 === 0));
+    return timed(async () => {
+      const reply = await client.request('POST', `/v1/attempts/${attemptId}/answers`, headers, body);
+      if (reply.status !== 200) throw new Error(`save: ${reply.status} ${reply.body.toString().slice(0, 500)}`);
+    });
+  };
+}
+
+/** Saves with the product's own command. The events that leave the tail are copied without timing. */
+export function byOwnCommand(mongo: Mongo, attemptId: string): Saver {
+  const [paper, tails] = [benchPaper(), openEventTails(mongo)];
+  return async (n) => {
+    const paperIndex = n % QUESTIONS;
+    const content = contentOf(paper, paperIndex, n % 3 === 0);
+    const write: AnswerWrite = {
+      attemptId,
+      paperIndex,
+      content,
+      bytes: answerBytes(content),
+      clientVersion: 0,
+      metadata: (serverVersion) => saveAnswerMetadata({ ...metadataOf(paperIndex), serverVersion }),
+    };
+    let result: Awaited<ReturnType<typeof saveAnswer>> | undefined;
+    const ms = await timed(async () => {
+      result = await saveAnswer(mongo, write, { movedTo: tails.movedTo(attemptId) });
+    });
+    if (result?.kind !== 'saved') throw new Error('the save was refused');
+    tails.seen(result.stored.whole());
+    await tails.idle();
+    return ms;
+  };
+}
+
+const metadataOf = (index: number) => ({ questionId: `toan-${index + 1}`, clientVersion: 0, sourceTabId: null });
+
+/** Saves with the cheapest command that could do the work on a document of the same size. */
+function byCheapestCommand(mongo: Mongo, attemptId: string): Saver {
+  const paper = benchPaper();
+  return (n) => {
+    const paperIndex = n % QUESTIONS;
+    const content = contentOf(paper, paperIndex, n % 3 === 0);
+    const about = { clientVersion: 0, bytes: answerBytes(content), isCorrect: null, score: null };
+    const answer = { ...content, ...about, serverVersion: n + 1, updatedAt: new Date() };
+    const event = attemptEvent(n + 2, 'SAVE_ANSWER', { ...metadataOf(paperIndex), serverVersion: n + 1 }, new Date());
+    return timed(() =>
+      attempts(mongo).updateOne(
+        { _id: attemptId },
+        {
+          $set: { [`answers.q${paperIndex}`]: answer, stamp: randomBytes(8).toString('base64url') },
+          $push: { events: { $each: [event], $slice: -EVENTS } },
+          $inc: { eventSeq: 1, answerBytes: 0, 'tally.answers': 0 },
+        },
+      ),
+    );
+  };
+}
+
+/** Counts the saves of many students at once, over HTTP and by the cheapest command. */
+async function rateOfSaves({ quick, progress }: BenchContext, stage: Stage): Promise<Row> {
+  const [clients, http, bare]: [HttpClient[], Saver[], Saver[]] = [[], [], []];
+  for (let n = 0; n < AT_ONCE; n++) {
+    const client = await stage.connect();
+    clients.push(client);
+    http.push(overHttp(client, await startOverHttp(client, EXAM, `student-rate-${n}`), `student-rate-${n}`));
+    bare.push(byCheapestCommand(stage.mongo, await startOverHttp(client, EXAM, `student-bare-${n}`)));
+  }
+  const [ours, reference] = [() => ratePerSecond(http, quick), () => ratePerSecond(bare, quick)];
+  const rates = await alternate({ ours, reference, rounds: quick ? 1 : 6, warmUp: 1, step: progress.step });
+  for (const client of clients) client.close();
+  return {
+    name: `saves, ${AT_ONCE} at once`,
+    unit: '/s',
+    against: 'the cheapest command, one updateOne',
+    ours: ratesOf(rates.ours),
+    reference: ratesOf(rates.reference),
+    aim: null,
+    notes: [
+      'one front door, its database and the students share the cores; each student has an attempt and a connection',
+    ],
+  };
+}
+
+async function ratePerSecond(savers: readonly Saver[], quick: boolean): Promise<number> {
+  const [from, endsAt] = [performance.now(), performance.now() + (quick ? RATE_ROUND_MS / 8 : RATE_ROUND_MS)];
+  let done = 0;
+  await Promise.all(
+    savers.map(async (save) => {
+      for (let n = 0; performance.now() < endsAt; n++, done++) await save(n);
+    }),
+  );
+  return (done / (performance.now() - from)) * 1_000;
+}
 
 /** Returns a sentence with the number of MongoDB commands that saves take, from the first save of a cold front door on. */
 async function commandsOfSaves(context: BenchContext, stage: Stage): Promise<string> {
@@ -96,9 +184,10 @@ async function commandsOfSaves(context: BenchContext, stage: Stage): Promise<str
     const deps = coldFrontDoor(mongo);
     const perSave: number[] = [];
     for (let save = 0; save <= COUNTED_SAVES; save++) {
-      const call = studentCall('student-counted', { body: answerBody(save % 40, true), params: { attemptId } });
+      const call = studentCall('student-counted', { body: answerBody(save % QUESTIONS, true), params: { attemptId } });
       const reply = await saveOneAnswer(deps, call as never);
       if (isRejection(reply)) throw new Error(`save: ${reply.rejected}`);
+      await deps.eventTails.idle();
       perSave.push(sent.taken().length);
     }
     const [cold = 0, ...warm] = perSave;

@@ -66,6 +66,8 @@ export interface Student {
   submit(door: string, attemptId: string): Promise<HttpReply<Detail>>;
   timeout(door: string, attemptId: string): Promise<HttpReply<Detail>>;
   read(door: string, attemptId: string): Promise<HttpReply<Detail>>;
+  /** Reads the whole event log. */
+  log(door: string, attemptId: string): Promise<HttpReply<Detail['events']>>;
 }
 
 export interface SaveBody {
@@ -100,6 +102,7 @@ export function student(id: string = `student-${randomUUID()}`): Student {
     submit: (door, attemptId) => post(`${door}/v1/attempts/${attemptId}/submit`, { source: 'STUDENT' }),
     timeout: (door, attemptId) => post(`${door}/v1/attempts/${attemptId}/events`, { type: 'TIMEOUT' }),
     read: (door, attemptId) => exchange(`${door}/v1/attempts/${attemptId}`, { headers }),
+    log: (door, attemptId) => exchange(`${door}/v1/attempts/${attemptId}/events`, { headers }),
   };
 }
 

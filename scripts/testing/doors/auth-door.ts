@@ -5,6 +5,7 @@ import { openLoginEvidence } from '#api/auth/login-evidence.ts';
 import type { Call } from '#api/route.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { openMetrics } from '#infra/metrics/metrics.ts';
+import { openPairLookup } from '#infra/mongo/auth/known-pairs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
@@ -24,6 +25,7 @@ export function authDeps(mongo: Mongo, changed: Partial<Hasher> = {}): AuthDeps 
     isCommonPassword: () => false,
     signer: openSigner({ ...secret, now: Date.now }),
     gate: openFairGate(1),
+    isKnownPair: openPairLookup(mongo, Date.now),
     strangerTurns: {
       look: async () => ({ spacingMs: 0, waitMs: 0 }),
       take: async () => 0,

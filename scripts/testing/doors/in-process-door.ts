@@ -1,7 +1,9 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Call, Identity } from '#api/route.ts';
 import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
+import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import { openReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Queue } from '#shared/kernel/command.ts';
@@ -24,6 +26,8 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),
     attemptRefs: openAttemptRefs(mongo, 10_000),
+    eventTails: openEventTails(mongo),
+    replyTexts: openReplyTexts(8 * 1024 * 1024),
     now: Date.now,
     settings: { ...testConfig().attempt, startBudgetMs: BUDGET_MS },
     commandAttempts: 10,

@@ -88,6 +88,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
     PATH: process.env.PATH,
     HOME: process.env.HOME,
     NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+    NODE_COMPILE_CACHE_PORTABLE: process.env.NODE_COMPILE_CACHE_PORTABLE,
     NODE_ENV: 'test',
     MONGODB_URL: url,
     MONGODB_DATABASE: database,

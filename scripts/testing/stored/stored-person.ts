@@ -10,6 +10,7 @@ import { countAlertCall } from '#infra/mongo/notification/alert-calls.ts';
 import { deliveryAttempts, notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
+import { attemptEvent } from '#shared/attempt/events.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { accountNoticeOrder } from '#shared/auth/notices.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -43,7 +44,9 @@ export async function storePerson(mongo: Mongo) {
 }
 
 async function storeSitting(mongo: Mongo, studentId: string): Promise<string> {
-  const attempt = await storeAttempt(mongo, { ...graded(), studentId, studentInfo: JSON.stringify({ name: MARKER }) });
+  const studentInfo = JSON.stringify({ name: MARKER });
+  const events = [attemptEvent(2, 'QUESTION_VIEW', { name: MARKER }, new Date())];
+  const attempt = await storeAttempt(mongo, { ...graded(), studentId, studentInfo, events, eventSeq: 2 });
   const attemptId = attempt._id;
   await attempts(mongo).updateOne({ _id: attemptId }, { $set: { 'answers.q1.text': MARKER } });
   await textRows(mongo).insertOne({ _id: `${attemptId}:q1:1`, attemptId, answerKey: 'q1', text: MARKER });

@@ -63,9 +63,13 @@ export function actorSubject(name: string, mongo: Mongo, neighbours: Neighbours)
   return make();
 }
 
+const MAKERS = new Map(
+  await Promise.all(Object.entries(ACTORS).map(async ([name, load]) => [name, await load()] as const)),
+);
+
 /** Creates one of the product's actors. @throws Error if there is no actor with this name */
 export function makeActor(name: string, deps: WorkerDeps) {
-  const make = ACTORS[name];
+  const make = MAKERS.get(name);
   if (make === undefined) throw new Error(`there is no actor ${name}`);
   return make(deps);
 }

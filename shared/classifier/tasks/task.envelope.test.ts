@@ -1,6 +1,10 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
+import { classifyTask } from './classify.ts';
+import { explainTask, gradeTask } from './explain-and-grade.ts';
+import { generateTask } from './generate.ts';
 import { TASK_KINDS, type TaskKind, type TaskPayloads, type TaskResults, taskRequest, taskResult } from './task.ts';
 
 const schemas = loadSchemas();
@@ -59,6 +63,23 @@ function envelopes<Kind extends TaskKind>(kind: Kind) {
   const request = taskRequest(kind, PAYLOADS[kind], SCOPE);
   return { request, result: taskResult(request, RESULTS[kind], ANSWER, Date.parse('2026-11-21T00:00:00.000Z')) };
 }
+
+t.test('the answer schema of each task is valid JSON Schema 2020-12', async (t) => {
+  // The check of a model's answer compiles the schema without the meta-schema.
+  const ajv = new Ajv2020({ strict: false });
+  const { classify, generate, explain, grade } = PAYLOADS;
+  const tasks = [
+    classifyTask({ ...classify, questions: classify.questions ?? null }),
+    generateTask(generate),
+    explainTask(explain),
+    gradeTask(grade),
+  ];
+  t.strictSame(
+    tasks.map(({ kind }) => kind),
+    [...TASK_KINDS],
+  );
+  for (const { kind, schema } of tasks) t.ok(ajv.validateSchema(schema), `${kind}: ${ajv.errorsText()}`);
+});
 
 t.test('every kind of task has a request and a result envelope with its own payload', async (t) => {
   for (const kind of TASK_KINDS) {

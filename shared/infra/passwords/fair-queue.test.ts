@@ -107,6 +107,73 @@ t.test('work that fails frees its slot', async (t) => {
   await t.rejects(fail(), /no memory/, 'not busy');
 });
 
+/** A queue of one slot for strangers and registrations and one for known pairs; its pauses end when the test ends them. */
+function pausedQueue() {
+  const pauses: { ms: number; end: () => void }[] = [];
+  const pause = (ms: number) => new Promise<void>((end) => void pauses.push({ ms, end }));
+  return { pauses, queue: fairQueue({ concurrency: 2, kept: 1, pause }) };
+}
+
+t.test(
+  'after a wrong password of a stranger, the slot is closed to strangers and open to known pairs and registrations',
+  async (t) => {
+    const { queue, pauses } = pausedQueue();
+    const done: string[] = [];
+    const guess = (name: string) =>
+      queue.run(
+        stranger(name),
+        async () => void done.push(name),
+        () => true,
+      );
+    await guess('first');
+    t.equal(pauses.length, 1);
+    const second = guess('second');
+    await queue.run(REGISTRATION, async () => void done.push('registration'));
+    await Promise.all(['a', 'b'].map((name) => queue.run(known(name), async () => void done.push(name))));
+    t.strictSame(done, ['first', 'registration', 'a', 'b']);
+    pauses[0]?.end();
+    await second;
+    t.equal(done.at(-1), 'second');
+  },
+);
+
+t.test('the pause is as long as the work, and only wrong passwords of strangers cause one', async (t) => {
+  const { queue, pauses } = pausedQueue();
+  const from = performance.now();
+  await queue.run(
+    stranger('a'),
+    () => new Promise((resolve) => setTimeout(resolve, 20)),
+    () => true,
+  );
+  const [pause] = pauses;
+  t.ok(pause !== undefined && pause.ms > 15 && pause.ms <= performance.now() - from, `${pause?.ms} ms`);
+  pause?.end();
+  await new Promise(setImmediate);
+  await queue.run(
+    stranger('a'),
+    async () => true,
+    () => false,
+  );
+  await queue.run(
+    known('a'),
+    async () => false,
+    () => true,
+  );
+  await queue.run(
+    REGISTRATION,
+    async () => false,
+    () => true,
+  );
+  await t.rejects(
+    queue.run(
+      stranger('a'),
+      () => Promise.reject(new Error('no memory')),
+      () => true,
+    ),
+  );
+  t.equal(pauses.length, 1);
+});
+
 t.test('every accepted piece of work runs, and each waiting lane is served within one round', async () => {
   const lane = fc.oneof(
     fc.nat(4).map((n) => stranger(`${n}`)),

@@ -1,3 +1,5 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
 /** A known pair, a stranger, or a registration. Each has limits of its own, so that none fills the place of another. */
 type LaneKind = 'known' | 'stranger' | 'registration';
 
@@ -19,6 +21,8 @@ export interface FairQueueOptions {
   kept?: number;
   /** Pieces that wait in one lane, by its kind. Default WAITING. */
   waiting?: Partial<Readonly<Record<LaneKind, number>>>;
+  /** Resolves after `ms`; for tests. */
+  pause?: (ms: number) => Promise<unknown>;
 }
 
 /**
@@ -46,22 +50,32 @@ export class HasherBusy extends Error {
 export const HASHER_BUSY = new HasherBusy();
 
 export interface FairQueue {
-  /** Runs the work in its turn. Rejects with HasherBusy at once if the lane or the account's share of it is full. */
-  run<T>(lane: Lane, work: () => Promise<T>): Promise<T>;
+  /**
+   * Runs the work in its turn. Rejects with HasherBusy at once if the lane or the account's share of it is full.
+   *
+   * After work of a stranger whose result `isWrong`, no stranger uses the slot for as long as that work took. Guesses of strangers thus
+   * use at most half of a slot's processor time. Known pairs and registrations may use it meanwhile.
+   */
+  run<T>(lane: Lane, work: () => Promise<T>, isWrong?: (result: T) => boolean): Promise<T>;
   /** Returns true if work could enter the lane now. */
   hasRoom(lane: Lane): boolean;
 }
 
 /** Returns a queue that serves its lanes in turn. */
-export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOptions): FairQueue {
+export function fairQueue(options: FairQueueOptions): FairQueue {
+  const { concurrency, kept = 0, waiting = {}, pause = unreferencedPause } = options;
   const limits = { ...WAITING, ...waiting };
   /** Lanes in which work waits, the next one first. A lane that was served moves to the end. */
   const lanes = new Map<string, { kind: LaneKind; waiting: { account: string | null; start: () => void }[] }>();
   const running = { known: 0, stranger: 0, registration: 0 };
+  /** Slots that are closed to strangers. */
+  let closed = 0;
 
   function mayStart(kind: LaneKind): boolean {
     const others = running.stranger + running.registration;
-    return running.known + others < concurrency && (kind === 'known' || others < concurrency - kept);
+    if (running.known + others >= concurrency) return false;
+    if (kind === 'known') return true;
+    return others + (kind === 'stranger' ? closed : 0) < concurrency - kept;
   }
 
   function startNext(): void {
@@ -106,10 +120,20 @@ export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOpti
     return promise;
   }
 
-  async function run<T>(lane: Lane, work: () => Promise<T>): Promise<T> {
+  async function closeToStrangers(ms: number): Promise<void> {
+    closed += 1;
+    await pause(ms);
+    closed -= 1;
+    startNext();
+  }
+
+  async function run<T>(lane: Lane, work: () => Promise<T>, isWrong?: (result: T) => boolean): Promise<T> {
     await enter(lane);
+    const from = performance.now();
     try {
-      return await work();
+      const result = await work();
+      if (lane.kind === 'stranger' && isWrong?.(result) === true) void closeToStrangers(performance.now() - from);
+      return result;
     } finally {
       running[lane.kind] -= 1;
       startNext();
@@ -117,4 +141,9 @@ export function fairQueue({ concurrency, kept = 0, waiting = {} }: FairQueueOpti
   }
 
   return { run, hasRoom };
+}
+
+/** Resolves after `ms`, and does not keep the process alive until then. */
+function unreferencedPause(ms: number): Promise<unknown> {
+  return delay(ms, undefined, { ref: false });
 }

@@ -49,6 +49,7 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
   const { run, hasRoom } = fairQueue(options);
   const tokens = boundedQueue(TOKEN_QUEUE);
   const decoy = decoyHash(bcrypt.genSaltSync(passwordCost), randomBytes(31));
+  const isWrong = (right: boolean) => !right;
 
   /**
    * Makes every wrong password take the same work, 2^passwordCost. After the comparison with a cheaper hash of cost c, the missing
@@ -61,22 +62,23 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
     return false;
   }
 
+  async function isRight(text: string, stored: StoredPassword | null): Promise<boolean> {
+    const cost = stored === null ? null : costOf(stored.hash);
+    if (stored === null || cost === null) {
+      await engine.compare(passwordDigest(text), decoy);
+      return false;
+    }
+    // An imported hash was computed from the text as it was typed.
+    const input = stored.scheme === 'bcrypt' ? text : passwordDigest(text);
+    return (await engine.compare(input, underKnownName(stored.hash))) || refuseSlowly(input, cost);
+  }
+
   return {
     hashPassword: (text, lane = REGISTRATION) =>
       run(lane, async () => {
         return { scheme: 'bcrypt-sha256', hash: await engine.hash(passwordDigest(text), passwordCost) };
       }),
-    verifyPassword: (text, stored, lane = REGISTRATION) =>
-      run(lane, async () => {
-        const cost = stored === null ? null : costOf(stored.hash);
-        if (stored === null || cost === null) {
-          await engine.compare(passwordDigest(text), decoy);
-          return false;
-        }
-        // An imported hash was computed from the text as it was typed.
-        const input = stored.scheme === 'bcrypt' ? text : passwordDigest(text);
-        return (await engine.compare(input, underKnownName(stored.hash))) || refuseSlowly(input, cost);
-      }),
+    verifyPassword: (text, stored, lane = REGISTRATION) => run(lane, () => isRight(text, stored), isWrong),
     hasRoom,
     isOutdated: ({ scheme, hash }) => scheme !== 'bcrypt-sha256' || costOf(hash) !== passwordCost,
     hashToken: (jwt) => tokens(() => engine.hash(tokenDigest(jwt), tokenCost)),

@@ -2,7 +2,10 @@ import t from 'tap';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
+import { openEventTails } from './event-tail.ts';
 import { appendClientEvent } from './events.ts';
+
+const LIMITS = { budgetMs: 5_000, now: Date.now };
 
 t.test('an append returns its event, also from a reply that contains the whole document', async (t) => {
   const mongo = await openTestMongo(t);
@@ -16,7 +19,10 @@ t.test('an append returns its event, also from a reply that contains the whole d
   for (const through of [mongo, { ...mongo, db }]) {
     for (const metadata of ['{"n":1}', '{"n":2}']) {
       const write = { attemptId, type: 'QUESTION_VIEW' as const, metadata };
-      t.match(await appendClientEvent(through, write, 5_000, Date.now), { kind: 'appended', event: { metadata } });
+      t.match(await appendClientEvent(through, openEventTails(through), write, LIMITS), {
+        kind: 'appended',
+        event: { metadata },
+      });
     }
   }
 });

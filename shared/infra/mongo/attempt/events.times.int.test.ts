@@ -2,10 +2,12 @@ import t from 'tap';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { attempts } from './collections.ts';
+import { openEventTails } from './event-tail.ts';
 import { appendClientEvent } from './events.ts';
 import { saveAnswer, saveAnswerWithRows } from './save-answer.ts';
 
 const HOUR_MS = 3_600_000;
+const LIMITS = { budgetMs: 5_000, now: Date.now };
 
 t.test('an event is never dated before the event that it follows', async (t) => {
   const mongo = await openTestMongo(t);
@@ -28,7 +30,7 @@ t.test('an event is never dated before the event that it follows', async (t) => 
   t.equal((await saveAnswerWithRows(mongo, save, 5_000, Date.now)).kind, 'saved');
   const write = { attemptId, type: 'QUESTION_VIEW' as const };
   const append = async (metadata: string) => {
-    const appended = await appendClientEvent(mongo, { ...write, metadata }, 5_000, Date.now);
+    const appended = await appendClientEvent(mongo, openEventTails(mongo), { ...write, metadata }, LIMITS);
     return appended.kind === 'appended' ? appended.event : null;
   };
   const short = await append('{}');

@@ -3,12 +3,14 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt, AttemptEvent, ClientEventType } from '#shared/attempt/attempt.ts';
-import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP, MAX_CLIENT_EVENTS, METADATA_ROW_BYTES } from '#shared/attempt/limits.ts';
+import { MAX_CLIENT_EVENTS, METADATA_ROW_BYTES } from '#shared/attempt/limits.ts';
 import { attempts, type EventRow, eventRows } from './collections.ts';
+import { type EventTails, eventRow, hasTailRoom, oldEvents, putRows, rowsOf, tailAfter } from './event-tail.ts';
 
 /**
  * The log of an attempt. The newest events are a tail inside the attempt document. Older events and events with long metadata are
- * rows of their own. `seq` numbers all of them without a gap.
+ * rows of their own. `seq` numbers all of them without a gap. While a tail is rolled, an event may be in both places, so every reader
+ * shows each seq once.
  */
 
 interface EventWrite {
@@ -27,12 +29,12 @@ type Appended = { kind: 'appended'; event: AttemptEvent } | { kind: 'full' };
  */
 export async function appendClientEvent(
   mongo: Mongo,
+  tails: EventTails,
   write: EventWrite,
-  budgetMs: number,
-  now: () => number,
+  { budgetMs, now }: { budgetMs: number; now: () => number },
 ): Promise<Appended> {
   if (needsRow(write.metadata)) return appendWithRows(mongo, write, budgetMs, now);
-  const quick = await appendToTail(mongo, write);
+  const quick = await appendToTail(mongo, tails, write);
   return quick.kind === 'appended' ? quick : appendWithRows(mongo, write, budgetMs, now);
 }
 
@@ -46,7 +48,7 @@ function countOf(type: ClientEventType): { hasRoom: Document; clientEvents: Docu
 }
 
 /** Appends the event to the tail with one command. `full`: the tail or the whole log has no room. */
-async function appendToTail(mongo: Mongo, write: EventWrite): Promise<Appended> {
+async function appendToTail(mongo: Mongo, tails: EventTails, write: EventWrite): Promise<Appended> {
   const event = {
     seq: { $add: ['$eventSeq', 1] },
     type: write.type,
@@ -54,19 +56,22 @@ async function appendToTail(mongo: Mongo, write: EventWrite): Promise<Appended> 
     createdAt: EVENT_TIME,
   };
   const { hasRoom, clientEvents } = countOf(write.type);
-  const update = guardedUpdate([hasRoom, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }], {
-    events: { $concatArrays: ['$events', [event]] },
+  const tail = tailAfter(tails.movedTo(write.attemptId));
+  const update = guardedUpdate([hasRoom, hasTailRoom(tail)], {
+    events: { $concatArrays: [tail, [event]] },
     eventSeq: { $add: ['$eventSeq', 1] },
     clientEvents,
   });
   const attempt = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
     returnDocument: 'after',
-    projection: { stamp: 1, events: { $slice: -1 } },
+    projection: { stamp: 1, events: 1 },
     maxTimeMS: QUERY_LIMIT_MS,
   });
-  // Take the last event: if the driver resent the command, MongoDB ignores the projection and returns the whole document.
-  const appended = wasAccepted(update, attempt) ? attempt?.events.at(-1) : undefined;
-  return appended === undefined ? { kind: 'full' } : { kind: 'appended', event: appended };
+  if (attempt === null || !wasAccepted(update, attempt)) return { kind: 'full' };
+  const appended = attempt.events.at(-1);
+  if (appended === undefined) throw new Error(`attempt ${write.attemptId} lost an event`);
+  tails.seen(attempt);
+  return { kind: 'appended', event: appended };
 }
 
 async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number, now: () => number): Promise<Appended> {
@@ -87,7 +92,7 @@ async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number,
       session,
     });
     if (!wasAccepted(update, after)) return { kind: 'full' };
-    if (log.rows.length > 0) await eventRows(mongo).insertMany(log.rows, { session });
+    await putRows(mongo, log.rows, session);
     const createdAt = log.tail.at(-1)?.createdAt ?? event.createdAt;
     return { kind: 'appended', event: { seq: log.eventSeq, type: event.type, metadata: event.metadata, createdAt } };
   });
@@ -111,14 +116,9 @@ export function addToEventLog(
   const last = attempt.events.at(-1);
   const createdAt = last !== undefined && last.createdAt > event.createdAt ? last.createdAt : event.createdAt;
   const numbered: AttemptEvent = { seq: attempt.eventSeq + 1, ...event, createdAt };
-  const rows: EventRow[] = [];
-  let tail = [...attempt.events];
-  if (tail.length >= EVENT_TAIL_CAP) {
-    const moved = tail.slice(0, tail.length - EVENT_TAIL_KEEP);
-    // The row of a stub exists already.
-    rows.push(...moved.filter((old) => old.inRow !== true).map((old) => eventRow(attempt._id, old)));
-    tail = tail.slice(moved.length);
-  }
+  const moved = oldEvents(attempt.events);
+  const rows = rowsOf(attempt._id, moved);
+  const tail = attempt.events.slice(moved.length);
   if (needsRow(event.metadata)) {
     rows.push(eventRow(attempt._id, numbered));
     tail.push({ ...numbered, metadata: '{}', inRow: true });
@@ -134,10 +134,6 @@ export function addToEventLog(
  */
 function needsRow(metadata: string): boolean {
   return Buffer.byteLength(metadata) > METADATA_ROW_BYTES;
-}
-
-function eventRow(attemptId: string, { seq, type, metadata, createdAt }: AttemptEvent): EventRow {
-  return { _id: `${attemptId}:${seq}`, attemptId, seq, type, metadata, createdAt };
 }
 
 /**

@@ -6,7 +6,8 @@ import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
 import { handoffKeys } from '#shared/attempt/commands.ts';
 import type { HandoffEffects } from '#shared/attempt/handoff.ts';
 import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
-import { attempts, eventRows } from './collections.ts';
+import { attempts } from './collections.ts';
+import { putRows } from './event-tail.ts';
 import { addToEventLog } from './events.ts';
 
 export interface GradeWrite {
@@ -84,7 +85,7 @@ async function rewrite(
     { session },
   );
   if (written.matchedCount !== 1) throw new Stale(`attempt ${attempt._id}`);
-  if (log.rows.length > 0) await eventRows(mongo).insertMany(log.rows, { session });
+  await putRows(mongo, log.rows, session);
 }
 
 /**

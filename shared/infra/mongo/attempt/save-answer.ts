@@ -3,10 +3,12 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { type AnswerContent, type Attempt, answerKeyOf } from '#shared/attempt/attempt.ts';
-import { EVENT_TAIL_CAP, MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '#shared/attempt/limits.ts';
+import { MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '#shared/attempt/limits.ts';
 import { textRowId } from './attempts.ts';
-import { attempts, eventRows, textRows } from './collections.ts';
+import { attempts, textRows } from './collections.ts';
+import { hasTailRoom, putRows, tailAfter } from './event-tail.ts';
 import { addToEventLog, EVENT_TIME } from './events.ts';
+import { StoredAttempt } from './reply-texts.ts';
 
 /** One answer to be written. The rules that need no stored state have been checked. */
 export interface AnswerWrite {
@@ -18,6 +20,9 @@ export interface AnswerWrite {
   /** Returns the metadata of the SAVE_ANSWER event. Only the write knows the version. */
   metadata(serverVersion: number): object;
 }
+
+/** The attempt after a save of one command. It lacks the fields that the caller did not need. */
+export type SavedAlone = { kind: 'saved'; stored: StoredAttempt };
 
 /**
  * `saved`: the attempt after the save. `refused`: the attempt as it is stored, which shows the reason. `missing`: the attempt
@@ -32,26 +37,37 @@ export type SaveResult =
 const VERSION_MARK = 987_654_321_012_345;
 
 /**
- * Saves one answer and its event with one MongoDB command. The update itself checks status, deadline, version, size and room in
- * the tail, by MongoDB's clock. `refused` means that one of these checks failed; the returned attempt shows which. Use
- * `saveAnswerWithRows` if the new or the stored text is long.
+ * Saves one answer and its event with one MongoDB command, and drops events up to the seq `movedTo` from the tail, because they have
+ * rows. The update itself checks status, deadline, version, size and room in the tail, by MongoDB's clock. `refused` means that one of
+ * these checks failed; the returned attempt shows which. Use `saveAnswerWithRows` if the new or the stored text is long.
  */
-export async function saveAnswer(mongo: Mongo, write: AnswerWrite): Promise<SaveResult> {
+export async function saveAnswer(
+  mongo: Mongo,
+  write: AnswerWrite,
+  { movedTo = 0, without = [] }: { movedTo?: number; without?: readonly (keyof Attempt)[] } = {},
+): Promise<SavedAlone | Exclude<SaveResult, { kind: 'saved' }>> {
   const at = `$answers.${answerKeyOf(write.paperIndex)}`;
-  const update = guardedUpdate(
-    [...saveConditions(write), { $ne: [`${at}.textRef`, true] }, { $lt: [{ $size: '$events' }, EVENT_TAIL_CAP] }],
-    {
-      ...answerChanges(write, write.content),
-      eventSeq: { $add: ['$eventSeq', 1] },
-      events: { $concatArrays: ['$events', [saveEvent(write)]] },
-    },
-  );
-  const attempt = (await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
+  const tail = tailAfter(movedTo);
+  const update = guardedUpdate([...saveConditions(write), { $ne: [`${at}.textRef`, true] }, hasTailRoom(tail)], {
+    ...answerChanges(write, write.content),
+    eventSeq: { $add: ['$eventSeq', 1] },
+    events: { $concatArrays: [tail, [saveEvent(write)]] },
+  });
+  const bytes = (await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
-  })) as Attempt | null;
-  if (attempt === null) return { kind: 'missing' };
-  return { kind: wasAccepted(update, attempt) ? 'saved' : 'refused', attempt };
+    raw: true,
+    ...(without.length === 0 ? {} : { projection: Object.fromEntries(without.map((field) => [field, 0])) }),
+  })) as unknown as Buffer | null;
+  if (bytes === null) return { kind: 'missing' };
+  // The driver's buffer may be a part of a larger one, which the copy does not keep in memory.
+  const stored = new StoredAttempt(Buffer.copyBytesFrom(bytes));
+  return wasAccepted(update, stored) ? { kind: 'saved', stored } : { kind: 'refused', attempt: stored.whole() };
+}
+
+/** Returns true if the text that this write would replace is stored in a row of its own. */
+export function replacesLongText({ answers }: Pick<Attempt, 'answers'>, { paperIndex }: AnswerWrite): boolean {
+  return answers[answerKeyOf(paperIndex)]?.textRef === true;
 }
 
 /** Returns true if the answer's text is so long that it must be stored in a row of its own. */
@@ -60,8 +76,8 @@ export function isLongAnswer(content: AnswerContent): boolean {
 }
 
 /**
- * Saves one answer and its event in one transaction, for a write that touches more than the attempt. It moves events of a full
- * tail to rows, stores a long text in a row of its own, or deletes such a row.
+ * Saves one answer and its event in one transaction, for a write that stores a long text in a row of its own, or deletes such a row.
+ * It also moves events of a full tail to rows.
  */
 export async function saveAnswerWithRows(
   mongo: Mongo,
@@ -92,7 +108,7 @@ export async function saveAnswerWithRows(
     })) as Attempt | null;
     if (attempt === null) return { kind: 'missing' };
     if (!wasAccepted(update, attempt)) return { kind: 'refused', attempt };
-    if (log.rows.length > 0) await eventRows(mongo).insertMany(log.rows, { session });
+    await putRows(mongo, log.rows, session);
     if (replaced?.textRef === true) await deleteText(mongo, write.attemptId, answerKey, serverVersion - 1, session);
     if (long) await storeText(mongo, write, answerKey, serverVersion, session);
     return { kind: 'saved', attempt };

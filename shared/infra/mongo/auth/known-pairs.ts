@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
+import DataLoader from 'dataloader';
 import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { insertRow } from '#infra/mongo/guarded-row.ts';
 import { guardedUpdate, msOf, NOW_MS, newStamp } from '#infra/mongo/guarded-update.ts';
 import { KNOWN_FOR_MS } from '#shared/auth/address-rule.ts';
+import type { Now } from '#shared/kernel/time.ts';
 import { knownPairs } from './collections.ts';
 import {
   clearUpdate,
@@ -52,13 +54,32 @@ export async function reservePairAttempt(
     : reserved;
 }
 
-/** Returns true if the account signed in from the address within KNOWN_FOR_MS. Reads only, and costs less than a reservation. */
-export async function isKnownPair(mongo: Mongo, { key }: Pair, now: number): Promise<boolean> {
-  const row = await knownPairs(mongo).findOne(
-    { _id: key },
-    { projection: { signedInAt: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+/** Returns true if the account signed in from the address within KNOWN_FOR_MS. */
+export type PairLookup = (pair: Pair) => Promise<boolean>;
+
+/**
+ * Opens a look-up that only reads. It sends one read at a time; look-ups during a read share the next one. A flood of logins
+ * then costs few reads.
+ */
+export function openPairLookup(mongo: Mongo, now: Now): PairLookup {
+  let last: Promise<unknown> = Promise.resolve();
+  const loader = new DataLoader<string, boolean>(
+    (keys) => {
+      const known = areKnown(mongo, keys, now());
+      last = known.catch(() => undefined);
+      return known;
+    },
+    { cache: false, batchScheduleFn: (send) => void last.then(send) },
   );
-  return row !== null && now - row.signedInAt.getTime() < KNOWN_FOR_MS;
+  return ({ key }) => loader.load(key);
+}
+
+async function areKnown(mongo: Mongo, keys: readonly string[], now: number): Promise<boolean[]> {
+  const rows = await knownPairs(mongo)
+    .find({ _id: { $in: [...keys] } }, { projection: { signedInAt: 1 }, maxTimeMS: QUERY_LIMIT_MS })
+    .toArray();
+  const known = new Set(rows.filter((row) => now - row.signedInAt.getTime() < KNOWN_FOR_MS).map(({ _id }) => _id));
+  return keys.map((key) => known.has(key));
 }
 
 /** Records that the reserved login attempt of a known pair had a wrong password. Returns the number of consecutive failures. */

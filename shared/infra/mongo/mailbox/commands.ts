@@ -7,7 +7,12 @@ import type { NotificationCommands } from '#shared/notification/commands.ts';
 
 /** The queue `upkeep` serves the sweeps of every service: recurring commands that finish abandoned work. The services define their keys. */
 interface SweepCommands {
-  upkeep: { body: object; progress: null; result: never };
+  upkeep: { body: object; progress: SweepProgress | null; result: never };
+}
+
+/** Position at which the next sweep resumes: `attempts` is that of the retention, null at the beginning. */
+interface SweepProgress {
+  attempts: { at: Date; passed: number } | null;
 }
 
 /** Body, progress and result of each queue. A queue of the kernel that no service declares is a compile error. */

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { attempts, eventRows } from '#infra/mongo/attempt/collections.ts';
+import { eventRow, openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
@@ -7,6 +8,7 @@ import { notificationEvents, notifications } from '#infra/mongo/notification/col
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { DECLARATIONS, linksBy } from '#infra/mongo/schema/personal-fields.ts';
+import { EVENT_TAIL_CAP } from '#shared/attempt/limits.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { freshNotification } from '#testing/stored/stored-notifications.ts';
@@ -81,6 +83,34 @@ t.test('erasure leaves no trace of a person in any collection, keeps the scores,
   await notifications(mongo).insertOne(freshNotification({ userId: person.id }));
   t.match(await erasePerson(mongo, person.id, act()), { already: false }, 'what arrives later is erased by a repeat');
   t.strictSame(await placesOf(person.id), []);
+});
+
+t.test('an export shows an event once that is both in the attempt and in a row', async (t) => {
+  const person = await storePerson(mongo);
+  const attempt = await attempts(mongo).findOne({ _id: person.attemptId });
+  const events = attempt?.events ?? [];
+  const inRow = { seq: 3, type: 'TAB_HIDDEN', metadata: '{}', createdAt: new Date(), inRow: true } as const;
+  await attempts(mongo).updateOne({ _id: person.attemptId }, { $push: { events: inRow }, $set: { eventSeq: 3 } });
+  for (const event of [...events, inRow]) await eventRows(mongo).insertOne(eventRow(person.attemptId, event));
+  const exported = await exportOf(person.id);
+  t.match(exported.attempts, [{ events: [{ seq: 2 }, { seq: 3, inRow: true }] }]);
+  t.strictSame(exported.attempt_events?.map(({ seq }) => seq).sort(), [1, 3]);
+});
+
+t.test('a front door that copies events to rows after the erasure stores nothing about the person', async (t) => {
+  const person = await storePerson(mongo);
+  const attempt = await attempts(mongo).findOne({ _id: person.attemptId });
+  const [event] = attempt?.events ?? [];
+  if (event === undefined) throw new Error('the tail is empty');
+  // The front door has read a tail that is long enough to be rolled.
+  const events = Array.from({ length: EVENT_TAIL_CAP }, () => event);
+  await erasePerson(mongo, person.id, act());
+  await openEventTails(mongo).makeRoom({ _id: person.attemptId, events });
+  const rows = await eventRows(mongo).find({ attemptId: person.attemptId }).toArray();
+  t.strictSame(
+    rows.map(({ metadata }) => metadata),
+    ['{}', '{}'],
+  );
 });
 
 t.test('an export holds every row with its content, and neither secrets nor other people', async (t) => {

@@ -15,16 +15,21 @@ import { visibilityForStudent } from '#shared/attempt/visibility.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { newRowsBehind, type Person, valuesOf } from './find.ts';
 
+/** Numbers of the events that the shown attempts contain, by attempt. Rows of these events would show them a second time. */
+type ShownEvents = Map<unknown, readonly number[]>;
+
 /**
- * Yields the parts of one JSON document with every row about a person, by collection. At most one portion of ids and one row are in memory.
- * Secrets are omitted, as are fields about other people and grades that the student may not see yet.
+ * Yields the parts of one JSON document with every row about a person, by collection. At most one portion of ids, one row and the numbers
+ * of the newest events of each attempt are in memory. Secrets are omitted, as are fields about other people and grades that the student
+ * may not see yet.
  */
 export async function* exportPerson(mongo: Mongo, person: Person, now: Date): AsyncGenerator<string> {
   yield `{"person":${JSON.stringify(person.id)},"exportedAt":${JSON.stringify(now)},"collections":{`;
+  const shownEvents: ShownEvents = new Map();
   let isFirst = true;
   for (const [collection] of DECLARATIONS) {
     let rows = 0;
-    for await (const row of rowsOf(mongo, person, collection, now)) {
+    for await (const row of rowsOf(mongo, person, { collection, shownEvents, now })) {
       if (rows === 0) yield `${isFirst ? '' : '\n],'}\n${JSON.stringify(collection)}:[`;
       yield `${rows === 0 ? '' : ','}\n${JSON.stringify(row)}`;
       rows += 1;
@@ -34,15 +39,28 @@ export async function* exportPerson(mongo: Mongo, person: Person, now: Date): As
   yield `${isFirst ? '' : '\n]'}}}\n`;
 }
 
-async function* rowsOf(mongo: Mongo, person: Person, collection: CollectionName, now: Date): AsyncGenerator<Document> {
+async function* rowsOf(
+  mongo: Mongo,
+  person: Person,
+  { collection, shownEvents, now }: { collection: CollectionName; shownEvents: ShownEvents; now: Date },
+): AsyncGenerator<Document> {
   for (const link of linksBy('person', 'email', 'attempt', 'notification')) {
     if (link.collection !== collection || link.isRepeated || link.omit === 'all') continue;
     for await (const values of valuesOf(mongo, person, link.by)) {
       const hidden = link.by === 'attempt' ? await hiddenAmong(mongo, values, now) : new Set<unknown>();
       const cursor = mongo.db.collection(collection).find(newRowsBehind(link, values, person));
-      for await (const row of cursor) yield shownRow(link, row, hidden.has(row[link.field]), now);
+      for await (const row of cursor) {
+        if (collection === 'attempts') shownEvents.set(row._id, numbersOf(row.events));
+        if (collection === 'attempt_events' && shownEvents.get(row.attemptId)?.includes(row.seq) === true) continue;
+        yield shownRow(link, row, hidden.has(row[link.field]), now);
+      }
     }
   }
+}
+
+/** Returns the numbers of the events that a tail contains in full. */
+function numbersOf(events: readonly AttemptEvent[]): number[] {
+  return events.filter((event) => event.inRow !== true).map((event) => event.seq);
 }
 
 /** Returns those of these attempts whose result the student may not see yet. */

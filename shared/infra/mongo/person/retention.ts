@@ -18,23 +18,49 @@ export interface Expiry {
   limit: number;
 }
 
+/** Position of a walk over the expired attempts, by their submit: those before `at` are done or wait, and `passed` waiting ones at `at`. */
+export interface AttemptsPosition {
+  at: Date;
+  passed: number;
+}
+
 /**
  * Pseudonymises graded attempts that were submitted before a time, each by itself, exactly as an erasure of its student would. Scores stay.
- * An attempt with a row that must wait, such as a notice in delivery, is left for the next call.
+ *
+ * An attempt with a row that must wait, such as a notice in delivery, is left for a later walk. One walk takes several calls: each
+ * continues at `from`, so that waiting attempts hold back no other. Returns the number of finished attempts and the position of the
+ * next call, which is null at the end of the walk.
  */
-export async function expireAttempts(mongo: Mongo, { before, now, limit }: Expiry): Promise<number> {
-  const expired = await attempts(mongo)
+export async function expireAttempts(
+  mongo: Mongo,
+  { before, now, limit }: Expiry,
+  from: AttemptsPosition | null,
+): Promise<{ finished: number; next: AttemptsPosition | null }> {
+  const passed = from?.passed ?? 0;
+  const submittedAt = { ...(from === null ? {} : { $gte: from.at }), $lt: before };
+  const read = await attempts(mongo)
     .find(
-      { status: 'GRADED', erasedAt: null, submittedAt: { $lt: before } },
-      { projection: { studentId: 1, accessLinkId: 1 }, sort: { submittedAt: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
+      { status: 'GRADED', erasedAt: null, submittedAt },
+      {
+        projection: { studentId: 1, accessLinkId: 1, submittedAt: 1 },
+        sort: { submittedAt: 1 },
+        // Attempts that ended at one deadline have the same time, so the time alone is no position.
+        limit: passed + limit,
+        maxTimeMS: QUERY_LIMIT_MS,
+      },
     )
     .toArray();
+  const expired = read.slice(passed);
+  const waiting: Date[] = [];
   let finished = 0;
-  for (const { _id, studentId, accessLinkId } of expired) {
+  for (const { _id, studentId, accessLinkId, submittedAt: at } of expired) {
     const keys = { id: studentId, pseudonym: newPseudonym() };
     const walk: Walk = { mongo, keys, now, waiting: new Map(), count: async () => undefined };
     for (const link of linksBy('attempt')) await eraseLink(walk, link, [_id]);
-    if (waitingRows(walk) > 0) continue;
+    if (waitingRows(walk) > 0) {
+      if (at !== null) waiting.push(at);
+      continue;
+    }
     await inTransaction(mongo, BUDGET_MS, async (session) => {
       await REWRITES.attempt(mongo, _id, keys, { now, session });
       // The seat belongs to all attempts of the student on the link; it keeps the id while one of them does.
@@ -46,7 +72,11 @@ export async function expireAttempts(mongo: Mongo, { before, now, limit }: Expir
     });
     finished += 1;
   }
-  return finished;
+  const at = expired.length < limit ? null : (expired.at(-1)?.submittedAt ?? null);
+  if (at === null) return { finished, next: null };
+  const isAt = (time: Date) => time.getTime() === at.getTime();
+  const earlier = from !== null && isAt(from.at) ? passed : 0;
+  return { finished, next: { at, passed: earlier + waiting.filter(isAt).length } };
 }
 
 /** Deletes notifications that were created before a time, with their deliveries. Rows that are still staged stay. */

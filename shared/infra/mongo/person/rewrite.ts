@@ -1,5 +1,6 @@
 import type { ClientSession } from 'mongodb';
 import { attempts, eventRows, seats, textRows } from '#infra/mongo/attempt/collections.ts';
+import { putRows, rowsOf } from '#infra/mongo/attempt/event-tail.ts';
 import { seatId } from '#infra/mongo/attempt/insert-attempt.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newStamp } from '#infra/mongo/guarded-update.ts';
@@ -21,8 +22,8 @@ interface At {
 }
 
 /**
- * Rewrites an attempt, deletes its long texts and empties its event rows. Runs in a transaction: a worker that changes the attempt
- * meanwhile makes the transaction start again.
+ * Rewrites an attempt, deletes its long texts and empties its event rows; afterwards each event has a row. Runs in a transaction: a
+ * worker that changes the attempt meanwhile makes the transaction start again.
  */
 async function rewriteAttempt(
   mongo: Mongo,
@@ -36,6 +37,8 @@ async function rewriteAttempt(
   const written = await attempts(mongo).updateOne({ _id: attemptId, stamp: attempt.stamp }, { $set }, { session });
   const texts = await textRows(mongo).deleteMany({ attemptId }, { session });
   const events = await eventRows(mongo).updateMany({ attemptId }, { $set: { metadata: '{}' } }, { session });
+  // A front door that read the tail before this commit may copy its events to rows later. These rows take the ids, so that it cannot.
+  await putRows(mongo, rowsOf(attemptId, $set.events), session);
   return [
     { collection: 'attempts', how: 'pseudonymised', rows: written.matchedCount },
     { collection: 'attempt_texts', how: 'deleted', rows: texts.deletedCount },

@@ -39,15 +39,16 @@ export interface DeclaredIndex {
 
 /**
  * Every index of the product, each with the promise or the query that depends on it. Idempotency depends on the unique ones, so a
- * process does not start without them. A partial filter is an equality that the query repeats.
+ * process does not start without them. A partial filter is an equality that the query repeats. A unique index begins with the shard key
+ * of its collection (`shard-keys.ts`).
  */
 export const INDEXES: readonly DeclaredIndex[] = [
   // A start key starts one attempt of this student at this exam, for ever. Aliases of a reused attempt are keys as well.
-  unique(ATTEMPTS, 'start_key', { examId: 1, studentId: 1, startKeys: 1 }),
+  unique(ATTEMPTS, 'start_key_of_student', { studentId: 1, examId: 1, startKeys: 1 }),
   // A student has at most one open attempt at an exam.
-  unique(ATTEMPTS, 'open_attempt', { examId: 1, studentId: 1 }, { status: 'IN_PROGRESS' }),
+  unique(ATTEMPTS, 'open_attempt_of_student', { studentId: 1, examId: 1 }, { status: 'IN_PROGRESS' }),
   // Attempt numbers have no gaps and no duplicates: two starts that both counted n attempts cannot both become n + 1.
-  unique(ATTEMPTS, 'attempt_number', { examId: 1, studentId: 1, attemptNumber: 1 }),
+  unique(ATTEMPTS, 'attempt_number_of_student', { studentId: 1, examId: 1, attemptNumber: 1 }),
   plain(ATTEMPTS, 'by_student', { studentId: 1, startedAt: -1 }),
   // The overdue sweep reads open attempts by deadline.
   plain(ATTEMPTS, 'overdue', { status: 1, deadlineAt: 1 }, { status: 'IN_PROGRESS' }),

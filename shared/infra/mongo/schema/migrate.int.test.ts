@@ -104,11 +104,37 @@ t.test('a missing unique index prevents the start, and the next migration create
     t.strictSame(await schemaFaults(mongo), []);
   }
   // An index of the same name over other fields does not count.
-  await mongo.db.collection('attempts').dropIndex('open_attempt');
-  await mongo.db.collection('attempts').createIndex({ paperId: 1, _id: 1 }, { name: 'open_attempt', unique: true });
-  t.match(await schemaFaults(mongo), [/attempts lacks the unique index open_attempt/]);
-  await mongo.db.collection('attempts').dropIndex('open_attempt');
+  await mongo.db.collection('attempts').dropIndex('open_attempt_of_student');
+  await mongo.db
+    .collection('attempts')
+    .createIndex({ paperId: 1, _id: 1 }, { name: 'open_attempt_of_student', unique: true });
+  t.match(await schemaFaults(mongo), [/attempts lacks the unique index open_attempt_of_student/]);
+  await mongo.db.collection('attempts').dropIndex('open_attempt_of_student');
   await mongo.db.collection('attempt_texts').drop();
   await mongo.db.collection('attempt_link_seats').drop();
   t.equal((await schemaFaults(mongo)).length, 3, 'a missing collection lacks its indexes');
+});
+
+t.test('version 4 goes on beside version 5: its unique indexes stay', async (t) => {
+  const { mongo, say, state } = await emptyDatabase(t);
+  const attempts = mongo.db.collection<{ _id: string; examId: string; studentId: string; startKeys: string[] }>(
+    'attempts',
+  );
+  const ofVersion4 = [
+    { name: 'start_key', key: { examId: 1, studentId: 1, startKeys: 1 }, unique: true },
+    { name: 'attempt_number', key: { examId: 1, studentId: 1, attemptNumber: 1 }, unique: true },
+  ];
+  await attempts.createIndexes(ofVersion4);
+  await state.insertOne({ _id: 'schema', version: 4, compatibleFrom: 1, runner: null, lockedUntil: null });
+  const row = { examId: 'exam', studentId: 'an', startKeys: ['key'], attemptNumber: 1 };
+  await attempts.insertOne({ _id: 'first', ...row });
+  t.match(await schemaFaults(mongo), [/version 4 and this code needs/]);
+  t.match(await migrate(mongo, say), { from: 4, to: SCHEMA_VERSION });
+  t.strictSame(await schemaFaults(mongo), []);
+  const names = new Set((await attempts.indexes()).map(({ name }) => name));
+  for (const { name } of ofVersion4) t.ok(names.has(name), name);
+  await t.rejects(attempts.insertOne({ _id: 'second', ...row }), { code: 11000 });
+  await attempts.dropIndex('start_key');
+  await attempts.dropIndex('attempt_number');
+  await t.rejects(attempts.insertOne({ _id: 'second', ...row }), { code: 11000 }, 'the new ones hold as well');
 });

@@ -25,6 +25,8 @@ const MIGRATIONS: readonly Migration[] = [
   { version: 2, name: 'notification service', compatibleFrom: 1 },
   { version: 3, name: 'AI classifier', compatibleFrom: 1 },
   { version: 4, name: 'export and erasure of a person', compatibleFrom: 1 },
+  // The unique indexes of attempts that begin with the exam stay: a process of version 4 does not start without them.
+  { version: 5, name: 'unique indexes of attempts by student first', compatibleFrom: 1 },
 ];
 
 /** The schema version that this code needs. */

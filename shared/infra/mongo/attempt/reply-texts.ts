@@ -1,0 +1,190 @@
+import { LRUCache } from 'lru-cache';
+import { BSON, type Document } from 'mongodb';
+import type { Attempt, AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
+import { isErasedAttempt } from '#shared/attempt/erased.ts';
+import type { Paper } from '#shared/attempt/question.ts';
+import {
+  type AnswerPlace,
+  answerForReply,
+  answersForReply,
+  eventForReply,
+  type HeadFacts,
+  headForReply,
+  placesOf,
+  questionsForReply,
+} from '#shared/attempt/redact.ts';
+import type { Viewer } from '#shared/attempt/visibility.ts';
+
+/**
+ * The JSON of saves' replies, in parts. The questions of an attempt never change, so they are serialised once. An answer or event is
+ * serialised again only if its stored bytes have changed; for unchanged bytes its earlier text is used.
+ *
+ * The parts are what the student may see while the attempt is in progress. No other reader and no other status uses them.
+ */
+export interface ReplyTexts {
+  find(attemptId: string): ReplyText | undefined;
+  /** Serialises the questions of an attempt that was read whole. */
+  add(attempt: Attempt, paper: Paper): ReplyText;
+}
+
+/** Fields of an attempt that a reply made of texts does not need from the store. */
+export const FIXED_FIELDS = ['order', 'optionOrders', 'seed', 'startKeys'] as const;
+
+/** Opens the cache; `maxBytes` bounds its memory. */
+export function openReplyTexts(maxBytes: number): ReplyTexts {
+  const cache = new LRUCache<string, ReplyText>({ maxSize: maxBytes });
+  return {
+    find: (attemptId) => cache.get(attemptId),
+    add(attempt, paper) {
+      const text = new ReplyText(attempt, paper);
+      cache.set(attempt._id, text, { size: text.size });
+      return text;
+    },
+  };
+}
+
+/** Bytes that an attempt with its answers and events takes here, beside its questions; most attempts take less. */
+const VARIABLE_BYTES = 48 * 1_024;
+
+/** A stored value and the JSON text of its reply. */
+interface Piece {
+  bytes: Buffer;
+  text: string;
+}
+
+/** The parts of one attempt's replies. */
+export class ReplyText {
+  readonly #questions: Buffer;
+  readonly #places: readonly AnswerPlace[];
+  #answers: Map<string, Piece> = new Map();
+  /** The newest events, and the number of the newest one. */
+  #events: readonly Piece[] = [];
+  #eventSeq = 0;
+
+  constructor(attempt: Attempt, paper: Paper) {
+    this.#questions = Buffer.from(
+      `,"questions":${JSON.stringify(questionsForReply(attempt, paper, false))},"answers":[`,
+    );
+    this.#places = placesOf(attempt, paper);
+  }
+
+  /** Estimate of the bytes in memory. */
+  get size(): number {
+    return this.#questions.length + VARIABLE_BYTES;
+  }
+
+  /**
+   * Returns the detail of a stored attempt in progress with its newest `eventLimit` events. Returns null if a part of it is stored in
+   * rows, if it is too long to be cached, or if its student was erased.
+   */
+  ofStored(
+    stored: StoredAttempt,
+    viewer: Viewer,
+    { now, eventLimit }: { now: Date; eventLimit: number },
+  ): ReplyParts | null {
+    const head = stored.head();
+    const isShort = stored.bytes.length <= VARIABLE_BYTES / 2;
+    if (!isShort || head.status !== 'IN_PROGRESS' || isErasedAttempt(head)) return null;
+    const { answers, events, eventSeq } = stored.raw();
+    if (events.length < Math.min(eventLimit, eventSeq)) return null;
+    const answerTexts = this.#answerTexts(answers);
+    const eventTexts = this.#eventTexts(head._id, events.slice(-eventLimit), eventSeq);
+    if (answerTexts === null || eventTexts === null) return null;
+    return this.#parts(headForReply(head, viewer, now), answerTexts.join(), eventTexts.join(), eventSeq);
+  }
+
+  /** Returns the detail of an attempt whose long texts and newest events were read from their rows. */
+  ofWhole(attempt: Attempt, events: readonly AttemptEvent[], viewer: Viewer, now: Date): ReplyParts {
+    const answers = JSON.stringify(answersForReply(this.#places, attempt.answers, false)).slice(1, -1);
+    const shown = JSON.stringify(events.map((event) => eventForReply(attempt._id, event, false))).slice(1, -1);
+    return this.#parts(headForReply(attempt, viewer, now), answers, shown, attempt.eventSeq);
+  }
+
+  #parts(head: object, answers: string, events: string, eventCount: number): ReplyParts {
+    const start = JSON.stringify(head).slice(0, -1);
+    return [start, this.#questions, `${answers}],"events":[${events}],"eventCount":${eventCount}}`];
+  }
+
+  #answerTexts(stored: Record<string, Buffer>): string[] | null {
+    const pieces = new Map<string, Piece>();
+    const texts: string[] = [];
+    for (const place of this.#places) {
+      const bytes = stored[place.key];
+      if (bytes === undefined) continue;
+      const earlier = this.#answers.get(place.key);
+      let text = earlier?.bytes.equals(bytes) === true ? earlier.text : undefined;
+      if (text === undefined) {
+        const answer = BSON.deserialize(bytes) as StoredAnswer;
+        if (answer.textRef === true) return null;
+        text = JSON.stringify(answerForReply(place, answer, false));
+      }
+      pieces.set(place.key, { bytes, text });
+      texts.push(text);
+    }
+    this.#answers = pieces;
+    return texts;
+  }
+
+  #eventTexts(attemptId: string, stored: readonly Buffer[], eventSeq: number): string[] | null {
+    const pieces: Piece[] = [];
+    // Difference between the positions of one event in the earlier list and in this one.
+    const shift = eventSeq - stored.length - (this.#eventSeq - this.#events.length);
+    for (const [index, bytes] of stored.entries()) {
+      const earlier = this.#events[index + shift];
+      let text = earlier?.bytes.equals(bytes) === true ? earlier.text : undefined;
+      if (text === undefined) {
+        const event = BSON.deserialize(bytes) as AttemptEvent;
+        if (event.inRow === true) return null;
+        text = JSON.stringify(eventForReply(attemptId, event, false));
+      }
+      pieces.push({ bytes, text });
+    }
+    this.#events = pieces;
+    this.#eventSeq = eventSeq;
+    return pieces.map(({ text }) => text);
+  }
+}
+
+/** JSON text in parts, to be written one after the other. */
+export type ReplyParts = readonly (string | Buffer)[];
+
+/** An attempt as MongoDB has returned it: bytes, of which a reader decodes what it needs. */
+export class StoredAttempt {
+  readonly bytes: Buffer;
+  readonly #top: Document;
+
+  /** @param bytes BSON that no other message shares, because parts of it are kept */
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+    this.#top = BSON.deserialize(bytes, { raw: true });
+  }
+
+  /** Random text of the write. */
+  get stamp(): unknown {
+    return this.#top.stamp;
+  }
+
+  /** Number of events in the tail. */
+  get tailLength(): number {
+    return this.#top.events.length;
+  }
+
+  /** Returns the attempt decoded, without the fields that the command left out. */
+  whole(): Attempt {
+    return BSON.deserialize(this.bytes) as Attempt;
+  }
+
+  /** Returns all fields but answers and events. */
+  head(): HeadFacts {
+    const { exam, scope, courseContext, ...plain } = this.#top;
+    const decoded = courseContext === null ? null : BSON.deserialize(courseContext);
+    const parts = { exam: BSON.deserialize(exam), scope: BSON.deserialize(scope), courseContext: decoded };
+    return { ...plain, ...parts } as unknown as HeadFacts;
+  }
+
+  /** Returns answers by their keys and events in their order, each as BSON. */
+  raw(): { answers: Record<string, Buffer>; events: readonly Buffer[]; eventSeq: number } {
+    const { answers, events, eventSeq } = this.#top;
+    return { answers: BSON.deserialize(answers, { raw: true }), events, eventSeq };
+  }
+}

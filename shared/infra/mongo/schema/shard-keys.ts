@@ -1,0 +1,82 @@
+import type { DeclaredIndex } from './indexes.ts';
+import type { CollectionName } from './personal-fields.ts';
+
+/** The fields whose hash decides on which shard a row is. A command that names them with equality goes to one shard. */
+interface Sharded {
+  readonly shardKey: readonly string[];
+}
+
+/** A collection that stays on one shard. */
+interface Unsharded {
+  /** Rows up to which this is no limit. */
+  readonly rows: number;
+  readonly why: string;
+}
+
+export type Placement = Sharded | Unsharded;
+
+/**
+ * Where the rows of each collection are on a sharded cluster. A collection without an entry does not compile.
+ *
+ * MongoDB enforces a unique index only if it begins with the shard key, because each shard knows its own rows alone. All keys are
+ * hashed: ids begin with their time, so that ranges of them would send every insert to one shard.
+ */
+export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
+  // A student's attempts at an exam are unique by student, and every route of a student names the student.
+  attempts: by('studentId'),
+  attempt_events: by('attemptId'),
+  attempt_texts: by('attemptId'),
+  attempt_papers: by('_id'),
+  attempt_link_seats: by('linkId'),
+  attempt_releases: by('examId'),
+  // A mailbox promises one live command for each key.
+  commands: by('key'),
+  attempt_notices: by('key'),
+  notification_deliveries: by('key'),
+  notifications: by('userId'),
+  notification_delivery_attempts: by('userId'),
+  notification_preferences: by('_id'),
+  notification_alert_calls: by('_id'),
+  notification_events: onOne(1e8, 'two kinds of replay keys are unique, and they begin with different fields'),
+  notification_fan_outs: onOne(1e4, 'a row is deleted when its fan-out is settled'),
+  auth_sessions: by('accountId'),
+  auth_tokens: by('accountId'),
+  auth_throttles: by('_id'),
+  auth_known_pairs: by('_id'),
+  auth_security_events: by('accountId'),
+  accounts: onOne(1e7, 'e-mail, account code and phone are each unique, and a login reads one row'),
+  ai_jobs: onOne(1e7, 'the open key and two kinds of slots are unique, and they begin with different fields'),
+  ai_job_selections: by('_id'),
+  ai_job_batches: by('jobId'),
+  ai_generations: by('key'),
+  ai_generation_holds: by('_id'),
+  ai_preview_leases: by('_id'),
+  ai_usage_events: by('_id'),
+  ai_provider_settings: onOne(1, 'it holds the selected provider'),
+  ai_setting_changes: onOne(1e4, 'an administrator writes each row'),
+  erased_persons: by('_id'),
+  operator_audit: onOne(1e7, 'each row contains the hash of the row before it'),
+  workers: onOne(1e4, 'it has one row for each process'),
+  schema_state: onOne(1, 'it holds the version of the schema'),
+};
+
+function by(...shardKey: string[]): Sharded {
+  return { shardKey };
+}
+
+function onOne(rows: number, why: string): Unsharded {
+  return { rows, why };
+}
+
+/**
+ * Returns the unique indexes that a sharded cluster would refuse: those that begin with other fields than the shard key. The first field
+ * `_id` is always accepted.
+ */
+export function refusedOnShards(indexes: readonly DeclaredIndex[], placements = PLACEMENTS): DeclaredIndex[] {
+  return indexes.filter(({ collection, keys, options }) => {
+    const placement = placements[collection];
+    if (options?.unique !== true || !('shardKey' in placement)) return false;
+    const fields = Object.keys(keys);
+    return fields[0] !== '_id' && placement.shardKey.some((field, place) => fields[place] !== field);
+  });
+}

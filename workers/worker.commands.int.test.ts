@@ -1,0 +1,67 @@
+import t, { type Test } from 'tap';
+import { openMongo } from '#infra/mongo/connect.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import { countCommands } from '#scripts/bench/cold-front-door.ts';
+import { gradeNotices } from '#shared/attempt/notices.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { testKernel, testWorker } from '#testing/actors/test-kernel.ts';
+import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
+import type { Actor } from './actor.ts';
+
+const QUEUE = 'gradenotices:student';
+const SLOTS = 8;
+
+/** Lets a worker of eight slots work off due notices. Returns the runs of each, and the MongoDB commands of the worker. */
+async function workOffBacklog(t: Test, backlog: number) {
+  const stored = await openTestMongo(t);
+  const now = Date.now() - 1_000;
+  const commands = Array.from({ length: backlog }, () => {
+    const [notice] = gradeNotices(sampleAttempt());
+    if (notice === undefined) throw new Error('an attempt has no notice');
+    return newCommand({ queue: QUEUE, key: newId(now), subject: 'a test', body: notice, maxAttempts: 10, now });
+  });
+  await inTransaction(stored, 5_000, (session) => postCommandsIn(stored, session, commands));
+  const mongo = openMongo({ url: stored.url, database: stored.database, appName: 'counted' });
+  t.teardown(() => mongo.close());
+  const sent = countCommands(mongo);
+  const runs = new Map<string, number>();
+  const actor: Actor = {
+    name: 'gradenotices',
+    backoff: { baseMs: 1, capMs: 1 },
+    handlers: {
+      async [QUEUE]({ command }) {
+        runs.set(command._id, (runs.get(command._id) ?? 0) + 1);
+        return { kind: 'done', as: 'DELIVERED', result: { recipients: 1 } };
+      },
+    },
+  };
+  const left = () => mailboxOf(stored, QUEUE).countDocuments({ queue: QUEUE, status: 'PENDING' });
+  await mongo.db.command({ ping: 1 });
+  sent.taken();
+  // The first poll of a worker begins when it is opened.
+  const worker = testWorker(t, testKernel(mongo), actor, { concurrency: SLOTS });
+  await until('the backlog is worked off', async () => (await left()) === 0);
+  await worker.idle();
+  return { runs, commands: sent.taken() };
+}
+
+t.test('a full set of slots is claimed with two MongoDB commands and settled with one', async (t) => {
+  const { runs, commands } = await workOffBacklog(t, SLOTS);
+  t.strictSame([...runs.values()], Array(SLOTS).fill(1), 'each command runs once');
+  // The list of due commands, update and find of the claims, update of the settlements. Another list ends the poll.
+  t.strictSame(commands.slice(0, 4), ['find', 'update', 'find', 'update']);
+  t.notOk(commands.slice(4).some((name) => name !== 'find'));
+});
+
+t.test('the poll works through a backlog without a new read of it for each command', async (t) => {
+  const backlog = 100;
+  const { runs, commands } = await workOffBacklog(t, backlog);
+  t.equal(runs.size, backlog);
+  t.ok([...runs.values()].every((count) => count === 1));
+  // One by one they would be two each, and a read of the backlog for most of them.
+  t.ok(commands.length <= backlog, `${commands.length} MongoDB commands for ${backlog} commands`);
+});
