@@ -16,7 +16,7 @@ import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { BACKGROUND_LIMITS, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
-import { endLoading } from '#infra/process/loading.ts';
+import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { permittedConnections } from '#infra/process/open-files.ts';
 import { openChangeFeed } from '#infra/redis/change-feed.ts';
 import { redisProbe } from '#infra/redis/connection.ts';
@@ -148,7 +148,6 @@ drainOnSignal({
     flush();
   },
 });
-// Before the first request: the pause delays no caller.
-endLoading(log);
 const port = await door.listen(config.port, config.host);
 log.info({ host: config.host, port, services, version: VERSION }, 'front door is open');
+endLoadingWhenIdle(log);

@@ -1,4 +1,4 @@
-import { endLoadingSoon } from '#infra/process/loading.ts';
+import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { ServiceMissing } from '#scripts/services/service.ts';
 import { type Cluster, outputFor, planCluster, StartRefused, startCluster } from '#scripts/supervisor/cluster.ts';
 import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
@@ -34,7 +34,7 @@ try {
   };
   await startCluster({ output, signal: ended.signal, begun }, plan);
   output.plain(`ready ${plan.url}`);
-  endLoadingSoon({ debug: () => undefined });
+  endLoadingWhenIdle({ debug: () => undefined });
   await new Promise<void>((resolve) => {
     // A pending promise does not keep a process alive. Without any process type, this timer does.
     const alive = setInterval(() => {}, 2 ** 30);

@@ -8,7 +8,7 @@ import { ACTORS } from './actors.ts';
 /** Libraries that an idle worker does not need: those of the front doors, of model providers and of metrics without a reader. */
 const FOREIGN = [
   ...['restify', 'libphonenumber-js', 'bcrypt', 'jsonwebtoken', '@zxcvbn-ts/language-common'],
-  ...['undici', 'eventsource-parser', 'ajv', '@prometheus-io/client'],
+  ...['undici', 'eventsource-parser', 'ajv', '@prometheus-io/client', 'es-abstract'],
 ];
 /** Libraries that the clients of model providers need. */
 const OF_MODELS = ['undici', 'eventsource-parser', 'ajv'];

@@ -7,7 +7,7 @@ import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { LAST_BACKGROUND_MS, settlesWithin } from '#infra/process/background.ts';
 import { drainOnSignal } from '#infra/process/drain.ts';
-import { endLoadingSoon } from '#infra/process/loading.ts';
+import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { MakeActor } from './actors.ts';
@@ -73,7 +73,7 @@ export async function startWorkerProcess(config: Config, name: string, makeActor
     await postRecurringCommands(mongo, actor, clock.now());
   };
   if (await untilUsable({ check, log, stop: draining.signal })) loops = startLoops(runtime, kernel, name, actor);
-  endLoadingSoon(log);
+  endLoadingWhenIdle(log);
 }
 
 /**

@@ -18,6 +18,10 @@ export interface ChildPlan {
   /** Text in its output that announces that it is ready. */
   readyWhen: string;
   folder: string;
+  /** Time limit of the start. Default 20 s. */
+  timeoutMs?: number;
+  /** Time between SIGTERM and SIGKILL. Default 5 s. */
+  stopMs?: number;
 }
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -30,7 +34,8 @@ const POLL_MS = 25;
  * measures.
  * @throws Error with the end of the output if the process dies or is not ready in time
  */
-export async function startChild({ name, args, env, readyWhen, folder }: ChildPlan): Promise<Child> {
+export async function startChild(plan: ChildPlan): Promise<Child> {
+  const { name, args, env, readyWhen, folder, timeoutMs = TIMEOUT_MS, stopMs = STOP_MS } = plan;
   const file = path.join(folder, `${name}-${process.hrtime.bigint()}.log`);
   const output = openSync(file, 'a');
   const child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: ['ignore', output, output] });
@@ -50,12 +55,12 @@ export async function startChild({ name, args, env, readyWhen, folder }: ChildPl
 
   async function stop(): Promise<void> {
     if (!over) child.kill('SIGTERM');
-    const timer = setTimeout(killIt, STOP_MS);
+    const timer = setTimeout(killIt, stopMs);
     await gone;
     clearTimeout(timer);
   }
 
-  const giveUpAt = performance.now() + TIMEOUT_MS;
+  const giveUpAt = performance.now() + timeoutMs;
   while (!readFileSync(file, 'utf8').includes(readyWhen)) {
     if (over || performance.now() > giveUpAt) {
       await stop();
@@ -64,4 +69,14 @@ export async function startChild({ name, args, env, readyWhen, folder }: ChildPl
     await delay(POLL_MS);
   }
   return { pid: child.pid ?? 0, stop };
+}
+
+/** Returns the resident memory of a process in MiB; 0 if the system has no /proc. */
+export function residentMiB(pid: number): number {
+  try {
+    const kib = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+    return Number(kib ?? 0) / 1_024;
+  } catch {
+    return 0;
+  }
 }

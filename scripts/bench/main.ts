@@ -9,6 +9,7 @@ import { measureFlat } from '#scripts/bench/measures/flat.ts';
 import { measureHttp } from '#scripts/bench/measures/http.ts';
 import { measureInbox } from '#scripts/bench/measures/inbox.ts';
 import { measureJobs } from '#scripts/bench/measures/jobs.ts';
+import { measureLean } from '#scripts/bench/measures/lean.ts';
 import { measureLogin } from '#scripts/bench/measures/login.ts';
 import { measurePreview } from '#scripts/bench/measures/preview.ts';
 import { measureRefresh } from '#scripts/bench/measures/refresh.ts';
@@ -50,6 +51,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   delivery: measureDelivery,
   classify: measureClassify,
   preview: measurePreview,
+  lean: measureLean,
   'exam-morning': measureExamMorning,
 };
 /** Measures without MongoDB. */
@@ -59,6 +61,8 @@ const BY_NAME: ReadonlySet<string> = new Set(['exam-morning']);
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const DOCS = path.join(ROOT, 'docs');
 
+// Each child process adds a listener.
+process.setMaxListeners(40);
 const progress = openProgress(process.stderr);
 const options = optionsOrExit();
 const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-bench-'));

@@ -22,7 +22,8 @@ export interface Stage {
   close(): Promise<void>;
 }
 
-export type ProcessName = 'web' | 'grading' | 'gradenotices' | 'resultsrelease' | 'delivery' | 'classifier';
+/** A process type of the Procfile. */
+export type ProcessName = string;
 
 export const TOKEN = 'bench-token';
 const READY = { worker: 'worker is ready', web: 'front door is open' };

@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { storeRelease } from '#infra/mongo/attempt/release.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
+import { residentMiB } from '#scripts/bench/child.ts';
 import { type BenchContext, type Measure, quietLog } from '#scripts/bench/context.ts';
 import { benchPaper, startOverHttp, storedAnswers } from '#scripts/bench/exam.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
@@ -106,15 +106,5 @@ async function storeCohort(stage: Stage, cohort: number, context: BenchContext):
     });
     await attempts(stage.mongo).insertMany(batch);
     context.progress.step(stored, 2 * cohort);
-  }
-}
-
-/** Returns the resident memory of a process in MiB; 0 if the system has no /proc. */
-function residentMiB(pid: number): number {
-  try {
-    const kib = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-    return Number(kib ?? 0) / 1_024;
-  } catch {
-    return 0;
   }
 }
