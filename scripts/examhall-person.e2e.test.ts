@@ -19,6 +19,7 @@ import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 const owners = await openFakeOwners(t);
 const cluster = await startCluster(t, {
   workers: WORKERS,
+  together: true,
   ownNotifications: true,
   env: {
     ...owners.env,

@@ -98,7 +98,7 @@ function waysToSave(deps: AttemptDeps, write: AnswerWrite): SaveWays {
     });
     if (result.kind !== 'saved') return result;
     const { stored } = result;
-    if (stored.tailLength >= EVENT_TAIL_CAP || movedTo > 0) deps.eventTails.seen(stored.whole());
+    if (stored.tailLength >= EVENT_TAIL_CAP || movedTo > 0) deps.eventTails.seen(stored.tail());
     return texts === undefined ? { kind: 'saved', attempt: stored.whole() } : { kind: 'saved', stored, texts };
   };
   return {

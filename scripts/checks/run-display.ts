@@ -77,10 +77,13 @@ export function openEstimate({ files, lanes, expected }: RunPlan) {
     /** Returns the remaining time after `elapsedMs`. */
     leftMs(elapsedMs: number): number {
       const rest = sum(waiting);
+      // The longest files start first, so that these are running. On average, half of each is done.
+      const running = [...waiting.values()].sort((a, b) => b - a).slice(0, lanes);
+      const halves = running.reduce((total, duration) => total + duration, 0) / 2;
       const done = whole - rest;
       // Before enough is finished, the lanes are assumed to work at the pace of the stored durations.
-      const pace = done < whole * ENOUGH ? 1 / lanes : elapsedMs / done;
-      return rest * pace;
+      if (done < whole * ENOUGH) return rest / lanes;
+      return ((rest - halves) * elapsedMs) / (done + halves);
     },
   };
 }

@@ -26,10 +26,10 @@ function finished(items: ClassifiedItem[]): Job {
 /** Returns the faults that the demo reports if the service returns this job with these stored questions, which a stream leaves out. */
 async function complaints(
   job: Job,
-  { streamed = job, errors = [] as JobErrors['items'], stored = IDS } = {},
+  { streamed = job, errors = [] as JobErrors['items'], stored = IDS as readonly string[] | null, hasBank = true } = {},
 ): Promise<string[]> {
   const faults: string[] = [];
-  const shown = { ...job, scope: { ...job.scope, questionContext: stored.map((id) => ({ id })) } };
+  const shown = { ...job, scope: { ...job.scope, questionContext: stored?.map((id) => ({ id })) ?? null } };
   const gateway = {
     async send({ path }: { path: string }) {
       const data = path.endsWith('/errors') ? { items: errors, total: errors.length } : { job: shown };
@@ -37,12 +37,15 @@ async function complaints(
     },
   };
   const complain = (fault: string) => void faults.push(fault);
-  await verifyJob({ gateway, internalToken: '', examId: '', complain } as never, streamed, IDS);
+  await verifyJob({ gateway, internalToken: '', examId: '', complain } as never, streamed, IDS, { hasBank });
   return faults;
 }
 
 t.test('the demo accepts a job with one suggestion for each question, in order', async (t) => {
   t.same(await complaints(finished(IDS.map(item))), []);
+  t.same(await complaints(finished(IDS.map(item)), { hasBank: false }), [], 'the cluster calls a bank of its own');
+  const withoutBank = await complaints(finished(IDS.map(item)), { hasBank: false, stored: null });
+  t.same(withoutBank, [], 'a cluster without a question bank stores no questions');
 });
 
 t.test('the demo reports items that are missing, duplicated, out of order or failed', async (t) => {
@@ -58,6 +61,8 @@ t.test('the demo reports items that are missing, duplicated, out of order or fai
     ['with an error', complaints(finished(good), { errors: [error] })],
     ['different on the stream', complaints(finished(good), { streamed: { ...finished(good), revision: 8 } })],
     ['without a stored question', complaints(finished(good), { stored: IDS.slice(1) })],
+    ['without any stored question', complaints(finished(good), { stored: null })],
+    ['with a part of them', complaints(finished(good), { stored: IDS.slice(1), hasBank: false })],
     ['without a field', complaints(finished([{ ...first, suggestions: { topic: {} } }, second, ...others]))],
     ['accepted', complaints(finished([{ ...first, accepted: true }, second, ...others]))],
   ];

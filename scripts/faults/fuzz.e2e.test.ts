@@ -19,6 +19,7 @@ const BUSY = '503, come again';
 const chance = openChance((line) => t.comment(line));
 const cluster = await startCluster(t, {
   workers: ['grading', 'essayhandoff', 'resultsrelease'],
+  together: true,
   env: { ATTEMPT_GRADING_WAIT_MS: '500', REQUEST_HEAD_TIMEOUT_MS: '2000', REQUEST_BODY_TIMEOUT_MS: '2000' },
   neighbours: false,
 });

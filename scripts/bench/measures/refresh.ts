@@ -1,10 +1,12 @@
 import { readConfig } from '#infra/config/config.ts';
+import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
 import { alternate, timed } from '#scripts/bench/alternate.ts';
+import { openBareRefresh } from '#scripts/bench/bare-refresh.ts';
 import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { figuresOf, type Row, ratesOf } from '#scripts/bench/row.ts';
 import { getSession, openBetterAuth, PASSWORD, refresh, register, signUp } from '#scripts/bench/sign-in.ts';
-import { openStage } from '#scripts/bench/stage.ts';
+import { openStage, type Stage } from '#scripts/bench/stage.ts';
 
 const CROWD = 8;
 
@@ -23,7 +25,8 @@ interface Side {
  * refresh does.
  */
 export const measureRefresh: Measure = async (context) => {
-  const { passwordCost } = readConfig({ MONGODB_URL: context.mongodbUrl }).auth.bcrypt;
+  const costs = readConfig({ MONGODB_URL: context.mongodbUrl }).auth.bcrypt;
+  const { passwordCost } = costs;
   const stage = await openStage(context, ['web']);
   try {
     const rival = await openBetterAuth(context, { database: `${stage.database}_rival`, passwordCost });
@@ -37,7 +40,7 @@ export const measureRefresh: Measure = async (context) => {
           against: 'better-auth, session extended, JWT',
           aim: { side: 'most', ratio: 1 },
           notes: [
-            'ours takes one transaction of three writes, one read, two signatures and two bcrypt hashes of the token’s own cost. The first ' +
+            'ours takes three reads, one transaction of three writes, two signatures and two bcrypt hashes of the token’s own cost. The first ' +
               'hash checks the presented token, the second stores its successor',
             'better-auth has no refresh token in its core. Its clients call get-session with the JWT plugin, which extends the session and ' +
               'returns a new access token. Here every call writes the session. The session’s token stays the same and is stored in plain text',
@@ -51,6 +54,7 @@ export const measureRefresh: Measure = async (context) => {
             'the same without the plugin: two reads and a write, no access token and no hash; its cheapest operation',
           ],
         }),
+        await against(context, stage, ours, openHasher({ ...costs, concurrency: 2 })),
         await crowd(context, ours, moved),
       ];
     } finally {
@@ -102,6 +106,30 @@ async function duel(
   client.close();
   rivalClient.close();
   return { ...row, unit: 'ms', ours: figuresOf(samples.ours), reference: figuresOf(samples.reference) };
+}
+
+/** Measures a refresh against its own MongoDB commands and hashes, made by the bench without a front door. */
+async function against(context: BenchContext, stage: Stage, ours: Side, hasher: Hasher): Promise<Row> {
+  const [first] = ours.people;
+  const client = await ours.connect();
+  const bare = openBareRefresh(stage.mongo, hasher, (await register(client, 'chi@truong.example')).refreshToken);
+  const samples = await alternate({
+    ours: () => timed(async () => first?.(client)),
+    reference: () => bare.next(),
+    rounds: context.quick ? 50 : 300,
+    warmUp: context.quick ? 10 : 50,
+    step: context.progress.step,
+  });
+  client.close();
+  return {
+    name: 'refresh over HTTP (3)',
+    unit: 'ms',
+    against: 'its own MongoDB commands and hashes',
+    aim: { side: 'most', ratio: 1.2 },
+    ours: figuresOf(samples.ours),
+    reference: figuresOf(samples.reference),
+    notes: [bare.partsText()],
+  };
 }
 
 async function crowd(context: BenchContext, ours: Side, rival: Side): Promise<Row> {

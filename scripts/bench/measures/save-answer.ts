@@ -107,7 +107,7 @@ export function byOwnCommand(mongo: Mongo, attemptId: string): Saver {
       result = await saveAnswer(mongo, write, { movedTo: tails.movedTo(attemptId) });
     });
     if (result?.kind !== 'saved') throw new Error('the save was refused');
-    tails.seen(result.stored.whole());
+    tails.seen(result.stored.tail());
     await tails.idle();
     return ms;
   };

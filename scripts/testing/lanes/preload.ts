@@ -12,7 +12,8 @@ import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
  */
 const { TAP_JOB_ID: lane, _TAPJS_PROCESSINFO_COVERAGE_: coverage } = process.env;
 /** Matches the product's programs as tests start them. */
-const PRODUCT_MAIN = /(?:^|\/)(?:(?:api|workers)\/main|scripts\/(?:examhall|migrate))\.ts$/;
+const PRODUCT_MAIN =
+  /(?:^|\/)(?:(?:api|workers)\/main|scripts\/(?:examhall|migrate|testing\/processes\/worker-host))\.ts$/;
 if (coverage === '0') leaveChildrenAlone();
 passCompileCacheOn();
 if (lane !== undefined && !isPure(process.argv[1] ?? '')) {

@@ -27,6 +27,8 @@ export interface ClusterOptions {
   doors?: number;
   /** Workers that start with the cluster. A type that is listed twice has two processes: grading, grading2. Default: one of each in `USUAL`. */
   workers?: readonly WorkerName[];
+  /** True runs all of `workers` in one process, named `workers`, for tests that kill no single worker. It spares their starts. */
+  together?: boolean;
   /** Workers that run only after `start`. They are numbered after those of `workers`: beside two gradings, the next is grading3. */
   asleep?: readonly WorkerName[];
   /** Error of the wall clock in milliseconds, by the name of a process; a number applies to all processes. */
@@ -171,12 +173,17 @@ async function plansOf(options: ClusterOptions, env: NodeJS.ProcessEnv): Promise
   }
   const own =
     options.ownNotifications === true ? { NOTIFICATION_SERVICE_URL: `http://127.0.0.1:${plans[0]?.port}` } : {};
+  const { workers = USUAL, together = false, asleep = [] } = options;
+  if (together && workers.length > 0) {
+    const script = ['scripts/testing/processes/worker-host.ts', ...workers];
+    plans.push(planOf(options, { ...env, ...own }, 'workers', script, undefined, workers.length));
+  }
   const counts = new Map<WorkerName, number>();
-  for (const worker of [...(options.workers ?? USUAL), ...(options.asleep ?? [])]) {
+  for (const worker of [...(together ? [] : workers), ...asleep]) {
     const count = (counts.get(worker) ?? 0) + 1;
     counts.set(worker, count);
     const name = count === 1 ? worker : `${worker}${count}`;
-    plans.push(planOf(options, { ...env, ...own }, name, ['workers/main.ts', worker], undefined, null));
+    plans.push(planOf(options, { ...env, ...own }, name, ['workers/main.ts', worker], undefined, 1));
   }
   return plans;
 }
@@ -187,7 +194,8 @@ function planOf(
   name: string,
   script: readonly string[],
   port: number | undefined,
-  isReady: (() => Promise<boolean>) | null,
+  /** A check of a front door, or the number of workers in the process. */
+  readiness: (() => Promise<boolean>) | number,
 ): ProcessPlan {
   const { skewMs = 0 } = options;
   const skew = typeof skewMs === 'number' ? skewMs : (skewMs[name] ?? 0);
@@ -204,7 +212,9 @@ function planOf(
         return false;
       };
       const check =
-        isReady === null ? () => output().includes('"worker is ready"') : () => isReady().catch(() => false);
+        typeof readiness === 'number'
+          ? () => output().split('"worker is ready"').length > readiness
+          : () => readiness().catch(() => false);
       try {
         await until(`${name} is ready`, async () => (await check()) || died(), START_TIMEOUT_MS);
       } catch (error) {

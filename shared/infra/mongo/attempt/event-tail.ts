@@ -108,8 +108,9 @@ function isOnlyDuplicates(error: unknown): boolean {
  */
 export async function putRows(mongo: Mongo, rows: readonly EventRow[], session: ClientSession): Promise<void> {
   if (rows.length === 0) return;
-  const upserts = rows.map(({ _id, ...row }) => ({
-    updateOne: { filter: { _id }, update: { $setOnInsert: row }, upsert: true },
+  // The filter names the shard key, which an upsert on a sharded cluster requires.
+  const upserts = rows.map(({ _id, attemptId, ...row }) => ({
+    updateOne: { filter: { _id, attemptId }, update: { $setOnInsert: row }, upsert: true },
   }));
   try {
     await eventRows(mongo).bulkWrite(upserts, { session });

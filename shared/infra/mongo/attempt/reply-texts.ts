@@ -169,6 +169,12 @@ export class StoredAttempt {
     return this.#top.events.length;
   }
 
+  /** Returns the id and the events of the tail. */
+  tail(): Pick<Attempt, '_id' | 'events'> {
+    const events = (this.#top.events as Buffer[]).map((event) => BSON.deserialize(event) as AttemptEvent);
+    return { _id: this.#top._id, events };
+  }
+
   /** Returns the attempt decoded, without the fields that the command left out. */
   whole(): Attempt {
     return BSON.deserialize(this.bytes) as Attempt;
