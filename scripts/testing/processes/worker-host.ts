@@ -8,9 +8,9 @@ import { startWorkerProcess } from '#workers/worker-process.ts';
  */
 const config = configOrExit(process.env);
 await Promise.all(
-  process.argv.slice(2).map((name) => {
-    const makeActor = ACTORS[name];
-    if (makeActor === undefined) throw new Error(`no worker is named ${name}`);
-    return startWorkerProcess(config, name, makeActor);
+  process.argv.slice(2).map(async (name) => {
+    const load = ACTORS[name];
+    if (load === undefined) throw new Error(`no worker is named ${name}`);
+    return startWorkerProcess(config, name, await load());
   }),
 );
