@@ -35,6 +35,9 @@ export const measureExamMorning: Measure = async (context) => {
     await openBacklog(stage.mongo).drained();
     const morning = context.quick ? QUICK_MORNING : WHOLE_MORNING;
     const sat = await sitExam(context, stage, client, morning);
+    // The search takes minutes; an interrupted one must not lose these figures.
+    for (const { name, ours, unit } of sat)
+      context.progress.line(`${name}: ${ours.p50.toFixed(1)} / ${ours.p99.toFixed(1)} ${unit}`);
     const found = await searchRate(context, stage, client);
     return [...sat, found];
   } finally {
