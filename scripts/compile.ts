@@ -3,8 +3,8 @@ import path from 'node:path';
 import { ACTORS } from '#workers/actors.ts';
 
 /**
- * `npm run build`: fills Node's compile cache, which bootstrap names, with the modules of every process type, so that already their first start reads it. Every
- * process fills it as well, and runs without it. Platforms that build an image run this script by its name.
+ * `npm run build`: fills Node's compile cache, which bootstrap names, with the modules of every process type, so that already their
+ * first start reads it. Every process fills it as well, and runs without it. Platforms that build an image run this script by its name.
  */
 const ROOT = path.resolve(import.meta.dirname, '..');
 

@@ -19,7 +19,7 @@ const HASHES_AT_ONCE = 3;
  * Login attempts that are looked up and counted at once; their look-ups share reads. More would only arrive in bursts between the
  * requests of the exams.
  */
-const ADMISSIONS_AT_ONCE = 8;
+const ADMISSIONS_AT_ONCE = 3;
 /**
  * Those of the hashes that only known pairs may use. Strangers leave one processor to the other requests: on two processors, two of their
  * hashes at once would slow every save of an exam.

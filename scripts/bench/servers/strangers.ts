@@ -1,4 +1,5 @@
 import { Agent } from 'node:http';
+import os from 'node:os';
 import { send } from '#scripts/http/call.ts';
 import { openHalfSent } from '#testing/clients/half-sent.ts';
 
@@ -6,6 +7,8 @@ import { openHalfSent } from '#testing/clients/half-sent.ts';
  * Attacks a front door until it is stopped: half-sent logins stand, and wrong logins arrive at a steady rate, all from addresses of its own.
  * Settings: PORT, HALF_SENT and LOGINS_PER_SECOND.
  */
+// Attackers have machines of their own. Here the attack leaves the processors to the product first.
+os.setPriority(os.constants.priority.PRIORITY_LOW);
 const port = Number(process.env.PORT);
 const ADDRESSES = 20;
 /** Pause between two groups of wrong logins (ms). */

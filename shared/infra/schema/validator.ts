@@ -149,7 +149,7 @@ function compiled(schema: Readonly<Record<string, unknown>>): AnswerCheck {
     allErrors: true,
     verbose: true,
     messages: false,
-    // A test checks the schemas of the tasks against the meta-schema. Compiling it here would take ten times as long as the schema.
+    // A test checks the schemas of the tasks against the meta-schema. Compiling it here would take longer than the schema.
     meta: false,
     validateSchema: false,
   });
