@@ -6,7 +6,9 @@ import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 
 const run = promisify(execFile);
-const { NODE_COMPILE_CACHE: _folder, NODE_OPTIONS: _options, NODE_V8_COVERAGE: _coverage, ...env } = process.env;
+const { NODE_OPTIONS: _options, NODE_V8_COVERAGE: _coverage, ...inherited } = process.env;
+/** Names no cache, so that the processes use their own folder and not the one of the tests. */
+const env = { ...inherited, NODE_COMPILE_CACHE: '' };
 
 /** Sets up a checkout whose only module prints `text` and how often Node has stripped types in its process. */
 function checkout(t: Test) {
