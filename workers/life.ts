@@ -3,7 +3,6 @@ import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
-import type { MailboxGroups } from '#infra/mongo/mailbox/groups.ts';
 import { clearHolderSession, renewLease } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { isNetworkFault } from '#shared/kernel/network-fault.ts';
@@ -38,8 +37,6 @@ export interface Life<Q extends Queue> {
   actor: Actor;
   command: CommandOf<Q>;
   session: ClientSession;
-  /** Shares the settlement with other runs of the queue; null: the run settles by itself. */
-  groups: MailboxGroups<Q> | null;
   lease: Lease;
 }
 

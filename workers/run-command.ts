@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { type Claim, claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
-import type { MailboxGroups } from '#infra/mongo/mailbox/groups.ts';
 import { saveProgress, undoClaim } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import type { Actor, Outcome } from './actor.ts';
@@ -17,18 +16,10 @@ const UNDO_RETRY_MS = 500;
  * for this worker. Never rejects.
  *
  * The process may be killed at any point. The claim has already counted the attempt; when the lease expires, the next claim
- * continues from the last checkpoint. `groups`: claims and ends of other runs of the queue may share MongoDB commands with this one.
+ * continues from the last checkpoint.
  */
-export async function runCommand<Q extends Queue>(
-  kernel: Kernel,
-  actor: Actor,
-  queue: Q,
-  id: string,
-  groups: MailboxGroups<Q> | null = null,
-): Promise<RunResult> {
-  const running = withHolderSession(kernel.mongo, (session) =>
-    claimAndRun(kernel, actor, { queue, id, session, groups }),
-  );
+export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<RunResult> {
+  const running = withHolderSession(kernel.mongo, (session) => claimAndRun(kernel, actor, { queue, id, session }));
   const result = await running.catch((error: unknown): RunResult => {
     // Either the claim failed because MongoDB is unavailable, or MongoDB refuses to store the outcome. The command is unchanged
     // or due again when its lease expires; the poll then finds it.
@@ -44,7 +35,6 @@ interface WantedClaim<Q extends Queue> {
   queue: Q;
   id: string;
   session: ClientSession;
-  groups: MailboxGroups<Q> | null;
 }
 
 async function claimAndRun<Q extends Queue>(kernel: Kernel, actor: Actor, wanted: WantedClaim<Q>): Promise<RunResult> {
@@ -52,8 +42,7 @@ async function claimAndRun<Q extends Queue>(kernel: Kernel, actor: Actor, wanted
   if (claimed.kind === 'refused') return 'not-ours';
   if (claimed.kind === 'dead') return announceDead(kernel, claimed.command);
   const { command } = claimed;
-  const { session, groups } = wanted;
-  return withLease({ kernel, actor, command, session, groups }, async (life) => {
+  return withLease({ kernel, actor, command, session: wanted.session }, async (life) => {
     for (let pass = 1; ; pass++) {
       const outcome = await run(life);
       const settled = await settle(life, outcome);
@@ -69,13 +58,9 @@ async function claimAndRun<Q extends Queue>(kernel: Kernel, actor: Actor, wanted
  * Claims the command. If the reply to a claim is lost, the claim may still have committed and would block the command until its
  * lease expires. It is undone, without spending the attempt, once MongoDB answers. The error is thrown in any case.
  */
-async function claim<Q extends Queue>(
-  kernel: Kernel,
-  { queue, id, session, groups }: WantedClaim<Q>,
-): Promise<Claim<Q>> {
+async function claim<Q extends Queue>(kernel: Kernel, { queue, id, session }: WantedClaim<Q>): Promise<Claim<Q>> {
   const { mongo, workerId, leaseMs, stop } = kernel;
   try {
-    if (groups !== null) return await groups.claim({ id, session });
     return await claimCommand(mongo, { queue, id, workerId, leaseMs, session });
   } catch (error) {
     while (isOutage(error) && !stop.aborted) {

@@ -99,10 +99,8 @@ async function tryCommit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, eff
  * transaction longer than a third of the lease would never commit.
  */
 async function commit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, effects?: Effects): Promise<void> {
-  const { kernel, command, groups } = life;
-  if (effects === undefined) {
-    return groups === null ? settleCommand(kernel.mongo, command, next) : groups.settle(command, next);
-  }
+  const { kernel, command } = life;
+  if (effects === undefined) return settleCommand(kernel.mongo, command, next);
   await commitInLife(life, async (session) => {
     await settleCommand(kernel.mongo, command, next, session);
     await effects(session);

@@ -1,6 +1,5 @@
 import pLimit, { type LimitFunction } from 'p-limit';
 import { type DueCommand, dueCommands, endHolderSession } from '#infra/mongo/mailbox/claim.ts';
-import { type MailboxGroups, openMailboxGroups } from '#infra/mongo/mailbox/groups.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { Kernel, RunResult } from './life.ts';
@@ -31,7 +30,6 @@ export interface WorkerOptions {
 /** The slots of one queue, and the commands that hold or await one, by id. */
 interface Lane {
   slots: LimitFunction;
-  groups: MailboxGroups<Queue>;
   /** Commands of the last read of the poll that this process has not begun, longest due first. Always empty with turns. */
   listed: Map<string, DueCommand>;
   running: Map<string, Promise<RunResult>>;
@@ -60,7 +58,6 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   function laneOf(queue: Queue): Lane {
     const lane = lanes.get(queue) ?? {
       slots: pLimit(options.concurrency),
-      groups: openMailboxGroups<Queue>(kernel.mongo, { queue, workerId: kernel.workerId, leaseMs: kernel.leaseMs }),
       listed: new Map(),
       running: new Map(),
       turns: actor.byOrganization === true ? turnsByOrganization() : null,
@@ -81,8 +78,8 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     return lane.turns === null ? runOne(lane, queue, id) : runNext({ ...lane, turns: lane.turns }, queue, id);
   }
 
-  function runOne({ slots, groups, listed, running, turns }: Lane, queue: Queue, id: string): Promise<RunResult> {
-    const run = slots(async () => (draining ? 'not-ours' : runCommand(kernel, actor, queue, id, groups)));
+  function runOne({ slots, listed, running, turns }: Lane, queue: Queue, id: string): Promise<RunResult> {
+    const run = slots(async () => (draining ? 'not-ours' : runCommand(kernel, actor, queue, id)));
     listed.delete(id);
     running.set(id, run);
     return run.finally(() => {
@@ -95,11 +92,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
    * Runs the command whose turn it is once a slot is free. Rings arrive in the order of the requests, so one organization could
    * fill the slots with them. The command that was rung for runs in its own turn: by a later ring or by the poll.
    */
-  function runNext(
-    { slots, groups, running, turns }: Lane & { turns: Turns },
-    queue: Queue,
-    rung: string,
-  ): Promise<RunResult> {
+  function runNext({ slots, running, turns }: Lane & { turns: Turns }, queue: Queue, rung: string): Promise<RunResult> {
     let holds = rung;
     const run = slots(async (): Promise<RunResult> => {
       if (draining) return 'not-ours';
@@ -112,7 +105,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       if (running.get(rung) === run) running.delete(rung);
       holds = id;
       running.set(id, run);
-      return runCommand(kernel, actor, queue, id, groups).finally(() => turns.end(id));
+      return runCommand(kernel, actor, queue, id).finally(() => turns.end(id));
     });
     running.set(rung, run);
     return run.finally(() => {

@@ -1,14 +1,6 @@
-import { type ClientSession, type Document, UUID } from 'mongodb';
+import { type ClientSession, UUID } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import {
-  type GuardedUpdate,
-  guardedUpdate,
-  literal,
-  msOf,
-  NOW_MS,
-  nowPlus,
-  wasAccepted,
-} from '#infra/mongo/guarded-update.ts';
+import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import type { CommandOf } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
@@ -26,92 +18,41 @@ export type Claim<Q extends Queue> =
   | { kind: 'dead'; command: CommandOf<Q> }
   | { kind: 'refused' };
 
-/** A command to be claimed, and the session in which its transactions will run. */
-export interface WantedCommand {
-  id: string;
-  session?: ClientSession;
-}
-
-/** The worker that claims, and the length of its lease in milliseconds. */
-export interface Claimant<Q extends Queue> {
-  queue: Q;
-  workerId: string;
-  leaseMs: number;
-}
-
 /**
  * Leases a command to this worker for `leaseMs`, if it is due by MongoDB's clock. The attempt is counted now, before anything
  * runs. A command that was posted to run at once is due until its first claim, whatever the clock of its sender was.
  */
 export async function claimCommand<Q extends Queue>(
   mongo: Mongo,
-  { id, session, ...claimant }: WantedCommand & Claimant<Q>,
+  wanted: { queue: Q; id: string; workerId: string; leaseMs: number; session?: ClientSession },
 ): Promise<Claim<Q>> {
-  const update = claimUpdate(claimant, literal(sessionIdOf(session)));
-  const after = await mailboxOf(mongo, claimant.queue).findOneAndUpdate({ _id: id }, update.pipeline, {
-    returnDocument: 'after',
-    // The open transaction of a killed process may hold the document. The claim must then fail instead of blocking its slot.
-    maxTimeMS: QUERY_LIMIT_MS,
-  });
-  return resultOf(update, after);
-}
-
-/** Maximum number of commands that `claimCommands` claims. Each one nests its condition a level deeper. */
-export const MAX_CLAIMS = 16;
-
-/**
- * Claims several commands of one queue as `claimCommand` does, with two MongoDB commands. Each claim is decided by itself. Returns
- * the results in the order of `wanted`. If it throws, any of the commands may be claimed.
- */
-export async function claimCommands<Q extends Queue>(
-  mongo: Mongo,
-  wanted: readonly WantedCommand[],
-  claimant: Claimant<Q>,
-): Promise<Claim<Q>[]> {
-  const [first, ...others] = wanted;
-  if (first !== undefined && others.length === 0) return [await claimCommand(mongo, { ...first, ...claimant })];
-  const sessions = wanted.reduce<Document>(
-    (otherwise, { id, session }) => ({
-      $cond: [{ $eq: ['$_id', literal(id)] }, literal(sessionIdOf(session)), otherwise],
-    }),
-    literal(null),
-  );
-  const update = claimUpdate(claimant, sessions);
-  const mailbox = mailboxOf<Queue>(mongo, claimant.queue);
-  const limits = { maxTimeMS: QUERY_LIMIT_MS };
-  const among = { _id: { $in: wanted.map(({ id }) => id) } };
-  await mailbox.updateMany(among, update.pipeline, limits);
-  const found = await mailbox.find(among, limits).toArray();
-  const byId = new Map(found.map((command) => [command._id, command as CommandOf<Q>]));
-  return wanted.map(({ id }) => resultOf(update, byId.get(id) ?? null));
-}
-
-function claimUpdate({ queue, workerId, leaseMs }: Claimant<Queue>, session: Document): GuardedUpdate {
   // The sender's clock may be ahead of MongoDB's. Its ring must not be refused because of that.
   const dueAtOnce = { $and: [{ $eq: ['$fence', 0] }, { $eq: [msOf('$nextRunAt'), msOf('$createdAt')] }] };
   const exhausted = { $gte: ['$attempts', '$maxAttempts'] };
   const unless = (spent: unknown, claimed: unknown) => ({ $cond: [exhausted, spent, claimed] });
-  return guardedUpdate(
+  const update = guardedUpdate(
     [
       { $eq: ['$status', 'PENDING'] },
-      { $eq: ['$queue', literal(queue)] },
+      { $eq: ['$queue', literal(wanted.queue)] },
       { $or: [{ $lte: [msOf('$nextRunAt'), NOW_MS] }, dueAtOnce] },
     ],
     {
       status: unless('DEAD', 'PENDING'),
       attempts: unless('$attempts', { $add: ['$attempts', 1] }),
       fence: { $add: ['$fence', 1] },
-      workerId: literal(workerId),
-      session: unless(null, session),
-      lockedUntil: unless(null, nowPlus(leaseMs)),
-      nextRunAt: unless('$nextRunAt', nowPlus(leaseMs)),
+      workerId: literal(wanted.workerId),
+      session: unless(null, literal(wanted.session === undefined ? null : sessionIdOf(wanted.session))),
+      lockedUntil: unless(null, nowPlus(wanted.leaseMs)),
+      nextRunAt: unless('$nextRunAt', nowPlus(wanted.leaseMs)),
       settledAt: unless('$$NOW', null),
       lastError: unless({ fingerprint: 'WorkerLost', message: LOST, at: '$$NOW' }, '$lastError'),
     },
   );
-}
-
-function resultOf<Q extends Queue>(update: GuardedUpdate, after: object | null): Claim<Q> {
+  const after = await mailboxOf(mongo, wanted.queue).findOneAndUpdate({ _id: wanted.id }, update.pipeline, {
+    returnDocument: 'after',
+    // The open transaction of a killed process may hold the document. The claim must then fail instead of blocking its slot.
+    maxTimeMS: QUERY_LIMIT_MS,
+  });
   if (!wasAccepted(update, after)) return { kind: 'refused' };
   const command = after as CommandOf<Q>;
   return { kind: command.status === 'DEAD' ? 'dead' : 'claimed', command };
@@ -158,9 +99,9 @@ export function withHolderSession<Result>(
   return mongo.client.withSession(work);
 }
 
-/** Returns the session's id in the form that a command stores; null without a session, or if the driver has not assigned an id yet. */
-export function sessionIdOf(session: ClientSession | undefined): string | null {
-  return session?.id === undefined ? null : session.id.id.toUUID().toHexString();
+/** Returns the session's id in the form that a command stores; null if the driver has not assigned an id yet. */
+export function sessionIdOf(session: ClientSession): string | null {
+  return session.id === undefined ? null : session.id.id.toUUID().toHexString();
 }
 
 /**

@@ -42,46 +42,10 @@ export async function settleCommand<Q extends Queue>(
   const { _id, fence, queue } = command;
   const written = await mailboxOf<Queue>(mongo, queue).updateOne(
     { _id, fence, status: 'PENDING', lockedUntil: { $ne: null } },
-    settlement(next),
+    [{ $set: changesOf(next) }, ...(next.to === 'REJECTED' ? [{ $unset: 'live' }] : [])] as UpdateFilter<Command>[],
     session === undefined ? {} : { session },
   );
   if (written.matchedCount !== 1) throw new LeaseLost(command);
-}
-
-function settlement(next: NextState): UpdateFilter<Command>[] {
-  return [
-    { $set: changesOf(next) },
-    ...(next.to === 'REJECTED' ? [{ $unset: 'live' }] : []),
-  ] as UpdateFilter<Command>[];
-}
-
-/** A claimed command with the state in which its run leaves it. */
-export interface RunEnd<Q extends Queue> {
-  command: CommandOf<Q>;
-  next: NextState<Q>;
-}
-
-/**
- * Writes the ends of several runs of one queue as `settleCommand` does, with one MongoDB command and no transaction: each end is
- * written or not by itself. Commands with the same fence and the same next state share a statement. Returns true if all are
- * written. If it returns false or throws, any of them may be written.
- */
-export async function settleCommands<Q extends Queue>(
-  mongo: Mongo,
-  queue: Q,
-  ends: readonly RunEnd<Q>[],
-): Promise<boolean> {
-  const alike = Map.groupBy(ends, ({ command, next }) => JSON.stringify([command.fence, next]));
-  const statements = [...alike.values()].flatMap((group) => {
-    const [first] = group;
-    if (first === undefined) return [];
-    const { fence } = first.command;
-    const ids = { $in: group.map(({ command }) => command._id) };
-    const filter = { _id: ids, fence, status: 'PENDING' as const, lockedUntil: { $ne: null } };
-    return [{ updateMany: { filter, update: settlement(first.next) } }];
-  });
-  const written = await mailboxOf<Queue>(mongo, queue).bulkWrite(statements);
-  return written.matchedCount === ends.length;
 }
 
 /**
