@@ -11,7 +11,7 @@ const USAGE = `npm run demo -- [options]
 
   --url URL           use this running cluster (default: http://127.0.0.1:3000 if one answers there, otherwise start one)
   --own               always start a cluster for the demo; at the end it is stopped and its data deleted
-  --students N        number of students, 1 to 5000 (default 40, which takes less than a minute)
+  --students N        number of students, 1 to 5000 (default 40)
   --seed TEXT         equal seeds make equal names, skills and answers (default 2025)
   --profile-port P    port of the stand-in for the profile service and the question bank (default 3999; a free port if the demo starts
                       the cluster)
@@ -26,7 +26,7 @@ checked: the cluster has no profile service that knows the parents and its store
 const ROOT = path.resolve(import.meta.dirname, '..');
 const DEFAULT_URL = 'http://127.0.0.1:3000';
 const DEFAULT_PROFILE_PORT = 3_999;
-/** One class, so that the demo ends within a minute on the slowest stand-in for MongoDB, which stores some 50 answers a second. */
+/** One class: the slowest stand-in for MongoDB stores some 50 answers a second. */
 const DEFAULT_STUDENTS = '40';
 const MAX_STUDENTS = 5_000;
 
