@@ -52,7 +52,6 @@ _init_registry = TransactionRegistry.__init__
 def _init_with_ordered_records(self, *args, **options):
     _init_registry(self, *args, **options)
     self._retryable = collections.OrderedDict()
-    self._newest = {}
 
 
 def _prune_oldest_records(self):
@@ -67,22 +66,7 @@ def _prune_oldest_records(self):
         records.popitem(last=False)
 
 
-_record_reply = TransactionRegistry.record_retryable
-
-
-def _record_newest_reply(self, lsid, txn_number, identity, reply):
-    # SecantusDB keeps the whole replies of the last 10,000 writes: a save costs 80 KB of memory. A session sends one write at a time
-    # and numbers them, so only its newest one can be repeated. mongod keeps that one alone.
-    with self._lock:
-        before = self._newest.get(lsid)
-        if before is not None and before < txn_number:
-            self._retryable.pop((lsid, before), None)
-        self._newest[lsid] = txn_number
-    _record_reply(self, lsid, txn_number, identity, reply)
-
-
 TransactionRegistry.__init__ = _init_with_ordered_records
-TransactionRegistry.record_retryable = _record_newest_reply
 TransactionRegistry._prune_retryable_locked = _prune_oldest_records
 
 
