@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Call, TextReply } from '#api/route.ts';
 import { type AttemptRef, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { newestEvents } from '#infra/mongo/attempt/events.ts';
-import { FIXED_FIELDS, type ReplyText, type StoredAttempt } from '#infra/mongo/attempt/reply-texts.ts';
+import { FIXED_FIELDS, type ReplyText } from '#infra/mongo/attempt/reply-texts.ts';
 import {
   type AnswerWrite,
   isLongAnswer,
@@ -11,6 +11,7 @@ import {
   saveAnswer,
   saveAnswerWithRows,
 } from '#infra/mongo/attempt/save-answer.ts';
+import type { StoredAttempt } from '#infra/mongo/attempt/stored-attempt.ts';
 import { isWriteConflict } from '#infra/mongo/faults.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import { pickAnswer } from '#shared/attempt/answer.ts';

@@ -54,8 +54,8 @@ interface Refused {
  * Counts a login attempt, or refuses it. A known pair depends on its own failures alone, so that neither strangers nor other
  * accounts behind the same address can hold it up. A stranger needs both the throttle of the account and a turn of the address.
  *
- * A taken turn and a full line of the hash queue refuse before the account is counted, so that refused floods cost MongoDB one read
- * each. `looking`: the turn of the address, which is being read; null if the line of its strangers was full before.
+ * A taken turn and a full line of the hash queue refuse before the account is counted, so that a refused flood costs MongoDB reads that
+ * many logins share. `looking`: the turn of the address, which is being read; null if the line of its strangers was full before.
  *
  * @throws HasherBusy for a stranger, if the line of strangers from the address is full
  */

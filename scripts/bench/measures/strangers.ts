@@ -18,7 +18,7 @@ const SUBMITS_PER_LOGIN = 3;
 const HOW = [
   'the first figure is the 95th percentile, not the median, and the ratio compares it',
   `${HALF_SENT} half-sent logins stand, and strangers send ${LOGINS_PER_SECOND} wrong logins a second, both from 20 addresses`,
-  'the attack has a low priority, because attackers have machines of their own; it keeps its rate',
+  'the attack has a low priority, because attackers have machines of their own',
   'front door, worker, database, attack and caller share the cores: on a machine with other work the ratio shows that work as well',
 ];
 

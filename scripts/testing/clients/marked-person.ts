@@ -104,7 +104,7 @@ async function driveInbox(cluster: Cluster, id: string): Promise<Record<string, 
   accepted(await own.read(made.data.notification.id));
   const error = `no route to ${MARK}`;
   accepted(await admin.recordAttempt({ userId: id, notificationId: made.data.notification.id, error }));
-  // A count of one status would be answered from the index of dead letters by the stand-ins, and find nothing (docs/engines.md).
+  // A count of one status would be answered from the index of dead letters by the stand-ins, and find nothing.
   const deliveries = cluster.mongo.collection<{ status: string }>('notification_deliveries');
   const all = () => deliveries.find({}, { projection: { status: 1 } }).toArray();
   await until('every delivery has ended', async () => (await all()).every(({ status }) => status !== 'PENDING'));

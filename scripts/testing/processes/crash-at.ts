@@ -4,8 +4,7 @@ import { createRequire } from 'node:module';
 /**
  * For tests only, loaded by `node --import <this file>`: the process kills itself with SIGKILL at one point of its run of the command
  * CRASH_COMMAND. Points are counted from the claim on: before each MongoDB command, after its reply, before each call to another service,
- * and after it. CRASH_POINT is the number of the point, from 1; 0 kills the process right after every claim of the command, alone or in a
- * group.
+ * and after it. CRASH_POINT is the number of the point, from 1; 0 kills the process right after every claim of the command.
  *
  * The product has no hook for this, so the driver's connection and the global fetch are wrapped.
  */
@@ -19,9 +18,9 @@ const MAILBOXES: readonly unknown[] = ['commands', 'attempt_notices', 'notificat
 let running = false;
 let passed = 0;
 
-function point(name: string, isClaimed = false): void {
+function point(name: string): void {
   passed += 1;
-  if (passed !== wanted.point && !(wanted.point === 0 && isClaimed)) return;
+  if (passed !== wanted.point && !(wanted.point === 0 && name === 'after findAndModify')) return;
   writeSync(2, `${name}\n`);
   process.kill(process.pid, 'SIGKILL');
 }
@@ -39,18 +38,11 @@ function isRenewal(command: Sent): boolean {
   return JSON.stringify(command.updates).includes('"$set":{"lockedUntil":{"$toDate"');
 }
 
-/** Returns whether a claim, or one of a group, is for CRASH_COMMAND; null for any other MongoDB command. */
+/** Returns whether a claim is for CRASH_COMMAND; null for any other MongoDB command. */
 function claimsWanted(command: Sent): boolean | null {
-  const filter = filterOfClaim(command);
-  return filter === null ? null : JSON.stringify(filter).includes(`"${wanted.commandId}"`);
-}
-
-/** Returns the filter of a claim, or of a group of claims: of the updates of a mailbox, only claims count the fence. */
-function filterOfClaim({ findAndModify, query, update, updates }: Sent): unknown {
-  if (MAILBOXES.includes(findAndModify)) return query;
-  if (!MAILBOXES.includes(update) || !JSON.stringify(updates).includes('{"$add":["$fence",1]}')) return null;
-  const [{ q }] = updates as [{ q: unknown }];
-  return q;
+  const { query } = command;
+  if (!MAILBOXES.includes(command.findAndModify) || typeof query !== 'object' || query === null) return null;
+  return '_id' in query && query._id === wanted.commandId;
 }
 
 const driver: { Connection: { prototype: { command: Send } } } = createRequire(import.meta.url)(
@@ -66,7 +58,7 @@ driver.Connection.prototype.command = async function crashing(ns, command, ...re
   const reply = await send.call(this, ns, command, ...rest);
   // Best-effort work of this run may be answered after another command is claimed. A kill then would hit that command's run.
   // The reply to the claim itself always counts, even if the worker has claimed another command since.
-  if (running || isClaim) point(`after ${name}`, isClaim === true);
+  if (running || isClaim) point(`after ${name}`);
   return reply;
 };
 

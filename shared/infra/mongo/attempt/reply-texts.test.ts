@@ -6,7 +6,8 @@ import { SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { redactAttempt } from '#shared/attempt/redact.ts';
 import type { Viewer } from '#shared/attempt/visibility.ts';
 import { sampleAnswer, sampleAttempt, sampleOptions, samplePaper } from '#testing/stored/sample-attempt.ts';
-import { openReplyTexts, type ReplyText, StoredAttempt } from './reply-texts.ts';
+import { openReplyTexts, type ReplyText } from './reply-texts.ts';
+import { StoredAttempt } from './stored-attempt.ts';
 
 const STUDENT: Viewer = { role: 'STUDENT', id: 'student-1' };
 const now = new Date('2026-05-04T03:20:00.000Z');

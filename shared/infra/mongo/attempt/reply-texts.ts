@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { BSON, type Document } from 'mongodb';
+import { BSON } from 'mongodb';
 import type { Attempt, AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
 import { isErasedAttempt } from '#shared/attempt/erased.ts';
 import type { Paper } from '#shared/attempt/question.ts';
@@ -8,12 +8,12 @@ import {
   answerForReply,
   answersForReply,
   eventForReply,
-  type HeadFacts,
   headForReply,
   placesOf,
   questionsForReply,
 } from '#shared/attempt/redact.ts';
 import type { Viewer } from '#shared/attempt/visibility.ts';
+import type { StoredAttempt } from './stored-attempt.ts';
 
 /**
  * The JSON of saves' replies, in parts. The questions of an attempt never change, so they are serialised once. An answer or event is
@@ -50,6 +50,11 @@ const VARIABLE_BYTES = 48 * 1_024;
 interface Piece {
   bytes: Buffer;
   text: string;
+}
+
+/** Returns the earlier text if the stored bytes are the same. */
+function unchangedText(earlier: Piece | undefined, bytes: Buffer): string | undefined {
+  return earlier?.bytes.equals(bytes) === true ? earlier.text : undefined;
 }
 
 /** The parts of one attempt's replies. */
@@ -111,8 +116,7 @@ export class ReplyText {
     for (const place of this.#places) {
       const bytes = stored[place.key];
       if (bytes === undefined) continue;
-      const earlier = this.#answers.get(place.key);
-      let text = earlier?.bytes.equals(bytes) === true ? earlier.text : undefined;
+      let text = unchangedText(this.#answers.get(place.key), bytes);
       if (text === undefined) {
         const answer = BSON.deserialize(bytes) as StoredAnswer;
         if (answer.textRef === true) return null;
@@ -130,8 +134,7 @@ export class ReplyText {
     // Difference between the positions of one event in the earlier list and in this one.
     const shift = eventSeq - stored.length - (this.#eventSeq - this.#events.length);
     for (const [index, bytes] of stored.entries()) {
-      const earlier = this.#events[index + shift];
-      let text = earlier?.bytes.equals(bytes) === true ? earlier.text : undefined;
+      let text = unchangedText(this.#events[index + shift], bytes);
       if (text === undefined) {
         const event = BSON.deserialize(bytes) as AttemptEvent;
         if (event.inRow === true) return null;
@@ -147,50 +150,3 @@ export class ReplyText {
 
 /** JSON text in parts, to be written one after the other. */
 export type ReplyParts = readonly (string | Buffer)[];
-
-/** An attempt as MongoDB has returned it: bytes, of which a reader decodes what it needs. */
-export class StoredAttempt {
-  readonly bytes: Buffer;
-  readonly #top: Document;
-
-  /** @param bytes BSON that no other message shares, because parts of it are kept */
-  constructor(bytes: Buffer) {
-    this.bytes = bytes;
-    this.#top = BSON.deserialize(bytes, { raw: true });
-  }
-
-  /** Random text of the write. */
-  get stamp(): unknown {
-    return this.#top.stamp;
-  }
-
-  /** Number of events in the tail. */
-  get tailLength(): number {
-    return this.#top.events.length;
-  }
-
-  /** Returns the id and the events of the tail. */
-  tail(): Pick<Attempt, '_id' | 'events'> {
-    const events = (this.#top.events as Buffer[]).map((event) => BSON.deserialize(event) as AttemptEvent);
-    return { _id: this.#top._id, events };
-  }
-
-  /** Returns the attempt decoded, without the fields that the command left out. */
-  whole(): Attempt {
-    return BSON.deserialize(this.bytes) as Attempt;
-  }
-
-  /** Returns all fields but answers and events. */
-  head(): HeadFacts {
-    const { exam, scope, courseContext, ...plain } = this.#top;
-    const decoded = courseContext === null ? null : BSON.deserialize(courseContext);
-    const parts = { exam: BSON.deserialize(exam), scope: BSON.deserialize(scope), courseContext: decoded };
-    return { ...plain, ...parts } as unknown as HeadFacts;
-  }
-
-  /** Returns answers by their keys and events in their order, each as BSON. */
-  raw(): { answers: Record<string, Buffer>; events: readonly Buffer[]; eventSeq: number } {
-    const { answers, events, eventSeq } = this.#top;
-    return { answers: BSON.deserialize(answers, { raw: true }), events, eventSeq };
-  }
-}

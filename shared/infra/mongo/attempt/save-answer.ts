@@ -8,7 +8,7 @@ import { textRowId } from './attempts.ts';
 import { attempts, textRows } from './collections.ts';
 import { hasTailRoom, putRows, tailAfter } from './event-tail.ts';
 import { addToEventLog, EVENT_TIME } from './events.ts';
-import { StoredAttempt } from './reply-texts.ts';
+import { StoredAttempt } from './stored-attempt.ts';
 
 /** One answer to be written. The rules that need no stored state have been checked. */
 export interface AnswerWrite {

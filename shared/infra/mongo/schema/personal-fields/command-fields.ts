@@ -32,7 +32,8 @@ const REMARKS = ['body.client', 'body.handoff.feedback', 'body.handoff.criteria'
 
 /**
  * Notices to the owner of an account are deleted. Commands of an attempt stay, because their keys make a repeat a replay; the remarks
- * in them go. A dead one is deleted: replayed after the erasure, it would grade the attempt without its texts. `body.handoff.gradedById` names a teacher and stays with the grade.
+ * in them go. A dead one is deleted: replayed after the erasure, it would grade the attempt without its texts. `body.handoff.gradedById`
+ * names a teacher and stays with the grade.
  */
 export const COMMANDS_DECLARATION = {
   links: [
