@@ -2,8 +2,10 @@ import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { MANUAL } from '#scripts/engines/manual.ts';
-import { openNotes, type Uses, unknownUses } from '#scripts/engines/uses.ts';
+import { type Notes, openNotes, type Uses, unknownUses } from '#scripts/engines/uses.ts';
 import { chooseEngine, enginesHere } from '#scripts/services/mongodb.ts';
+import { BROADCASTS } from '#scripts/shards/broadcasts.ts';
+import { routesByCollection, unlistedBroadcasts, unseenBroadcasts } from '#scripts/shards/judge.ts';
 import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 import { compileProcesses } from './compile-processes.ts';
 import { openDurations } from './durations.ts';
@@ -152,7 +154,10 @@ async function runTests(pass: Pass, options: ChecksOptions, output: Output, sign
     const { passed: assertions, failed } = report.totals();
     // A crash of the runner, or of a file before its first assertion, counts as a failure too.
     const totals = { passed: assertions, failed: Math.max(failed, ok ? 0 : 1) };
-    if (options.takeUses === undefined) return { ...totals, failed: totals.failed + reportUnknown(notes.read()) };
+    if (options.takeUses === undefined) {
+      const isEverything = isWhole && !options.quick && !options.pure && pass.env.EXAMHALL_ENGINE === undefined;
+      return { ...totals, failed: totals.failed + reportUnknown(notes.read()) + reportRoutes(notes, isEverything) };
+    }
     options.takeUses(notes.read(), totals);
     return totals;
   } finally {
@@ -179,4 +184,29 @@ function reportUnknown(uses: Uses): number {
   for (const line of unknown) console.log(`  ${line}`);
   console.log('describe them in scripts/engines/manual.ts and record them: `npm run engines`, then `npm run generate`');
   return unknown.length;
+}
+
+/**
+ * Reports statements that would go to every shard and are not in the list, and after a run of everything also listed ones that nothing
+ * sent. Returns their number.
+ */
+function reportRoutes(notes: Notes, isEverything: boolean): number {
+  const routes = notes.routes();
+  const unlisted = unlistedBroadcasts(routes, BROADCASTS);
+  const unseen = isEverything ? unseenBroadcasts(routes, BROADCASTS) : [];
+  if (unlisted.length > 0) {
+    console.log('FAIL statements that would go to every shard, and are not in scripts/shards/broadcasts.ts:');
+    for (const line of unlisted) console.log(`  ${line}`);
+  }
+  if (unseen.length > 0) {
+    console.log('FAIL scripts/shards/broadcasts.ts lists statements that no test sends:');
+    for (const line of unseen) console.log(`  ${line}`);
+  }
+  if (isEverything) {
+    console.log('statements by collection: to one shard, to a few, to every shard');
+    for (const { collection, one, few, every } of routesByCollection(routes)) {
+      console.log(`  ${collection.padEnd(32)} ${[one, few, every].map((count) => String(count).padStart(8)).join('')}`);
+    }
+  }
+  return unlisted.length + unseen.length;
 }

@@ -4,12 +4,16 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Document, MongoClient } from 'mongodb';
+import { PLACEMENTS } from '#infra/mongo/schema/shard-keys.ts';
+import { openRouteCounter } from '#scripts/shards/route-counts.ts';
+import { routesOf } from '#scripts/shards/route-of.ts';
 import { type FeatureKind, readFeatures } from './features.ts';
 import { FEATURES_FOLDER, lineOf } from './uses.ts';
 
 /**
- * Program, preloaded into a process of the tests by `--import`: records each feature of MongoDB that product code uses, with the file that
- * uses it. Each process writes its own file in the folder FEATURES_FOLDER, at the first use of a feature, because tests kill processes.
+ * Program, preloaded into a process of the tests by `--import`: records each feature of MongoDB that product code uses, and how many shards
+ * each of its statements would reach, with the file that sends them. Each process writes its own files in the folder FEATURES_FOLDER, at
+ * the first use of a feature, because tests kill processes.
  *
  * The driver's command monitoring shows each command as it is sent. The recorded file is the first one of the checkout on the stack when
  * the driver begins an operation. For a later batch of a cursor, that is the function that awaits it: a function that returned the
@@ -39,7 +43,7 @@ const watched = new WeakSet<MongoClient>();
 const folder = process.env[FEATURES_FOLDER];
 if (folder !== undefined) {
   watchOperations();
-  watchClients(path.join(folder, `${process.pid}.txt`));
+  watchClients(folder);
 }
 
 function watchOperations(): void {
@@ -52,21 +56,26 @@ function watchOperations(): void {
 }
 
 /** Switches on command monitoring before `connect`, because it applies to later connections only and `connect` opens the first. */
-function watchClients(notes: string): void {
+function watchClients(folder: string): void {
+  const notes = path.join(folder, `${process.pid}.txt`);
+  const countRoute = openRouteCounter(folder);
   const connect = MongoClient.prototype.connect;
   MongoClient.prototype.connect = function watchedConnect() {
     if (!watched.has(this)) {
       watched.add(this);
       Reflect.set(this, 'monitorCommands', true);
-      this.on('commandStarted', ({ command }) => note(notes, command));
+      this.on('commandStarted', ({ commandName, command }) => {
+        const user = caller.getStore() ?? null;
+        if (user === null) return;
+        note(notes, command, user);
+        for (const route of routesOf(commandName, command, PLACEMENTS)) countRoute(route, user.file);
+      });
     }
     return connect.call(this);
   };
 }
 
-function note(notes: string, command: Document): void {
-  const user = caller.getStore() ?? null;
-  if (user === null) return;
+function note(notes: string, command: Document, user: User): void {
   readFeatures(command, (kind, name) => {
     const names = user.noted.get(kind) ?? new Set();
     if (names.has(name)) return;

@@ -1,6 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { type CountedRoute, readRouteCounts } from '#scripts/shards/route-counts.ts';
 import type { Feature } from './features.ts';
 
 /** Features that product code used in a run of the tests, each with the files that did. */
@@ -19,6 +20,8 @@ export interface Notes {
   readonly env: NodeJS.ProcessEnv;
   /** Reads the records of all processes so far. */
   read(): Uses;
+  /** Reads the routes of all statements so far. */
+  routes(): CountedRoute[];
   remove(): void;
 }
 
@@ -27,9 +30,14 @@ export function openNotes(): Notes {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-features-'));
   return {
     env: { [FEATURES_FOLDER]: folder },
-    read: () => usesIn(readdirSync(folder).map((name) => readFileSync(path.join(folder, name), 'utf8'))),
+    read: () => usesIn(filesOf(folder).map((name) => readFileSync(path.join(folder, name), 'utf8'))),
+    routes: () => readRouteCounts(folder),
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };
+}
+
+function filesOf(folder: string): string[] {
+  return readdirSync(folder).filter((name) => name.endsWith('.txt'));
 }
 
 /** Merges records. Ignores an incomplete last line, which a killed process may leave. */
