@@ -58,3 +58,17 @@ function runMigrate({ database }: { database: string }, url: string) {
   const env = { PATH: process.env.PATH, MONGODB_URL: url, MONGODB_DATABASE: database };
   return promisify(execFile)(process.execPath, [MIGRATE], { env });
 }
+
+t.test('examhall migrate prepares a database, and --shard shows a plan that only a router carries out', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const migrated = await runExamhall(mongo, ['migrate', '--json']);
+  t.match(JSON.parse(migrated.out), { from: 0, to: SCHEMA_VERSION });
+
+  const plan = await runExamhall(mongo, ['migrate', '--shard']);
+  t.equal(plan.code, 0, plan.said);
+  t.match(plan.out, /^attempts +studentId +0 +to be sharded$/m);
+  t.match(plan.err, /^dry run: this server is no router/);
+  const refused = await runExamhall(mongo, ['migrate', '--shard', '--yes']);
+  t.match(refused, { code: 1, out: '', err: /^error: the server is not a router .*; nothing was changed/ });
+  t.match(await runExamhall(mongo, ['migrate', 'now']), { code: 2, err: /^error: migrate takes no argument: now/ });
+});

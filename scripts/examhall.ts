@@ -2,7 +2,7 @@ import { userInfo } from 'node:os';
 import { parseArgs } from 'node:util';
 import { configOrExit } from '#infra/config/config.ts';
 import { openLog } from '#infra/log/log.ts';
-import { openMongo } from '#infra/mongo/connect.ts';
+import { openMongo, openReleaseMongo } from '#infra/mongo/connect.ts';
 import { outageInWords } from '#infra/mongo/faults.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { publishChange } from '#infra/redis/change-feed.ts';
@@ -13,6 +13,7 @@ import { EVIDENCE_COMMANDS } from '#scripts/examhall/evidence-commands.ts';
 import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
 import type { CliCommand, Operator } from '#scripts/examhall/operator.ts';
 import { PERSON_COMMANDS } from '#scripts/examhall/person-commands.ts';
+import { SCHEMA_COMMANDS } from '#scripts/examhall/schema-commands.ts';
 
 const USAGE = `examhall: operator commands
 
@@ -27,6 +28,8 @@ const USAGE = `examhall: operator commands
   examhall audit verify [--from SEQ:HASH] [--json]             check the chain of the audit, from row 1 or a noted row; prints its head
   examhall events [--address ADDRESS] [--limit 20] [--json]    security events of all accounts, or of an address, newest first
   examhall doctor [--json]                                     check MongoDB's behaviour and the schema
+  examhall migrate [--json]                                    migrate the schema, as the release process does
+  examhall migrate --shard [--yes] [--json]                    shard the collections of a sharded cluster. Without --yes: a dry run
 
   examhall account show EMAIL [--reason TEXT]                  audited; status, live sessions, failed login attempts, security events
   examhall account make-admin EMAIL --reason TEXT              grant ADMIN, which registration never grants
@@ -52,7 +55,14 @@ const USAGE = `examhall: operator commands
 `;
 
 const ALL = new Map<string, CliCommand>(
-  Object.entries({ ...COMMANDS, ...DOCTOR_COMMANDS, ...EVIDENCE_COMMANDS, ...ACCOUNT_COMMANDS, ...PERSON_COMMANDS }),
+  Object.entries({
+    ...COMMANDS,
+    ...DOCTOR_COMMANDS,
+    ...SCHEMA_COMMANDS,
+    ...EVIDENCE_COMMANDS,
+    ...ACCOUNT_COMMANDS,
+    ...PERSON_COMMANDS,
+  }),
 );
 /** First words of commands that consist of two words, or may do so. */
 const GROUPS = new Set(['dead', 'account', 'audit', 'person']);
@@ -74,7 +84,8 @@ async function main(args: string[]): Promise<number> {
   }
   const config = configOrExit(withLocalCluster(process.env));
   const { log } = openLog({ level: 'info', name: 'examhall', destination: process.stderr });
-  const mongo = openMongo({ ...config.mongodb, appName: 'examhall-cli' });
+  const open = name in SCHEMA_COMMANDS ? openReleaseMongo : openMongo;
+  const mongo = open({ ...config.mongodb, appName: 'examhall-cli' });
   const clock = openServerClock(mongo);
   try {
     await clock.measure();
@@ -131,6 +142,7 @@ function parse(args: string[]) {
         help: { type: 'boolean', short: 'h' },
         json: { type: 'boolean' },
         yes: { type: 'boolean' },
+        shard: { type: 'boolean' },
         'allow-admin': { type: 'boolean' },
         'charge-superseded': { type: 'boolean' },
         'end-open-attempts': { type: 'boolean' },

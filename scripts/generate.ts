@@ -4,13 +4,15 @@ import { fileURLToPath } from 'node:url';
 import { compile } from 'json-schema-to-typescript';
 import { referencedId, type SchemaDocument, type SchemaNode, typeName } from '#infra/schema/schema-document.ts';
 import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
+import { readCosts } from '#scripts/capacity/costs.ts';
+import { capacityMarkdown } from '#scripts/capacity/document.ts';
 import { enginesMarkdown } from '#scripts/engines/document.ts';
 import { configurationMarkdown, envExample } from './generate-configuration.ts';
 import { errorsMarkdown } from './generate-errors.ts';
 
 /**
- * Writes every generated file: types from `schemas/`, documents from the error catalogues, the table of variables and the recordings of
- * `npm run engines`. With `--check`, writes nothing, prints the files that differ and exits with 1 if there are any.
+ * Writes every generated file: types from `schemas/`, documents from the error catalogues, the table of variables, the recordings of
+ * `npm run engines` and the costs of `npm run capacity`. With `--check`, writes nothing, prints the files that differ and exits with 1 if there are any.
  */
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
@@ -24,6 +26,7 @@ export async function generatedFiles(schemas: Schemas): Promise<ReadonlyMap<stri
     ['docs/errors.md', errorsMarkdown()],
     ['docs/configuration.md', configurationMarkdown()],
     ['docs/engines.md', enginesMarkdown()],
+    ['docs/capacity.md', capacityMarkdown(readCosts())],
     ['.env.example', envExample()],
   ]);
 }

@@ -33,6 +33,8 @@ export interface Operator {
 export interface Flags {
   json?: boolean;
   yes?: boolean;
+  /** Distributes the collections over the shards of a cluster. */
+  shard?: boolean;
   queue?: string;
   cause?: string;
   reason?: string;

@@ -8,6 +8,8 @@ export interface MongoTap {
   url: string;
   /** Returns the commands since the last `clear`, without the driver's housekeeping and the front door's polls. */
   commands(): string[];
+  /** Returns the bytes of commands and replies since the last `clear`, the driver's housekeeping included. */
+  bytes(): { sent: number; received: number };
   clear(): void;
   /** Makes MongoDB unreachable through this proxy until `join`. */
   cut(): void;
@@ -34,6 +36,7 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
   const target = new URL(mongodbUrl);
   const seen: SeenCommand[] = [];
   const open = new Set<Socket>();
+  const bytes = { sent: 0, received: 0 };
   let isCut = false;
   const server = createServer((client) => {
     if (isCut) return void client.destroy();
@@ -48,6 +51,8 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
     }
     const read = commandReader((command) => seen.push(command));
     client.on('data', read);
+    client.on('data', ({ length }) => (bytes.sent += length));
+    upstream.on('data', ({ length }) => (bytes.received += length));
     client.pipe(upstream);
     upstream.pipe(client);
   });
@@ -64,7 +69,11 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
     url,
     commands: () =>
       seen.filter(({ name, collection }) => !HOUSEKEEPING.has(name) && !POLLED.has(collection)).map(({ name }) => name),
-    clear: () => void seen.splice(0),
+    bytes: () => ({ ...bytes }),
+    clear() {
+      seen.length = 0;
+      Object.assign(bytes, { sent: 0, received: 0 });
+    },
     cut() {
       isCut = true;
       for (const socket of open) socket.destroy();

@@ -68,15 +68,18 @@ function onOne(rows: number, why: string): Unsharded {
   return { rows, why };
 }
 
-/**
- * Returns the unique indexes that a sharded cluster would refuse: those that begin with other fields than the shard key. The first field
- * `_id` is always accepted.
- */
+/** Returns the unique indexes that a sharded cluster would refuse. */
 export function refusedOnShards(indexes: readonly DeclaredIndex[], placements = PLACEMENTS): DeclaredIndex[] {
   return indexes.filter(({ collection, keys, options }) => {
     const placement = placements[collection];
-    if (options?.unique !== true || !('shardKey' in placement)) return false;
-    const fields = Object.keys(keys);
-    return fields[0] !== '_id' && placement.shardKey.some((field, place) => fields[place] !== field);
+    return options?.unique === true && 'shardKey' in placement && refusesUnique(Object.keys(keys), placement);
   });
+}
+
+/**
+ * Returns whether MongoDB refuses a unique index of these fields on a collection with this shard key: it does, unless the index begins
+ * with the key. The first field `_id` is always accepted.
+ */
+export function refusesUnique(fields: readonly string[], { shardKey }: Sharded): boolean {
+  return fields[0] !== '_id' && shardKey.some((field, place) => fields[place] !== field);
 }

@@ -1,0 +1,54 @@
+import { parseArgs } from 'node:util';
+import { readCosts, writeCosts } from './capacity/costs.ts';
+import { measureCosts } from './capacity/measure.ts';
+import { type Load, sizeOf, USUAL_LOAD } from './capacity/sizing.ts';
+import { sizingText } from './capacity/sizing-text.ts';
+
+/**
+ * `npm run capacity`: prints the processes, the load of MongoDB and the disk for an exam, from the measured costs of each operation.
+ * `--measure` measures the costs again, which takes minutes on a quiet machine, and stores them for docs/capacity.md. Exits with 2 if an
+ * option is invalid.
+ */
+const USAGE = `usage: npm run capacity -- [--students 10000] [--saves-per-minute 2] [--shards 1] [--attempts-per-term 20] [--json]
+       npm run capacity -- --measure`;
+
+function read(): { load: Load; json: boolean; measure: boolean } {
+  const { values } = parseArgs({
+    options: {
+      students: { type: 'string' },
+      'saves-per-minute': { type: 'string' },
+      shards: { type: 'string' },
+      'attempts-per-term': { type: 'string' },
+      json: { type: 'boolean' },
+      measure: { type: 'boolean' },
+    },
+  });
+  const number = (name: 'students' | 'saves-per-minute' | 'shards' | 'attempts-per-term', otherwise: number) => {
+    const value = Number(values[name] ?? otherwise);
+    if (!(value > 0)) throw new Error(`--${name} must be a positive number`);
+    return value;
+  };
+  const load = {
+    ...USUAL_LOAD,
+    students: number('students', 10_000),
+    savesPerMinute: number('saves-per-minute', USUAL_LOAD.savesPerMinute),
+    shards: Math.ceil(number('shards', 1)),
+    attemptsPerTerm: number('attempts-per-term', USUAL_LOAD.attemptsPerTerm),
+  };
+  return { load, json: values.json === true, measure: values.measure === true };
+}
+
+try {
+  const { load, json, measure } = read();
+  if (measure) {
+    writeCosts(await measureCosts((line) => console.error(line)));
+    console.log('Written: scripts/capacity/measured.json. `npm run generate` writes docs/capacity.md.');
+  } else {
+    const sizing = sizeOf(load, readCosts().costs);
+    console.log(json ? JSON.stringify({ load, sizing }, null, 2) : sizingText(load, sizing));
+  }
+  process.exit();
+} catch (error) {
+  console.error(`error: ${error instanceof Error ? error.message : error}\n${USAGE}`);
+  process.exit(2);
+}

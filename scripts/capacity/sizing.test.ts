@@ -1,0 +1,51 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { type Costs, OPERATIONS } from './costs.ts';
+import { type Load, sizeOf, USUAL_LOAD } from './sizing.ts';
+
+const cost = { doorMs: 1, workerMs: 2, databaseMs: 1, commands: 3, bytes: 1_000 };
+const COSTS = Object.fromEntries(OPERATIONS.map((operation) => [operation, cost])) as Costs;
+const load = (students: number, shards = 1): Load => ({ ...USUAL_LOAD, students, shards });
+
+t.test('the busiest phase decides on front doors and commands', (t) => {
+  const { phases, processes, commandsOfShard, pollsOfShard } = sizeOf(load(36_000), COSTS);
+  // 1,200 saves a second take 1.2 s of processor time, and a process provides 0.6 s.
+  t.match(phases[1], { name: 'all save', rates: { save: 1_200 }, doors: 2, commands: 3_600 });
+  // 600 saves, 300 submits and 300 reads.
+  t.match(phases[2], { rates: { save: 600, submit: 300, read: 300 }, doors: 2, commands: 3_600 });
+  t.equal(processes.web, 2);
+  t.equal(processes.grading, 1, '300 grades of 2 ms fill one process');
+  t.equal(commandsOfShard, 3_600 + pollsOfShard);
+  t.end();
+});
+
+t.test('shards divide the commands but not the polls', (t) => {
+  const one = sizeOf(load(1_000_000), COSTS);
+  const ten = sizeOf(load(1_000_000, 10), COSTS);
+  t.ok(Math.abs((one.commandsOfShard - one.pollsOfShard) / 10 - (ten.commandsOfShard - ten.pollsOfShard)) <= 1);
+  t.equal(one.pollsOfShard, ten.pollsOfShard);
+  t.ok(Math.abs(one.diskGiB / 10 - ten.diskGiB) < 1e-9);
+  t.equal(one.shardsNeeded, ten.shardsNeeded, 'the need does not depend on what is there');
+  t.end();
+});
+
+t.test('more students never need less of anything', (t) => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 2e6 }), fc.integer({ min: 0, max: 1e6 }), (students, more) => {
+      const [small, large] = [sizeOf(load(students), COSTS), sizeOf(load(students + more), COSTS)];
+      const of = ({ processes, ...size }: typeof small) => [
+        processes.web,
+        processes.grading,
+        processes.gradenotices,
+        size.commandsOfShard,
+        size.shardsNeeded,
+        size.redisCommands,
+        size.connections,
+        size.diskGiB,
+      ];
+      const before = of(small);
+      return of(large).every((value, index) => value >= (before[index] ?? 0));
+    }),
+  );
+  t.end();
+});

@@ -1,0 +1,109 @@
+import type { Document, IndexDescriptionInfo } from 'mongodb';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { schemaFaults } from './migrate.ts';
+import type { CollectionName } from './personal-fields.ts';
+import { schemaState } from './schema-state.ts';
+import { PLACEMENTS, refusesUnique } from './shard-keys.ts';
+
+/** Distributes the collections over the shards of a cluster, by the keys of `shard-keys.ts`. */
+
+/** The work on one collection. */
+export interface DistributionStep {
+  collection: CollectionName;
+  /** The key as `shardCollection` takes it. */
+  key: Readonly<Record<string, 'hashed'>>;
+  /** `other`: it is sharded by another key. */
+  state: 'whole' | 'sharded' | 'other';
+  /** Names of unique indexes of earlier versions. MongoDB refuses the key as long as they exist. */
+  drops: string[];
+  /** Documents by the collection's own count, which is exact unless a server crashed. */
+  documents: number;
+}
+
+/** Thrown if the server cannot distribute collections, or if one is distributed by another key. Nothing is changed. */
+export class NotDistributable extends Error {
+  override name = 'NotDistributable';
+}
+
+/** The oldest schema version whose processes need none of the dropped indexes. */
+const COMPATIBLE_FROM = 5;
+const NOT_FOUND = 26;
+
+/** Returns what each sharded collection needs, in the order of the declaration. Reads only. */
+export async function planDistribution(mongo: Mongo): Promise<DistributionStep[]> {
+  const steps: DistributionStep[] = [];
+  for (const [name, placement] of Object.entries(PLACEMENTS)) {
+    if (!('shardKey' in placement)) continue;
+    const collection = name as CollectionName;
+    const key = Object.fromEntries(placement.shardKey.map((field) => [field, 'hashed' as const]));
+    const refused = (await indexesOf(mongo, collection)).filter(
+      (index) => index.unique === true && refusesUnique(Object.keys(index.key), placement),
+    );
+    steps.push({
+      collection,
+      key,
+      state: await stateOf(mongo, collection, key),
+      drops: refused.map((index) => String(index.name)),
+      documents: await mongo.db.collection(collection).estimatedDocumentCount(),
+    });
+  }
+  return steps;
+}
+
+/**
+ * Carries the steps out, one collection after the other. May be repeated: finished collections are left alone. A collection with rows
+ * first gets the index of its key. An empty one is split over all shards at once; the rows of another one are moved by the balancer.
+ *
+ * @throws NotDistributable before the first change
+ */
+export async function distribute(
+  mongo: Mongo,
+  steps: readonly DistributionStep[],
+  report: (line: string) => void,
+): Promise<void> {
+  if (!(await isRouter(mongo))) throw new NotDistributable('the server is not a router (mongos) of a sharded cluster');
+  // The dropped indexes are replaced by those of the present schema, which must exist.
+  const [fault] = await schemaFaults(mongo);
+  if (fault !== undefined) throw new NotDistributable(fault);
+  for (const { collection, state } of steps) {
+    if (state === 'other') throw new NotDistributable(`${collection} is sharded by another key; see reshardCollection`);
+  }
+  // Processes of earlier versions check for the indexes that are dropped here, so they must no longer start.
+  const older = { _id: 'schema', compatibleFrom: { $lt: COMPATIBLE_FROM } } as const;
+  await schemaState(mongo).updateOne(older, { $set: { compatibleFrom: COMPATIBLE_FROM } });
+  for (const { collection, key, state, drops, documents } of steps) {
+    if (state === 'sharded') continue;
+    for (const name of drops) await mongo.db.collection(collection).dropIndex(name);
+    // MongoDB creates this index by itself for an empty collection only.
+    if (documents > 0) await mongo.db.collection(collection).createIndex(key, { name: 'shard_key' });
+    await mongo.client.db('admin').command({ shardCollection: `${mongo.db.databaseName}.${collection}`, key });
+    report(`${collection}: sharded by ${Object.keys(key).join(', ')}`);
+  }
+}
+
+/** Returns whether the client talks to a router of a sharded cluster. */
+export async function isRouter(mongo: Mongo): Promise<boolean> {
+  const hello = await mongo.client.db('admin').command({ hello: 1 });
+  return hello.msg === 'isdbgrid';
+}
+
+async function stateOf(mongo: Mongo, collection: string, key: Document): Promise<DistributionStep['state']> {
+  const entry = await mongo.client
+    .db('config')
+    .collection<{ _id: string; key: Document; unsplittable?: boolean }>('collections')
+    .findOne({ _id: `${mongo.db.databaseName}.${collection}` });
+  // MongoDB 8 also lists collections that were moved whole.
+  if (entry === null || entry.unsplittable === true) return 'whole';
+  return JSON.stringify(entry.key) === JSON.stringify(key) ? 'sharded' : 'other';
+}
+
+/** Returns the indexes of a collection; an empty list if it does not exist. */
+async function indexesOf(mongo: Mongo, collection: string): Promise<IndexDescriptionInfo[]> {
+  return mongo.db
+    .collection(collection)
+    .indexes()
+    .catch((error: { code?: unknown }) => {
+      if (error.code === NOT_FOUND) return [];
+      throw error;
+    });
+}
