@@ -32,7 +32,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
       ...eachMailbox('find {status}'),
       ...eachMailbox('find {queue, status}'),
       ...eachMailbox('find {lastError.fingerprint, status}'),
-    ...eachMailbox('find {lastError.fingerprint, queue, status}'),
+      ...eachMailbox('find {lastError.fingerprint, queue, status}'),
     ],
   ),
   ...broadcasts(
