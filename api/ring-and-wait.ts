@@ -2,7 +2,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { SettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
-import type { Command, Queue } from '#shared/kernel/command.ts';
+import type { Command, CommandRef } from '#shared/kernel/command.ts';
 
 /** Dependencies by which a front door rings workers and waits for them. */
 export interface WorkerAccess {
@@ -19,22 +19,19 @@ export interface WorkerAccess {
  */
 export async function ringAndWait(
   access: WorkerAccess,
-  command: Pick<Command, '_id' | 'queue' | 'attempts' | 'status'>,
+  command: Pick<Command, '_id' | 'queue' | 'key' | 'attempts' | 'status'>,
   limits: { timeoutMs: number; signal: AbortSignal },
 ): Promise<boolean> {
   if (command.status !== 'PENDING') return true;
   const waiter = access.replies.register(command._id);
-  void access.doorbells.ring(command.queue, command._id, command.attempts);
-  return waiter.settled({ ...limits, isSettled: () => access.settledPoller.isSettled(command.queue, command._id) });
+  void access.doorbells.ring(command, command.attempts);
+  return waiter.settled({ ...limits, isSettled: () => access.settledPoller.isSettled(command) });
 }
 
 /** Ring for at most this many commands; the worker's poll claims the rest in bulk. */
 const MAX_RINGS = 50;
 
 /** Rings the workers of committed commands. A ring may be lost; the workers' poll then finds the command. */
-export function ringFor(
-  { doorbells }: { doorbells: Pick<Doorbells, 'ring'> },
-  commands: readonly { queue: Queue; id: string }[],
-): void {
-  for (const { queue, id } of commands.slice(0, MAX_RINGS)) void doorbells.ring(queue, id, 0);
+export function ringFor({ doorbells }: { doorbells: Pick<Doorbells, 'ring'> }, commands: readonly CommandRef[]): void {
+  for (const command of commands.slice(0, MAX_RINGS)) void doorbells.ring(command, 0);
 }

@@ -3,6 +3,7 @@ import { generations } from '#infra/mongo/classifier/collections.ts';
 import { openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { OwedGeneration } from '#shared/classifier/generation.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { runExamhall } from '#testing/processes/run-examhall.ts';
@@ -14,15 +15,15 @@ import { settlementActor } from '#workers/settlement/actor.ts';
 const mongo = await openTestMongo(t);
 const owners = await openFakeOwners(t);
 const actor = settlementActor(testWorkerDeps(mongo, { ...owners.env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' }));
-const run = (id: string) => runCommand(testKernel(mongo), actor, 'settlement', id);
+const run = (command: Command) => runCommand(testKernel(mongo), actor, command);
 const examhall = (...args: string[]) => runExamhall(mongo, args);
 
-/** Stores a dead settlement whose answer is older than a day. Returns its id and its generation. */
+/** Stores a dead settlement whose answer is older than a day. Returns it with its generation. */
 async function deadSettlement() {
   const command = await postSettlement(mongo);
   await ageGeneration(mongo, command.subject);
-  t.equal(await run(command._id), 'dead');
-  return { id: command._id, row: (await generationOf(mongo, command)) as OwedGeneration };
+  t.equal(await run(command), 'dead');
+  return { command, id: command._id, row: (await generationOf(mongo, command)) as OwedGeneration };
 }
 
 t.test('examhall dead replay charges a superseded answer only with --charge-superseded', async (t) => {
@@ -49,13 +50,13 @@ t.test('examhall dead replay charges a superseded answer only with --charge-supe
   t.equal(done.code, 1, 'not all were replayed');
   t.match(done.out, new RegExp(`${plain.id}  replayed`));
   t.match(done.out, new RegExp(`${id}  skipped: superseded`));
-  t.match(await readCommand(mongo, 'settlement', id), { status: 'DEAD', replays: 0 });
-  t.equal(await run(plain.id), 'done');
+  t.match(await readCommand(mongo, superseded.command), { status: 'DEAD', replays: 0 });
+  t.equal(await run(plain.command), 'done');
 
   const one = ['dead', 'replay', id, '--reason', 'agreed with the school', '--charge-superseded'];
   t.match((await examhall(...one)).out, new RegExp(`dry run: 1 .*\\n  ${id}  .*  superseded: charges an answer`));
   t.equal((await examhall(...one, '--yes')).code, 0);
-  t.equal(await run(id), 'done');
+  t.equal(await run(superseded.command), 'done');
   t.match(await generations(mongo).findOne({ _id: superseded.row._id }), { state: 'SETTLED' });
   t.equal(owners.ledger.debits.size, 2);
 });

@@ -4,6 +4,7 @@ import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testConfig, testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
@@ -19,17 +20,18 @@ const grading = makeActor('grading', testWorkerDeps(mongo));
 
 const examhall = (...args: string[]) => runExamhall(mongo, args);
 
-async function deadGrading(cause: string): Promise<string> {
+async function deadGrading(cause: string): Promise<Command> {
   const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });
   const failing = withStep(grading, () => Promise.reject(new Error(cause)));
-  t.equal(await runCommand(testKernel(mongo), failing, command.queue, command._id), 'dead');
-  return command._id;
+  t.equal(await runCommand(testKernel(mongo), failing, command), 'dead');
+  return command;
 }
 
 const replayed = async () => mongo.db.collection(OPERATOR_AUDIT).find({}).toArray();
 
 t.test('examhall dead lists dead letters, replays each once and audits the replay', async (t) => {
-  const [first, second] = [await deadGrading('the disk is full'), await deadGrading('the moon is full')];
+  const [one, other] = [await deadGrading('the disk is full'), await deadGrading('the moon is full')];
+  const [first, second] = [one._id, other._id];
 
   const list = await examhall('dead', 'list');
   t.equal(list.code, 0);
@@ -43,15 +45,15 @@ t.test('examhall dead lists dead letters, replays each once and audits the repla
   t.equal(dry.code, 0);
   t.match(dry.out, /^dry run: 1 dead command would be replayed; pass --yes to replay it\n/);
   t.equal(dry.err, '');
-  t.match(await readCommand(mongo, 'grading', first), { status: 'DEAD' }, 'without --yes nothing happens');
+  t.match(await readCommand(mongo, one), { status: 'DEAD' }, 'without --yes nothing happens');
   t.strictSame(await replayed(), []);
 
   const done = await examhall('dead', 'replay', first, '--reason', 'disk was cleared', '--operator', 'binh', '--yes');
   t.equal(done.code, 0, done.said);
-  t.match(await readCommand(mongo, 'grading', first), { status: 'PENDING', attempts: 0, replays: 1 });
-  t.match(await readCommand(mongo, 'grading', second), { status: 'DEAD' }, 'the other command stays dead');
+  t.match(await readCommand(mongo, one), { status: 'PENDING', attempts: 0, replays: 1 });
+  t.match(await readCommand(mongo, other), { status: 'DEAD' }, 'the other command stays dead');
   t.match(await replayed(), [{ commandId: first, operator: 'binh', reason: 'disk was cleared' }]);
-  t.equal(await runCommand(testKernel(mongo), grading, 'grading', first), 'done', 'a worker claims it');
+  t.equal(await runCommand(testKernel(mongo), grading, one), 'done', 'a worker claims it');
 
   const again = await examhall('dead', 'replay', first, '--reason', 'disk was cleared', '--yes');
   t.equal(again.code, 1);
@@ -75,22 +77,23 @@ t.test('examhall dead show names the delivery state of a dead delivery, and repl
   const job = await postDelivery(mongo, { channel: 'log', maxAttempts: 1 });
   const deps = testWorkerDeps(mongo, { NOTIFICATION_CHANNELS: 'log' });
   const failing = withStep(makeActor('delivery', deps), () => Promise.reject(new Error('the log is full')));
-  t.equal(await runCommand(testKernel(mongo), failing, job.queue, job._id), 'dead');
+  t.equal(await runCommand(testKernel(mongo), failing, job), 'dead');
   t.match((await examhall('dead', 'list', '--queue', 'delivery:log')).said, /1 +delivery:log +Error: the log is full/);
   const shown = async () => JSON.parse((await examhall('dead', 'show', job._id)).said);
   t.match(await shown(), { _id: job._id, status: 'DEAD', state: 'DEAD_LETTERED' });
   const replay = ['dead', 'replay', '--queue', 'delivery:log', '--reason', 'there is room again', '--yes'];
   t.equal((await examhall(...replay)).code, 0);
   t.match(await shown(), { state: 'PENDING' });
-  t.equal(await runCommand(testKernel(mongo), makeActor('delivery', deps), job.queue, job._id), 'done');
+  t.equal(await runCommand(testKernel(mongo), makeActor('delivery', deps), job), 'done');
   t.match(await shown(), { state: 'SENT' });
   t.equal((await examhall(...replay)).code, 1, 'once per death');
 });
 
 t.test('examhall audit verify prints the head of the chain, and fails once a row was changed', async (t) => {
-  const id = await deadGrading('for the audit');
+  const command = await deadGrading('for the audit');
+  const { _id: id } = command;
   t.equal((await examhall('dead', 'replay', id, '--reason', 'to verify it', '--yes')).code, 0);
-  t.equal(await runCommand(testKernel(mongo), grading, 'grading', id), 'done');
+  t.equal(await runCommand(testKernel(mongo), grading, command), 'done');
   const intact = await examhall('audit', 'verify');
   t.match(intact, {
     code: 0,
@@ -126,7 +129,8 @@ t.test('examhall events lists security events of all accounts, or those of one a
 });
 
 t.test('examhall refuses invalid arguments with `error: …` on stderr and changes nothing', async (t) => {
-  const id = await deadGrading('again');
+  const command = await deadGrading('again');
+  const { _id: id } = command;
   const before = (await replayed()).length;
   for (const [args, code, says] of [
     [['dead', 'replay', id, '--yes'], 2, /--reason/],
@@ -154,7 +158,7 @@ t.test('examhall refuses invalid arguments with `error: …` on stderr and chang
   t.match(absent, { code: 1, out: '0 of 0 replayed\n', err: 'error: no command with id unknown\n' });
   t.match(await examhall(), { code: 2, out: '', err: /^examhall: operator commands/ });
   t.match(await examhall('--help'), { code: 0, out: /^examhall: operator commands/, err: '' });
-  t.match(await readCommand(mongo, 'grading', id), { status: 'DEAD' });
+  t.match(await readCommand(mongo, command), { status: 'DEAD' });
   t.equal((await replayed()).length, before);
 });
 

@@ -6,7 +6,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { type CommandOf, type Commands, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import type { Background } from '#infra/process/background.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
-import type { DoneStatus, Queue } from '#shared/kernel/command.ts';
+import type { CommandRef, DoneStatus, Queue } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
@@ -92,7 +92,7 @@ export interface WorkerDeps {
   log: Log;
   config: Config;
   /** Wakes another actor for a committed command. The ring may be lost. Never throws. */
-  ring: (queue: Queue, commandId: string) => void;
+  ring: (command: CommandRef) => void;
   /** Wakes the streams that follow this job. The notification may be lost. Never throws. */
   publishJobChange: (jobId: string) => void;
   /** Returns the client of the model provider. The first call opens it. */

@@ -22,7 +22,7 @@ async function withLostReply(mongo: TestMongo, script: { step: Step; meanwhile?:
   const grading = makeActor('grading', testWorkerDeps(mongo));
   const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
   const fails = scriptActor(grading, () => Promise.reject(new Error('once')));
-  await runCommand(testKernel(mongo), fails, command.queue, command._id);
+  await runCommand(testKernel(mongo), fails, command);
   await expire(mongo, command);
   const meanwhile = script.meanwhile === undefined ? {} : { meanwhile: script.meanwhile };
   const lost = faultyMongo(mongo, { method: 'updateOne', how: 'lost', times: 1, when: settles, ...meanwhile });
@@ -45,7 +45,7 @@ t.test('a commit that succeeded although it was reported as failed is announced 
     });
     const command = await subject.post();
     const kernel = testKernel(lost.mongo);
-    t.equal(await runCommand(kernel, cutOff, command.queue, command._id), subject.ends.result, subject.name);
+    t.equal(await runCommand(kernel, cutOff, command), subject.ends.result, subject.name);
     t.equal(cutOff.runs.length, 1);
     const isOver = subject.ends.result === 'done';
     t.strictSame(kernel.announced, isOver ? [command._id] : [], 'the waiting front doors are notified');
@@ -59,12 +59,12 @@ t.test('a snooze or retry whose reply was lost is applied once', async (t) => {
   const error = new Error('not now');
   const snoozed = await withLostReply(mongo, { step: async () => ({ kind: 'snooze', afterMs: LONG_MS }) });
   const { command } = snoozed;
-  t.equal(await runCommand(snoozed.kernel, snoozed.actor, command.queue, command._id), 'snoozed');
+  t.equal(await runCommand(snoozed.kernel, snoozed.actor, command), 'snoozed');
   t.equal(snoozed.left(), 0);
   t.match(await again(mongo, command), { status: 'PENDING', attempts: 1, fence: 2, lockedUntil: null, session: null });
 
   const retried = await withLostReply(mongo, { step: async () => ({ kind: 'retry', error, afterMs: LONG_MS }) });
-  t.equal(await runCommand(retried.kernel, retried.actor, command.queue, retried.command._id), 'retried');
+  t.equal(await runCommand(retried.kernel, retried.actor, retried.command), 'retried');
   t.match(await again(mongo, retried.command), { status: 'PENDING', attempts: 2, fence: 2, lockedUntil: null });
 });
 
@@ -90,11 +90,11 @@ t.test(
             await go.opened;
             return real();
           });
-          rivals = runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command.queue, command._id);
+          rivals = runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command);
           await claimed.opened;
         },
       });
-      t.equal(await runCommand(kernel, actor, command.queue, command._id), 'fenced');
+      t.equal(await runCommand(kernel, actor, command), 'fenced');
       t.match(await again(mongo, command), { attempts, fence: 3, workerId: 'rival', status: 'PENDING' });
       go.open();
       t.equal(await rivals, 'done');
@@ -107,7 +107,7 @@ t.test('an attempt is refunded once, and only while every later claim has spent 
   const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
   const claim = async (workerId: string) => {
     await expire(mongo, command);
-    const claimed = await claimCommand(mongo, { queue: command.queue, id: command._id, workerId, leaseMs: 60_000 });
+    const claimed = await claimCommand(mongo, command, { workerId, leaseMs: 60_000 });
     if (claimed.kind !== 'claimed') throw new Error('not due');
     return claimed.command;
   };
@@ -119,7 +119,7 @@ t.test('an attempt is refunded once, and only while every later claim has spent 
   t.equal(await attempts(), 1);
   await refundAttempt(mongo, first);
   t.equal(await attempts(), 1, 'no second refund when the first reply was lost');
-  await undoClaim(mongo, { queue: command.queue, id: command._id, workerId: 'second' });
+  await undoClaim(mongo, command, { workerId: 'second' });
   t.match(await again(mongo, command), { attempts: 0, session: null });
   await claim('third');
   await refundAttempt(mongo, second);
@@ -147,7 +147,7 @@ t.test('a command names no session once no worker runs it any more', async (t) =
       held = (await again(mongo, command)).session;
       return step === null ? real() : step(run, real);
     });
-    await runCommand(testKernel(mongo), notesSession, command.queue, command._id);
+    await runCommand(testKernel(mongo), notesSession, command);
     t.type(held, 'string', 'a running command names its session');
     t.match(await again(mongo, command), { ...state, session: null }, JSON.stringify(state));
   }

@@ -27,18 +27,18 @@ t.test('a claim whose reply was lost is undone and spends no attempt', async (t)
     ];
     for (const plan of plans) {
       const kernel = testKernel(faultyMongo(mongo, plan).mongo);
-      t.equal(await runCommand(kernel, actor, command.queue, command._id), 'not-ours');
+      t.equal(await runCommand(kernel, actor, command), 'not-ours');
       t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, lockedUntil: null, workerId: null });
     }
     // The claim of another worker must not be undone.
     const rival = withStep(actor, () => new Promise<never>(() => undefined));
-    void runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command.queue, command._id);
+    void runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command);
     const held = await until('claimed', async () => {
       const now = await again(mongo, command);
       return now.workerId === 'rival' ? now : null;
     });
     const kernel = testKernel(faultyMongo(mongo, { method: 'findOneAndUpdate', how: 'refused', times: 1 }).mongo);
-    await runCommand(kernel, actor, command.queue, command._id);
+    await runCommand(kernel, actor, command);
     t.match(await again(mongo, command), { workerId: 'rival', attempts: 1, lockedUntil: held?.lockedUntil });
   }
 });
@@ -52,7 +52,7 @@ t.test('an outcome decided before an outage is written once, after the outage', 
     const broken = faultyMongo(mongo, { method: 'updateOne', how: 'refused', times: 2, when: settles });
     const kernel = testKernel(broken.mongo);
     const actor = scriptActor(makeActor(subject.name, deps));
-    t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.result, subject.name);
+    t.equal(await runCommand(kernel, actor, command), subject.ends.result, subject.name);
     t.equal(broken.left(), 0, 'the write was repeated until it succeeded');
     t.equal(actor.runs.length, 1, 'the decision was not made again');
     t.match(await again(mongo, command), { status: subject.ends.status, fence: 1 });
@@ -75,7 +75,7 @@ t.test('an attempt is refunded if an outage lasts longer than the lease', async 
       return outcome;
     });
     const broken = faultyMongo(mongo, { method: 'updateOne', how: 'refused', times: 1, when: settles });
-    const late = runCommand(testKernel(broken.mongo, { workerId: 'cut-off' }), cutOff, command.queue, command._id);
+    const late = runCommand(testKernel(broken.mongo, { workerId: 'cut-off' }), cutOff, command);
     await reached.opened;
     await expire(mongo, command);
     const rival = scriptActor(actor, async (_run, real) => {
@@ -83,7 +83,7 @@ t.test('an attempt is refunded if an outage lasts longer than the lease', async 
       t.equal(await late, 'fenced', subject.name);
       return real();
     });
-    const result = await runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command.queue, command._id);
+    const result = await runCommand(testKernel(mongo, { workerId: 'rival' }), rival, command);
     t.equal(result, subject.ends.result);
     await endedWell({ t, mongo, subject, actor, deps, kernel: () => testKernel(mongo) }, command);
   }

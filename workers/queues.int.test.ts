@@ -46,7 +46,7 @@ t.test('a queue is polled although another queue of its actor has an endless bac
   testWorker(t, testKernel(mongo), actor, { concurrency: 2, pollMs: 20 });
   await until('the backlog is being worked off', () => runs > 20);
   const other = await post('gradenotices:parent');
-  const settled = async () => (await readCommand(mongo, other.queue, other._id))?.status === 'DONE';
+  const settled = async () => (await readCommand(mongo, other))?.status === 'DONE';
   await until('the row of the other queue is taken', settled);
   t.pass('without any ring');
 });
@@ -76,9 +76,9 @@ t.test('hanging commands of one queue take no slot of another queue', async (t) 
   t.teardown(go.open);
   await until('the slots of the first queue are in use', () => hanging === 2);
   const [polled, rung] = [await post('gradenotices:parent'), await post('gradenotices:parent')];
-  void worker.tryRun(rung.queue, rung._id);
-  for (const { queue, _id } of [rung, polled]) {
-    const isDone = async () => (await readCommand(mongo, queue, _id))?.status === 'DONE';
+  void worker.tryRun(rung);
+  for (const command of [rung, polled]) {
+    const isDone = async () => (await readCommand(mongo, command))?.status === 'DONE';
     await until('the other queue is worked on, by rings and by the poll', isDone);
   }
   t.equal(hanging, 2, 'the first queue runs no more than its slots');

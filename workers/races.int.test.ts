@@ -156,12 +156,12 @@ t.test('a grading that commits late undoes neither an earlier grading nor a hand
   const first = await postGrading(mongo, attempt);
   const slow = scriptActor(grading, async (_run, real) => {
     const decided = await real();
-    t.equal(await runCommand(testKernel(mongo), grading, 'grading', first._id), 'done');
+    t.equal(await runCommand(testKernel(mongo), grading, first), 'done');
     const given = await postHandoff(mongo, attempt);
-    t.equal(await runCommand(testKernel(mongo), handoff, 'essayhandoff', given._id), 'done');
+    t.equal(await runCommand(testKernel(mongo), handoff, given), 'done');
     return decided;
   });
-  t.equal(await runCommand(testKernel(mongo), slow, 'grading', late._id), 'done');
+  t.equal(await runCommand(testKernel(mongo), slow, late), 'done');
   const now = await find(mongo, attempt._id);
   t.strictSame(eventTypes(now), ['START', 'SUBMIT', 'ESSAY_GRADE_HANDOFF']);
   t.match(now, { totalScore: 2.5, pendingManualCount: 0, answers: { q1: { score: 1.5 } } });

@@ -25,7 +25,7 @@ const ahead = () => new Date(Date.now() + HOUR);
 
 async function run(mongo: TestMongo, deps: TestWorkerDeps, command: Command): Promise<void> {
   const actor = makeActor(command.queue.replace(/:.*/, ''), deps);
-  t.equal(await runCommand(testKernel(mongo), actor, command.queue, command._id), 'done');
+  t.equal(await runCommand(testKernel(mongo), actor, command), 'done');
 }
 
 async function gradedWith(mongo: TestMongo, deps: TestWorkerDeps, examId: string, exam: Partial<Attempt['exam']>) {
@@ -57,7 +57,7 @@ t.test('a release with a future time queues its notices at once, due at that tim
   }
   const command = await postRelease(mongo, { examId, releasedAt });
   await run(mongo, deps, command);
-  t.match((await readCommand(mongo, 'resultsrelease', command._id))?.result, {
+  t.match((await readCommand(mongo, command))?.result, {
     updatedAttempts: 4,
     queuedNotifications: 4,
   });
@@ -67,7 +67,7 @@ t.test('a release with a future time queues its notices at once, due at that tim
   // A second release, for now, changes nothing, because the release time is set already.
   const second = await postRelease(mongo, { examId });
   await run(mongo, deps, second);
-  t.match((await readCommand(mongo, 'resultsrelease', second._id))?.result, {
+  t.match((await readCommand(mongo, second))?.result, {
     updatedAttempts: 0,
     queuedNotifications: 0,
   });
@@ -104,7 +104,7 @@ t.test('an early ring or poll sends no notice; at the release time each notice i
   await run(mongo, deps, await postRelease(mongo, { examId, releasedAt: ahead() }));
   const noticing = makeActor('gradenotices', deps);
   const worker = testWorker(t, testKernel(mongo), noticing);
-  for (const { queue, _id: id } of await noticeRows(mongo, examId)) t.equal(await worker.tryRun(queue, id), 'not-ours');
+  for (const row of await noticeRows(mongo, examId)) t.equal(await worker.tryRun(row), 'not-ours');
   await worker.poll();
   await worker.idle();
   t.equal(neighbours.calls.length, 0);
@@ -143,12 +143,12 @@ t.test('future releases that race gradings announce each attempt once, never bef
     }
     const grade = async (attempt: Attempt, n: number) => {
       await jitter.pause(60);
-      await graders[n % 2]?.tryRun('grading', (await postGrading(mongo, attempt))._id);
+      await graders[n % 2]?.tryRun(await postGrading(mongo, attempt));
     };
     const release = async (_: unknown, n: number) => {
       await jitter.pause(60);
       const command = await postRelease(mongo, { examId, releasedAt });
-      await releasers[n % 2]?.tryRun('resultsrelease', command._id);
+      await releasers[n % 2]?.tryRun(command);
     };
     await Promise.all([...sat.map(grade), ...Array.from({ length: 3 }, release)]);
     await announcedOnce(t, mongo, examId, STUDENTS);

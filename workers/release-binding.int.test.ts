@@ -3,6 +3,7 @@ import { startAttempt } from '#api/attempt/start.ts';
 import { submitAttempt } from '#api/attempt/submit.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openJitter, scaled } from '#testing/chance.ts';
@@ -58,10 +59,10 @@ function beforeEach(mongo: TestMongo, method: string, collection: string, first:
 
 /** Stores a release and lets its worker run to the end. */
 async function releaseNow(mongo: TestMongo, release: Parameters<typeof postRelease>[1]) {
-  const { queue, _id: id } = await postRelease(mongo, release);
+  const command = await postRelease(mongo, release);
   const actor = makeActor('resultsrelease', testWorkerDeps(mongo));
-  t.equal(await runCommand(testKernel(mongo), actor, queue, id), 'done');
-  return (await readCommand(mongo, 'resultsrelease', id))?.result;
+  t.equal(await runCommand(testKernel(mongo), actor, command), 'done');
+  return (await readCommand(mongo, command))?.result;
 }
 
 const started = async (mongo: TestMongo, examId: string, student: string, change: object = {}) => {
@@ -100,9 +101,9 @@ t.test('an attempt whose start died before it took the release takes the release
   const attempt = await attempts(mongo).findOneAndUpdate({ examId }, { $set: SUBMITTED }, { returnDocument: 'after' });
   if (attempt === null) throw new Error('not started');
   t.match(attempt, { releasesSeen: 0, exam: { resultsReleasedAt: null } });
-  const { queue, _id: id } = await postGrading(mongo, attempt);
+  const command = await postGrading(mongo, attempt);
   const grading = makeActor('grading', testWorkerDeps(mongo));
-  t.equal(await runCommand(testKernel(mongo), grading, queue, id), 'done');
+  t.equal(await runCommand(testKernel(mongo), grading, command), 'done');
   await announcedOnce(t, mongo, examId, 1);
 });
 
@@ -117,8 +118,8 @@ t.test('a start after a release follows its own snapshot, also when it is graded
   t.equal(late.exam.resultsReleasedAt, null);
   t.equal(own.exam.resultsReleasedAt, '2026-05-04T03:00:00.000Z');
   const releasing = makeActor('resultsrelease', testWorkerDeps(mongo));
-  t.equal(await runCommand(testKernel(mongo), releasing, waiting.queue, waiting._id), 'done');
-  t.match((await readCommand(mongo, 'resultsrelease', waiting._id))?.result, { updatedAttempts: 1 });
+  t.equal(await runCommand(testKernel(mongo), releasing, waiting), 'done');
+  t.match((await readCommand(mongo, waiting))?.result, { updatedAttempts: 1 });
 
   const gradings = [testWorker(t, testKernel(mongo), makeActor('grading', testWorkerDeps(mongo)), { pollMs: 20 })];
   const door = inProcessDoor(mongo, { grading: gradings });
@@ -157,8 +158,7 @@ t.test('an attempt is bound by the first release after its start that concerns i
   const dayOf = async (seen: number | undefined, organizationId: string | null) => {
     const of = { ...old, ...SUBMITTED, examId, organizationId, ...(seen === undefined ? {} : { releasesSeen: seen }) };
     const attempt = await storeAttempt(mongo, of);
-    const { queue, _id: id } = await postGrading(mongo, attempt);
-    await runCommand(testKernel(mongo), grading, queue, id);
+    await runCommand(testKernel(mongo), grading, await postGrading(mongo, attempt));
     const after = await attempts(mongo).findOne({ _id: attempt._id });
     t.equal(after?.status, 'GRADED');
     return after?.exam.resultsReleasedAt?.getUTCDate() ?? null;
@@ -202,8 +202,9 @@ t.test(
       const second = { examId, sourceEventId: `second-${examId}`, releasedAt: new Date('2026-05-06') };
       const commands = [await postRelease(mongo, first), await postRelease(mongo, second)];
       for (const place of order) {
-        const { queue = 'resultsrelease', _id: id = '' } = commands[place] ?? {};
-        t.equal(await runCommand(testKernel(mongo), releasing, queue, id), 'done');
+        const command = commands[place];
+        if (command === undefined) throw new Error(`there is no command ${place}`);
+        t.equal(await runCommand(testKernel(mongo), releasing, command), 'done');
       }
       const released = async ({ _id }: { _id: string }) => (await attempts(mongo).findOne({ _id }))?.releaseEventId;
       t.strictSame(
@@ -245,9 +246,9 @@ t.test(
         return { id: attempt.id, from, to };
       };
       // The workers also poll, so either may run the command.
-      const runByWorkers = async ({ _id: id }: { _id: string }) => {
-        await Promise.all(releasers.map((worker) => worker.tryRun('resultsrelease', id)));
-        await until('done', async () => (await readCommand(mongo, 'resultsrelease', id))?.status === 'DONE');
+      const runByWorkers = async (command: CommandRef) => {
+        await Promise.all(releasers.map((worker) => worker.tryRun(command)));
+        await until('done', async () => (await readCommand(mongo, command))?.status === 'DONE');
       };
       const release = async () => {
         await jitter.pause(40);

@@ -32,7 +32,7 @@ t.test('an attempt that a release did not find takes the release with its grade'
   const deps = testWorkerDeps(mongo);
   const [grading, releasing] = [makeActor('grading', deps), makeActor('resultsrelease', deps)];
   const run = async (actor: typeof grading, command: Command) =>
-    t.equal(await runCommand(testKernel(mongo), actor, command.queue, command._id), 'done');
+    t.equal(await runCommand(testKernel(mongo), actor, command), 'done');
 
   const late = `exam-${newId()}`;
   await run(releasing, await postRelease(mongo, { examId: late }));
@@ -65,17 +65,17 @@ t.test('a release that races gradings announces each attempt once', async (t) =>
     const grade = async (attempt: Attempt, n: number) => {
       await jitter.pause(40);
       const command = await postGrading(mongo, attempt);
-      await graders[n % 2]?.tryRun('grading', command._id);
+      await graders[n % 2]?.tryRun(command);
     };
     const release = async () => {
       await jitter.pause(30);
       const command = await postRelease(mongo, { examId });
-      await Promise.all(releasers.map((worker) => worker.tryRun('resultsrelease', command._id)));
+      await Promise.all(releasers.map((worker) => worker.tryRun(command)));
       return command;
     };
     const [command] = await Promise.all([release(), ...sitting.map(grade)]);
     await announcedOnce(t, mongo, examId, STUDENTS);
-    const counted = (await readCommand(mongo, 'resultsrelease', command._id))?.result as {
+    const counted = (await readCommand(mongo, command))?.result as {
       queuedNotifications: number;
     };
     t.ok(counted.queuedNotifications % 2 === 0 && counted.queuedNotifications <= STUDENTS * 2);
@@ -92,9 +92,9 @@ t.test('two concurrent releases of one exam count and announce each attempt once
       releasers.map(async (worker) => {
         await jitter.pause(10);
         const command = await postRelease(mongo, { examId });
-        await worker.tryRun('resultsrelease', command._id);
+        await worker.tryRun(command);
         const settled = await until('done', async () => {
-          const now = await readCommand(mongo, 'resultsrelease', command._id);
+          const now = await readCommand(mongo, command);
           return now?.status === 'DONE' ? now : null;
         });
         return settled?.result as { updatedAttempts: number; queuedNotifications: number };

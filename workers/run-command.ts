@@ -2,8 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { type Claim, claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
+import { keyedCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { saveProgress, undoClaim } from '#infra/mongo/mailbox/settle.ts';
-import type { Command, Queue } from '#shared/kernel/command.ts';
+import type { Command, CommandRef, Queue, RungCommand } from '#shared/kernel/command.ts';
 import type { Actor, Outcome } from './actor.ts';
 import { type Kernel, type Life, outcomeOfFault, type RunResult, withLease } from './life.ts';
 import { commitInLife, type SettleResult, settle } from './settle.ts';
@@ -18,31 +19,33 @@ const UNDO_RETRY_MS = 500;
  * The process may be killed at any point. The claim has already counted the attempt; when the lease expires, the next claim
  * continues from the last checkpoint.
  */
-export async function runCommand(kernel: Kernel, actor: Actor, queue: Queue, id: string): Promise<RunResult> {
-  const running = withHolderSession(kernel.mongo, (session) => claimAndRun(kernel, actor, { queue, id, session }));
+export async function runCommand(kernel: Kernel, actor: Actor, rung: RungCommand): Promise<RunResult> {
+  const { _id, queue } = rung;
+  const running = withHolderSession(kernel.mongo, (session) => claimAndRun(kernel, actor, rung, session));
   const result = await running.catch((error: unknown): RunResult => {
     // Either the claim failed because MongoDB is unavailable, or MongoDB refuses to store the outcome. The command is unchanged
     // or due again when its lease expires; the poll then finds it.
-    kernel.log.warn({ err: error, commandId: id, queue }, 'command could not be claimed or settled');
+    kernel.log.warn({ err: error, commandId: _id, queue }, 'command could not be claimed or settled');
     return 'not-ours';
   });
   kernel.count(queue, result);
   return result;
 }
 
-/** The command to be claimed, and the session in which its transactions run. */
-interface WantedClaim<Q extends Queue> {
-  queue: Q;
-  id: string;
-  session: ClientSession;
-}
-
-async function claimAndRun<Q extends Queue>(kernel: Kernel, actor: Actor, wanted: WantedClaim<Q>): Promise<RunResult> {
-  const claimed = await claim(kernel, wanted);
+/** Claims and runs a command. Its transactions run in `session`. */
+async function claimAndRun<Q extends Queue>(
+  kernel: Kernel,
+  actor: Actor,
+  rung: RungCommand<Q>,
+  session: ClientSession,
+): Promise<RunResult> {
+  const wanted = await keyedCommand(kernel.mongo, rung);
+  if (wanted === null) return 'not-ours';
+  const claimed = await claim(kernel, wanted, session);
   if (claimed.kind === 'refused') return 'not-ours';
   if (claimed.kind === 'dead') return announceDead(kernel, claimed.command);
   const { command } = claimed;
-  return withLease({ kernel, actor, command, session: wanted.session }, async (life) => {
+  return withLease({ kernel, actor, command, session }, async (life) => {
     for (let pass = 1; ; pass++) {
       const outcome = await run(life);
       const settled = await settle(life, outcome);
@@ -58,13 +61,17 @@ async function claimAndRun<Q extends Queue>(kernel: Kernel, actor: Actor, wanted
  * Claims the command. If the reply to a claim is lost, the claim may still have committed and would block the command until its
  * lease expires. It is undone, without spending the attempt, once MongoDB answers. The error is thrown in any case.
  */
-async function claim<Q extends Queue>(kernel: Kernel, { queue, id, session }: WantedClaim<Q>): Promise<Claim<Q>> {
+async function claim<Q extends Queue>(
+  kernel: Kernel,
+  wanted: CommandRef<Q>,
+  session: ClientSession,
+): Promise<Claim<Q>> {
   const { mongo, workerId, leaseMs, stop } = kernel;
   try {
-    return await claimCommand(mongo, { queue, id, workerId, leaseMs, session });
+    return await claimCommand(mongo, wanted, { workerId, leaseMs, session });
   } catch (error) {
     while (isOutage(error) && !stop.aborted) {
-      const answered = await undoClaim(mongo, { queue, id, workerId }).then(
+      const answered = await undoClaim(mongo, wanted, { workerId }).then(
         () => true,
         () => false,
       );

@@ -9,6 +9,7 @@ import { BACKGROUND_LIMITS, openBackground } from '#infra/process/background.ts'
 import { type ChangePublisher, openChangePublisher } from '#infra/redis/change-feed.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplySender } from '#infra/redis/replies.ts';
+import { noticeCommand } from '#shared/attempt/commands.ts';
 import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
 import { ALARMS, type Alarm, type WorkerDeps } from './actor.ts';
 
@@ -42,7 +43,7 @@ export async function openRuntime(config: Config, name: string) {
     now: clock.now,
     log,
     config,
-    ring: (queue, commandId) => void doorbells.ring(queue, commandId, 0),
+    ring: (command) => void doorbells.ring(command, 0),
     publishJobChange(jobId) {
       jobPublisher ??= openChangePublisher({ ...redis, of: 'jobs' });
       jobPublisher.publish([jobId]);
@@ -98,8 +99,6 @@ export function ringForNotices(deps: WorkerDeps, notices: readonly GradeNotice[]
   if (notification === null) return;
   for (const notice of notices) {
     if (isEarly(notice, now)) continue;
-    const { recipient, sourceEventId } = notice;
-    if (recipient === 'STUDENT') deps.ring('gradenotices:student', sourceEventId);
-    else if (profile !== null) deps.ring('gradenotices:parent', sourceEventId);
+    if (notice.recipient === 'STUDENT' || profile !== null) deps.ring(noticeCommand(notice));
   }
 }

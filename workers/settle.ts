@@ -123,7 +123,7 @@ export function commitInLife<Q extends Queue>({ kernel, session }: Life<Q>, writ
  */
 async function readOwnership<Q extends Queue>({ kernel, command }: Life<Q>): Promise<CommitResult> {
   try {
-    const now = await readCommand<Queue>(kernel.mongo, command.queue, command._id);
+    const now = await readCommand<Queue>(kernel.mongo, command);
     if (now?.fence !== command.fence) return { kind: 'lost' };
     return { kind: now.status === 'PENDING' && now.lockedUntil !== null ? 'unsure' : 'committed' };
   } catch (error) {

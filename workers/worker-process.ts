@@ -102,7 +102,9 @@ function startLoops({ deps, clock, redis }: WorkerRuntime, kernel: Kernel, name:
   const { concurrency = config.worker.concurrency, pollMs = config.worker.pollIntervalMs } = actor;
   const worker = openWorker(kernel, actor, { concurrency, pollMs, now: clock.now });
   const listeners = queues.map((queue) =>
-    answerDoorbell({ ...redis, queue, concurrency }, async (id) => void (await worker.tryRun(queue, id))),
+    answerDoorbell({ ...redis, queue, concurrency }, async ({ id, key }) => {
+      await worker.tryRun({ _id: id, queue, key });
+    }),
   );
   const heart = startHeartbeat(mongo, {
     workerId: kernel.workerId,

@@ -11,12 +11,13 @@ import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
 import type { Actor } from './actor.ts';
+import { runCommand } from './run-command.ts';
 
 const QUEUE = 'gradenotices:student';
 const SLOTS = 8;
 
-/** Lets a worker of eight slots work off due notices. Returns the runs of each, and the MongoDB commands of the worker. */
-async function workOffBacklog(t: Test, backlog: number) {
+/** Stores notices, and opens a worker of eight slots for them. Each run ends its notice at once. */
+async function stage(t: Test, { backlog }: { backlog: number }) {
   const stored = await openTestMongo(t);
   const now = Date.now() - 1_000;
   const commands = Array.from({ length: backlog }, () => {
@@ -39,9 +40,15 @@ async function workOffBacklog(t: Test, backlog: number) {
       },
     },
   };
-  const left = () => mailboxOf(stored, QUEUE).countDocuments({ queue: QUEUE, status: 'PENDING' });
   await mongo.db.command({ ping: 1 });
   sent.taken();
+  return { stored, mongo, commands, sent, runs, actor };
+}
+
+/** Lets a worker work off due notices. Returns the runs of each, and the MongoDB commands of the worker. */
+async function workOffBacklog(t: Test, backlog: number) {
+  const { stored, mongo, sent, runs, actor } = await stage(t, { backlog });
+  const left = () => mailboxOf(stored, QUEUE).countDocuments({ queue: QUEUE, status: 'PENDING' });
   // The first poll of a worker begins when it is opened.
   const worker = testWorker(t, testKernel(mongo), actor, { concurrency: SLOTS });
   await until('the backlog is worked off', async () => (await left()) === 0);
@@ -56,4 +63,18 @@ t.test('the poll works through a backlog without a new read of it for each comma
   t.ok([...runs.values()].every((count) => count === 1));
   // Each needs a claim and a settlement. A read for each of them would be a third command.
   t.ok(commands.length <= 2 * backlog + 5, `${commands.length} MongoDB commands for ${backlog} commands`);
+});
+
+t.test('a ring costs a claim and a settlement, and one read more if it names no key', async (t) => {
+  const { mongo, commands, sent, runs, actor } = await stage(t, { backlog: 2 });
+  const [keyed, old] = commands;
+  if (keyed === undefined || old === undefined) throw new Error('two notices are stored');
+  t.equal(await runCommand(testKernel(mongo), actor, keyed), 'done');
+  t.strictSame(sent.taken(), ['findAndModify', 'update']);
+  t.equal(await runCommand(testKernel(mongo), actor, { ...old, key: null }), 'done');
+  t.strictSame(sent.taken(), ['find', 'findAndModify', 'update']);
+  t.strictSame([...runs.values()], [1, 1]);
+  t.equal(await runCommand(testKernel(mongo), actor, { _id: 'unknown', queue: QUEUE, key: null }), 'not-ours');
+  t.strictSame(sent.taken(), ['find']);
+  t.equal(await runCommand(testKernel(mongo), actor, { ...keyed, key: 'another' }), 'not-ours', 'a wrong key');
 });

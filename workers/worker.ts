@@ -1,6 +1,6 @@
 import pLimit, { type LimitFunction } from 'p-limit';
 import { type DueCommand, dueCommands, endHolderSession } from '#infra/mongo/mailbox/claim.ts';
-import type { Queue } from '#shared/kernel/command.ts';
+import type { Queue, RungCommand } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { Kernel, RunResult } from './life.ts';
 import { runCommand } from './run-command.ts';
@@ -9,7 +9,7 @@ import { type Turns, turnsByOrganization } from './turns.ts';
 /** The poll and the slots of one worker process. */
 export interface Worker {
   /** Runs a command as soon as a slot is free, if it can be claimed; called for each ring. Resolves when the run has ended. */
-  tryRun(queue: Queue, commandId: string): Promise<RunResult>;
+  tryRun(command: RungCommand): Promise<RunResult>;
   /** Starts runs of due commands of every queue until no more can be claimed. Runs may still be in progress when it resolves. */
   poll(): Promise<void>;
   /** Resolves when the runs of this moment have ended. */
@@ -70,16 +70,17 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     return [...lanes.values()].flatMap(({ running }) => [...running.values()]);
   }
 
-  function tryRun(queue: Queue, id: string): Promise<RunResult> {
-    const lane = laneOf(queue);
-    const already = lane.running.get(id);
+  function tryRun(rung: RungCommand): Promise<RunResult> {
+    const lane = laneOf(rung.queue);
+    const already = lane.running.get(rung._id);
     if (already !== undefined) return already;
     if (draining) return Promise.resolve('not-ours');
-    return lane.turns === null ? runOne(lane, queue, id) : runNext({ ...lane, turns: lane.turns }, queue, id);
+    return lane.turns === null ? runOne(lane, rung) : runNext({ ...lane, turns: lane.turns }, rung);
   }
 
-  function runOne({ slots, listed, running, turns }: Lane, queue: Queue, id: string): Promise<RunResult> {
-    const run = slots(async () => (draining ? 'not-ours' : runCommand(kernel, actor, queue, id)));
+  function runOne({ slots, listed, running, turns }: Lane, command: RungCommand): Promise<RunResult> {
+    const { _id: id } = command;
+    const run = slots(async () => (draining ? 'not-ours' : runCommand(kernel, actor, command)));
     listed.delete(id);
     running.set(id, run);
     return run.finally(() => {
@@ -92,22 +93,22 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
    * Runs the command whose turn it is once a slot is free. Rings arrive in the order of the requests, so one organization could
    * fill the slots with them. The command that was rung for runs in its own turn: by a later ring or by the poll.
    */
-  function runNext({ slots, running, turns }: Lane & { turns: Turns }, queue: Queue, rung: string): Promise<RunResult> {
-    let holds = rung;
+  function runNext({ slots, running, turns }: Lane & { turns: Turns }, rung: RungCommand): Promise<RunResult> {
+    let holds = rung._id;
     const run = slots(async (): Promise<RunResult> => {
       if (draining) return 'not-ours';
-      const due = await dueCommands(kernel.mongo, queue, options.now(), WINDOW).catch(() => []);
+      const due = await dueCommands(kernel.mongo, rung.queue, options.now(), WINDOW).catch(() => []);
       if (draining) return 'not-ours';
       // If our clock is behind that of the sender, the command is claimable but not listed yet.
       const [next] = turns.take(due, 1);
-      const id = next?._id ?? rung;
-      if (next === undefined && turns.isRunning(rung)) return 'not-ours';
-      if (running.get(rung) === run) running.delete(rung);
-      holds = id;
-      running.set(id, run);
-      return runCommand(kernel, actor, queue, id).finally(() => turns.end(id));
+      if (next === undefined && turns.isRunning(rung._id)) return 'not-ours';
+      if (running.get(rung._id) === run) running.delete(rung._id);
+      const command = next ?? rung;
+      holds = command._id;
+      running.set(holds, run);
+      return runCommand(kernel, actor, command).finally(() => turns.end(command._id));
     });
-    running.set(rung, run);
+    running.set(rung._id, run);
     return run.finally(() => {
       if (running.get(holds) === run) running.delete(holds);
     });
@@ -147,12 +148,13 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       }
       const fresh = await nextDue(free);
       if (fresh.length === 0) return;
-      const started = fresh.map(async ({ _id: id, session }) => {
+      const started = fresh.map(async (command) => {
+        const { _id: id, session } = command;
         // The previous holder died or was paused. A transaction that it left open would block the claim.
         if (session !== null) await endHolderSession(kernel.mongo, session).catch(warnOfSession(id));
         // Another worker holds the lease, or our clock is ahead of MongoDB's. Skip the command until the next poll.
         // A command that was taken in its turn must run here, even if a ring for it waits: that ring finds another one.
-        const run = turns === null ? tryRun(queue, id) : runOne(lane, queue, id);
+        const run = turns === null ? tryRun(command) : runOne(lane, command);
         if ((await run) !== 'not-ours') return;
         notOurs.add(id);
         // Another process works through the same backlog: read what it has left.

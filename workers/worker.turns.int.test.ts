@@ -50,7 +50,7 @@ t.test('the poll goes round the organizations, so that a backlog of one delays a
 
 t.test('rings of one organization do not fill the slots before the others', async (t) => {
   const { commands, order, begin, worker } = await crowdedWorker(t);
-  const rings = commands.map(({ queue, _id }) => worker.tryRun(queue, _id));
+  const rings = commands.map((command) => worker.tryRun(command));
   begin.open();
   await Promise.all(rings);
   await worker.poll();

@@ -177,6 +177,6 @@ async function reasonOf(
   // Commit the submit, by MongoDB's clock, before the reply reports an expired deadline. Do not wait for the worker's grade.
   const command = await ensureSubmitted(deps, attempt._id, 'TIMEOUT', 0);
   if (command === null) return null;
-  void deps.doorbells.ring(command.queue, command._id, command.attempts);
+  void deps.doorbells.ring(command, command.attempts);
   return reason;
 }

@@ -46,7 +46,7 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
     const command = made.job.open ? jobCommand({ jobId: made.job._id, round: 1 }, deps, { ...caller, now }) : null;
     const inserted = await insertJob(deps.mongo, made, command);
     if (inserted.kind === 'raced') continue;
-    if (command !== null) void deps.doorbells.ring(command.queue, command._id, 0);
+    if (command !== null) void deps.doorbells.ring(command, 0);
     return reply(201, await detailedJobView(deps.mongo, made.job));
   }
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
@@ -136,7 +136,7 @@ export async function retryOneJob(deps: JobDeps, call: Call): Promise<Reply | Re
       case 'conflict':
         return { rejected: 'JOB_STATE_CONFLICT' };
       case 'retried':
-        void deps.doorbells.ring('classifier', retried.commandId, 0);
+        void deps.doorbells.ring(retried.command, 0);
         deps.jobChanges.notify([jobId]);
         return { status: 200, data: { job: (await detailedJobView(deps.mongo, retried.job)).view } };
       case 'raced':

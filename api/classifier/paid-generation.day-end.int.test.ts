@@ -5,7 +5,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { deadGroups } from '#infra/mongo/mailbox/dead-letters.ts';
 import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { settlementOrder } from '#shared/classifier/commands.ts';
+import { settlementCommand, settlementOrder } from '#shared/classifier/commands.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { inProcessSettlement } from '#testing/actors/in-process-settlement.ts';
@@ -35,14 +35,22 @@ async function unpaid<Scene extends Awaited<ReturnType<typeof paidDoor>>>(t: Tes
   const row = await generations(mongo).findOne({ epoch: 1 });
   if (row === null || row.commandId === null) throw new Error('no answer is stored');
   const { commandId } = row;
-  const command = () => readCommand(mongo, 'settlement', commandId);
+  const settlement = settlementCommand({ ...row, commandId });
+  const command = () => readCommand(mongo, settlement);
   // The door did not wait for the attempt of the worker.
   await until('no process is settling', async () => {
     const now = await command();
     return now?.lockedUntil === null && now.attempts === (worker === null ? 0 : 1);
   });
   owners.fault = null;
-  return { ...scene, previewId: row._id, commandId, command, row: () => generations(mongo).findOne({ _id: row._id }) };
+  return {
+    ...scene,
+    previewId: row._id,
+    commandId,
+    settlement,
+    command,
+    row: () => generations(mongo).findOne({ _id: row._id }),
+  };
 }
 
 const PENDING = 'AI_SETTLEMENT_PENDING';
@@ -145,10 +153,9 @@ t.test('a paid answer is replayed to the end of its day by the clock of MongoDB'
 });
 
 t.test('while a worker runs its settlement, an overdue answer is not closed', async (t) => {
-  const { mongo, door, owners, previewId, commandId, command } = await unpaid(t, paidDoor);
+  const { mongo, door, owners, previewId, commandId, settlement, command } = await unpaid(t, paidDoor);
   await mailboxOf(mongo, 'settlement').updateOne({ _id: commandId }, { $set: { nextRunAt: new Date(0) } });
-  const claim = { queue: 'settlement', id: commandId, workerId: 'w-1', leaseMs: HOUR } as const;
-  t.match(await claimCommand(mongo, claim), { kind: 'claimed' });
+  t.match(await claimCommand(mongo, settlement, { workerId: 'w-1', leaseMs: HOUR }), { kind: 'claimed' });
   await ageGeneration(mongo, previewId);
   t.equal(wordOf(await previewGeneration(hasty(door), generationCall())), 'AI_GENERATION_IN_PROGRESS');
   t.match(await command(), { status: 'PENDING', workerId: 'w-1' });
@@ -162,13 +169,13 @@ t.test('while a worker runs its settlement, an overdue answer is not closed', as
 
 t.test('a worker that wakes after its answer was closed writes nothing, and its command stays dead', async (t) => {
   const scene = await unpaid(t, (t) => doorWithWorker(t));
-  const { mongo, door, owners, worker, called, previewId, commandId, command, row } = scene;
+  const { mongo, door, owners, worker, called, previewId, commandId, settlement, command, row } = scene;
   const go = gate();
   const calls = called('/transactions');
   owners.pause = ({ path, body }) =>
     path.endsWith('/transactions') && body.idempotencyKey.includes(previewId) ? go.opened : undefined;
   await mailboxOf(mongo, 'settlement').updateOne({ _id: commandId }, { $set: { nextRunAt: new Date(0) } });
-  const paused = worker.run(commandId);
+  const paused = worker.run(settlement);
   await until('its debit hangs', () => called('/transactions') > calls);
   const over = { $set: { lockedUntil: new Date(0), nextRunAt: new Date(0) } };
   await mailboxOf(mongo, 'settlement').updateOne({ _id: commandId }, over);

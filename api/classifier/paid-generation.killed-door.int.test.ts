@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
+import { settlementCommand } from '#shared/classifier/commands.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { inProcessSettlement } from '#testing/actors/in-process-settlement.ts';
 import { generationCall, previewDoor, scriptedModels } from '#testing/doors/preview-door.ts';
@@ -40,7 +41,9 @@ async function dieAndAskAgain(t: Test, mode: Mode, point: number, when: 'before'
   await expireGenerations(mongo);
   worker.asleep = false;
   const owed = await generations(mongo).findOne({ organizationId, state: 'PENDING' });
-  if (mode === 'worker' && point % 2 === 0 && owed !== null) await worker.run(owed.commandId ?? '');
+  if (mode === 'worker' && point % 2 === 0 && owed !== null) {
+    await worker.run(settlementCommand({ _id: owed._id, commandId: owed.commandId ?? '' }));
+  }
   const reply = await previewGeneration(previewDoor(mongo, { owners, models, change: { settlementWorker } }), call());
   if (isRejection(reply)) throw new Error(`${about}: ${reply.rejected}`);
   const { previewId } = reply.data as { previewId: string };

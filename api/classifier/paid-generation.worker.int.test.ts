@@ -80,7 +80,7 @@ t.test(
     leaving.abort();
     t.match(await left, { rejected: 'AI_SETTLEMENT_PENDING' });
     t.equal(owners.ledger.debits.size, 0);
-    await worker.run(worker.rings[0] ?? '');
+    for (const rung of worker.rings) await worker.run(rung);
     t.match([...owners.ledger.debits.values()], [{ times: 1 }]);
     t.match(await preview(door), { chargePolicy: 'usage_wallet_settled' });
     t.equal(models.asked.length, 1);

@@ -3,6 +3,7 @@ import { findGeneration, markConsumedAtDoor, settleAtDoor } from '#infra/mongo/c
 import { makeDueNow } from '#infra/mongo/mailbox/mailbox.ts';
 import { chargeOwners } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
+import { settlementCommand } from '#shared/classifier/commands.ts';
 import {
   type AnsweredGeneration,
   type OwedGeneration,
@@ -30,7 +31,7 @@ export async function settleThroughWorker(
   row: OwedGeneration,
   signal: AbortSignal,
 ): Promise<SettlementResult> {
-  const command = await makeDueNow(mongo, 'settlement', row.commandId);
+  const command = await makeDueNow(mongo, settlementCommand(row));
   if (command !== null) await ringAndWait({ mongo, ...worker }, command, { timeoutMs: worker.waitMs, signal });
   const now = await findGeneration(mongo, row._id);
   return now?.state === 'SETTLED' ? now : settlementPending(row._id);

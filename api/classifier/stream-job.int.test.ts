@@ -21,7 +21,8 @@ async function work(jobId: string, publishJobChange: (id: string) => void = () =
     ...testWorkerDeps(mongo, { AI_CLASSIFIER_BATCH_CONCURRENCY: '5' }),
     publishJobChange,
   });
-  await runCommand(testKernel(mongo), actor, 'classifier', command?._id ?? '');
+  if (command === null) throw new Error(`job ${jobId} has no command`);
+  await runCommand(testKernel(mongo), actor, command);
 }
 
 type Door = Awaited<ReturnType<typeof openJobDoor>>;

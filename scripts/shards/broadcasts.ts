@@ -1,7 +1,8 @@
 import type { Broadcast } from './judge.ts';
+import { MAILBOX_BROADCASTS } from './mailbox-broadcasts.ts';
 
 /**
  * Statements of product code that go to every shard of a sharded cluster. Everything else names the shard key with equality, and a test
  * run fails on a statement that does neither.
  */
-export const BROADCASTS: readonly Broadcast[] = [];
+export const BROADCASTS: readonly Broadcast[] = [...MAILBOX_BROADCASTS];

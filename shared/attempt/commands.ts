@@ -1,4 +1,4 @@
-import type { Order } from '#shared/kernel/command.ts';
+import type { CommandRef, Order } from '#shared/kernel/command.ts';
 import type { EssayHandoff } from './handoff.ts';
 import type { GradeNotice } from './notices.ts';
 import type { StoredRelease } from './release.ts';
@@ -97,11 +97,20 @@ export function releaseKey(sourceEventId: string): string {
   return `resultsrelease:${sourceEventId}`;
 }
 
-/** Returns the notice command of an attempt and recipient. Its key is also the row's `_id`. */
-export function noticeOrder(notice: GradeNotice): Order<'gradenotices:student' | 'gradenotices:parent', GradeNotice> {
+type NoticeQueue = 'gradenotices:student' | 'gradenotices:parent';
+
+/** Returns the stored notice command of an attempt and recipient. Its key is also its `_id`. */
+export function noticeCommand({ recipient, sourceEventId }: GradeNotice): CommandRef<NoticeQueue> {
+  const queue = recipient === 'STUDENT' ? 'gradenotices:student' : 'gradenotices:parent';
+  return { _id: sourceEventId, queue, key: sourceEventId };
+}
+
+/** Returns the order of a notice command. */
+export function noticeOrder(notice: GradeNotice): Order<NoticeQueue, GradeNotice> {
+  const { queue, key } = noticeCommand(notice);
   return {
-    queue: notice.recipient === 'STUDENT' ? 'gradenotices:student' : 'gradenotices:parent',
-    key: notice.sourceEventId,
+    queue,
+    key,
     subject: notice.attemptId,
     body: notice,
   };

@@ -1,4 +1,4 @@
-import type { Order } from '#shared/kernel/command.ts';
+import type { CommandRef, Order } from '#shared/kernel/command.ts';
 import type { JobStatus } from './job.ts';
 
 /** Bodies, progress and results of the AI classifier's commands, by queue. */
@@ -93,5 +93,14 @@ export function roundKey({ jobId, round }: JobRound): string {
 
 /** Returns the order of a settlement command: one per generation. */
 export function settlementOrder(previewId: string): Order<'settlement', SettlementBody> {
-  return { queue: 'settlement', key: `settlement:${previewId}`, subject: previewId, body: { previewId } };
+  return { queue: 'settlement', key: settlementKey(previewId), subject: previewId, body: { previewId } };
+}
+
+/** Returns the settlement command of a generation, by the id that the generation stores. */
+export function settlementCommand(row: { _id: string; commandId: string }): CommandRef<'settlement'> {
+  return { _id: row.commandId, queue: 'settlement', key: settlementKey(row._id) };
+}
+
+function settlementKey(previewId: string): string {
+  return `settlement:${previewId}`;
 }

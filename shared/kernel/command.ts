@@ -3,7 +3,7 @@ import type { Rejection } from './errors.ts';
 /**
  * Core terms. Routes, queues, folders and documents use them alike; ARCHITECTURE.md, section 8, has the whole glossary.
  * - **front door**: a process that answers HTTP. It writes a command, rings and may wait for the reply.
- * - **command**: a MongoDB document that states what must be done. It is the truth; Redis only ever holds its id.
+ * - **command**: a MongoDB document that states what must be done. It is the truth; Redis only ever holds its id and key.
  * - **queue**: the commands of one kind.
  * - **mailbox**: the collection that stores the commands of an actor's queues.
  * - **doorbell**: the Redis job queue beside a queue. A **ring** on it wakes a worker at once; without it, the worker's poll
@@ -74,6 +74,12 @@ export interface Order<Q extends Queue, Body> {
   organizationId?: string;
   body: Body;
 }
+
+/** The fields that lead to a command: the queue names its mailbox, and the key decides on which shard it is. */
+export type CommandRef<Q extends Queue = Queue> = Pick<Command, '_id' | 'key'> & { queue: Q };
+
+/** A command as a ring names it. `key` is null in a ring of an earlier version. */
+export type RungCommand<Q extends Queue = Queue> = Pick<CommandRef<Q>, '_id' | 'queue'> & { key: string | null };
 
 /** The stored document. `CommandOf` in the mailbox maps each queue to its body, progress and result. */
 export interface Command<Body = unknown, Progress = unknown, Result = unknown> {

@@ -85,7 +85,7 @@ t.test('a stop aborts the provider calls and snoozes the job without spending an
     (_ids, signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
   );
   const kernel = testKernel(mongo);
-  const running = runCommand(kernel, hanging, command.queue, command._id);
+  const running = runCommand(kernel, hanging, command);
   await until('the worker calls the provider', () => asked.length === 1);
   kernel.halt.abort(new Error('the process ends'));
   t.equal(await running, 'snoozed');
@@ -121,7 +121,7 @@ t.test('a restarted job takes no outcome of the earlier round, nor of a worker t
   });
   asked.length = 0;
   const slow = gate();
-  const next = (await mailboxOf(mongo, 'classifier').findOne({ _id: retried.commandId })) as Command;
+  const next = (await mailboxOf(mongo, 'classifier').findOne({ _id: retried.command._id })) as Command;
   const second = run(
     actor(() => slow.opened.then(() => undefined)),
     next,

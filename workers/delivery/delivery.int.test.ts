@@ -46,7 +46,7 @@ function sceneOf(mongo: TestMongo): Scene {
     mongo,
     actor: (send) =>
       deliveryActor(deps, new Map<Channel, Adapter>([['webhook', { channel: 'webhook', provider: 'p', send }]])),
-    run: (actor, job, workerId = 'worker-1') => runCommand(testKernel(mongo, { workerId }), actor, job.queue, job._id),
+    run: (actor, job, workerId = 'worker-1') => runCommand(testKernel(mongo, { workerId }), actor, job),
     rows: (job) =>
       deliveryAttempts(mongo)
         .find({ notificationId: job.subject }, { sort: { _id: 1 } })
@@ -254,9 +254,9 @@ t.test('a delivery that is cut short is snoozed without spending an attempt', as
     kernel.halt.abort(new Error('the process is stopping'));
     throw signal.reason;
   });
-  t.equal(await runCommand(kernel, cut, job.queue, job._id), 'snoozed');
+  t.equal(await runCommand(kernel, cut, job), 'snoozed');
   t.match(await again(mongo, job), { status: 'PENDING', attempts: 0, lockedUntil: null });
-  t.equal(await runCommand(testKernel(mongo), actor(taken), job.queue, job._id), 'done');
+  t.equal(await runCommand(testKernel(mongo), actor(taken), job), 'done');
   t.match(await rows(job), [
     { status: 'FAILED', error: INTERRUPTED, attempt: 1 },
     { status: 'SENT', attempt: 1 },

@@ -18,7 +18,7 @@ const FAR_MS = 20_000;
 async function waitAfterCheck(mongo: TestMongo, handoff: Command): Promise<number> {
   const actor = makeActor('essayhandoff', testWorkerDeps(mongo));
   const before = Date.now();
-  await runCommand(testKernel(mongo), actor, handoff.queue, handoff._id);
+  await runCommand(testKernel(mongo), actor, handoff);
   return (await again(mongo, handoff)).nextRunAt.getTime() - before;
 }
 
@@ -41,7 +41,7 @@ t.test('a handoff whose grade does not come checks ever more rarely and spends n
     kind: 'dead',
     error: new Error('no'),
   }));
-  t.equal(await runCommand(testKernel(mongo), hopeless, grading.queue, grading._id), 'dead');
+  t.equal(await runCommand(testKernel(mongo), hopeless, grading), 'dead');
   for (const least of [250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
     const rest = await waitAfterCheck(mongo, handoff);
     t.ok(rest >= least - 100, `${rest} ms after a rest of ${least}`);
@@ -62,15 +62,14 @@ t.test('the grade wakes the handoffs that wait for it, and no others', async (t)
 
   const deps = testWorkerDeps(mongo);
   const grading = await postGrading(mongo, attempt);
-  t.equal(await runCommand(testKernel(mongo), makeActor('grading', deps), grading.queue, grading._id), 'done');
+  t.equal(await runCommand(testKernel(mongo), makeActor('grading', deps), grading), 'done');
   await deps.background.end(FAR_MS);
-  const rung = deps.rings.filter(({ queue }) => queue === 'essayhandoff').map(({ commandId }) => commandId);
+  const rung = deps.rings.filter(({ queue }) => queue === 'essayhandoff').map(({ _id }) => _id);
   t.strictSame(rung.sort(), [handoff._id, last._id].sort());
   const handoffs = makeActor('essayhandoff', deps);
-  for (const { _id, queue } of [handoff, last])
-    t.equal(await runCommand(testKernel(mongo), handoffs, queue, _id), 'done');
-  for (const { _id, queue } of [near, other.handoff]) {
-    t.equal(await runCommand(testKernel(mongo), handoffs, queue, _id), 'not-ours', 'this handoff still waits');
+  for (const command of [handoff, last]) t.equal(await runCommand(testKernel(mongo), handoffs, command), 'done');
+  for (const command of [near, other.handoff]) {
+    t.equal(await runCommand(testKernel(mongo), handoffs, command), 'not-ours', 'this handoff still waits');
   }
 });
 
@@ -82,6 +81,6 @@ t.test('a handoff that backs off after its own failure is not woken', async (t) 
     error: new Error('no'),
     afterMs: FAR_MS,
   }));
-  await runCommand(testKernel(mongo), fails, handoff.queue, handoff._id);
+  await runCommand(testKernel(mongo), fails, handoff);
   t.strictSame(await makeHandoffsDue(mongo, attempt._id), []);
 });

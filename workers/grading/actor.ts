@@ -117,6 +117,6 @@ function analyticsFailed(deps: WorkerDeps, attemptId: string | undefined, err: u
 function resumeHandoffs(deps: WorkerDeps, attemptId: string): void {
   // Queue the work here and not in the run: a closure there would keep the run's scope, with the attempt, in memory.
   deps.background.run(async () => {
-    for (const commandId of await makeHandoffsDue(deps.mongo, attemptId)) deps.ring('essayhandoff', commandId);
+    for (const command of await makeHandoffsDue(deps.mongo, attemptId)) deps.ring(command);
   });
 }

@@ -15,7 +15,7 @@ t.test('a command that kills every worker ends dead and delays no other command'
   const poison = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 2 });
   const others: Command[] = [];
   for (let n = 0; n < 5; n++) others.push(await postGrading(mongo, await storeAttempt(mongo, SUBMITTED)));
-  const read = (command: Command) => readCommand(mongo, command.queue, command._id);
+  const read = (command: Command) => readCommand(mongo, command);
   let deaths = 0;
   while ((await read(poison))?.status === 'PENDING') {
     const worker = startWorker('grading', { ...env, WORKER_CONCURRENCY: '2' }, { commandId: poison._id, point: 0 });

@@ -40,9 +40,9 @@ t.test('thousands of attempts are released in chunks, in memory that does not gr
     }),
   );
   const began = performance.now();
-  t.equal(await runCommand(testKernel(mongo), watched, 'resultsrelease', command._id), 'done');
+  t.equal(await runCommand(testKernel(mongo), watched, command), 'done');
   t.comment(`${heap.length} chunks in ${Math.round(performance.now() - began)} ms`);
-  const settled = await readCommand(mongo, 'resultsrelease', command._id);
+  const settled = await readCommand(mongo, command);
   t.strictSame(settled?.result, { updatedAttempts: ATTEMPTS, queuedNotifications: ATTEMPTS * 2 });
   t.ok(heap.length >= ATTEMPTS / 100, 'not one transaction for all');
   t.equal(await mongo.db.collection(NOTICES).countDocuments({ 'body.examId': 'exam-big' }), ATTEMPTS * 2);
@@ -73,8 +73,8 @@ t.test('a class that saves all the time is released, in chunks that become small
     };
   });
   const actor = resultsReleaseActor(testWorkerDeps({ ...mongo, db }));
-  t.equal(await runCommand(testKernel(mongo), actor, 'resultsrelease', command._id), 'done');
-  const settled = await readCommand(mongo, 'resultsrelease', command._id);
+  t.equal(await runCommand(testKernel(mongo), actor, command), 'done');
+  const settled = await readCommand(mongo, command);
   t.strictSame(settled?.result, { updatedAttempts: 150, queuedNotifications: 300 });
   // A transaction that meets the change itself is repeated once with the same chunk.
   t.strictSame([...new Set(sizes)].slice(0, 6), [100, 50, 25, 13, 7, 4], 'each change halves the next chunk');

@@ -21,7 +21,7 @@ const ON = { AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' };
 async function setUp(t: Test) {
   const [mongo, owners] = [await openTestMongo(t), await openFakeOwners(t)];
   const actor = settlementActor(testWorkerDeps(mongo, { ...owners.env, ...ON }));
-  const run = (command: Command) => runCommand(testKernel(mongo), actor, command.queue, command._id);
+  const run = (command: Command) => runCommand(testKernel(mongo), actor, command);
   const failAt = (path: string, fault: OwnerFault) => {
     owners.fault = (call) => (call.path.endsWith(path) ? fault : undefined);
   };
@@ -110,7 +110,7 @@ t.test('MongoDB’s clock decides that a generation is older than a day, not the
     const command = await postSettlement(mongo);
     const replayUntil = new Date(Date.now() + inMs);
     await generations(mongo).updateOne({ _id: command.subject }, { $set: { replayUntil } });
-    t.equal(await runCommand(testKernel(mongo), settlementActor(deps), command.queue, command._id), result);
+    t.equal(await runCommand(testKernel(mongo), settlementActor(deps), command), result);
     t.equal(owners.ledger.debits.size, result === 'done' ? 1 : 0);
   }
 });

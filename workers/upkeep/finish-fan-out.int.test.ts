@@ -40,7 +40,7 @@ t.test(
         { $set: { nextRunAt: new Date(0) } },
       );
       const deps = { ...testWorkerDeps(mongo, WEBHOOK), now: () => start + ms };
-      return runCommand(testKernel(mongo), makeActor('upkeep', deps), 'upkeep:fanouts', fanOut.finish._id);
+      return runCommand(testKernel(mongo), makeActor('upkeep', deps), fanOut.finish);
     }
 
     t.equal(await runAt(0), 'snoozed');
@@ -84,7 +84,7 @@ t.test('the sweep deletes the rows of a front door that never published, and no 
     nextRunAt: new Date(0),
   };
   await mailboxOf(mongo, 'upkeep').insertOne(command);
-  const result = await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), 'upkeep', command._id);
+  const result = await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), command);
   t.equal(result, 'snoozed', 'the sweep is snoozed');
   t.equal(await notifications(mongo).countDocuments({ fanOutId: lost.fanOutId }), 0);
   t.equal(

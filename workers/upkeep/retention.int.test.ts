@@ -27,7 +27,7 @@ async function sweep(mongo: TestMongo, env: NodeJS.ProcessEnv) {
   const { command } = await postCommand(mongo, newCommand(order));
   await mailboxOf(mongo, 'upkeep').updateOne({ _id: command._id }, { $set: { nextRunAt: new Date(0) } });
   const actor = makeActor('upkeep', testWorkerDeps(mongo, env));
-  t.equal(await runCommand(testKernel(mongo), actor, 'upkeep', command._id), 'snoozed');
+  t.equal(await runCommand(testKernel(mongo), actor, command), 'snoozed');
 }
 
 /** Stores a person whose rows are `days` old. */

@@ -4,6 +4,7 @@ import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { gradingOrder, OVERDUE_ATTEMPTS_SWEEP } from '#shared/attempt/commands.ts';
 import { UNPAID_GENERATIONS_SWEEP } from '#shared/classifier/commands.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { ORPHANED_FAN_OUTS_SWEEP } from '#shared/notification/commands.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -15,12 +16,13 @@ import { runCommand } from '#workers/run-command.ts';
 /** More than one chunk of a sweep. */
 const STUCK = 51;
 
-async function postSweep(mongo: TestMongo): Promise<string> {
+async function postSweep(mongo: TestMongo): Promise<Command> {
   const about = { queue: 'upkeep', key: 'upkeep:test', subject: 'attempts', body: {} } as const;
-  return (await postCommand(mongo, newCommand({ ...about, maxAttempts: 3, now: Date.now() - 1_000 }))).command._id;
+  const wanted = newCommand({ ...about, maxAttempts: 3, now: Date.now() - 1_000 });
+  return (await postCommand(mongo, wanted)).command;
 }
 
-const sweepOf = (mongo: TestMongo, id: string) => mailboxOf(mongo, 'upkeep').findOne({ _id: id });
+const sweepOf = (mongo: TestMongo, { _id }: Command) => mailboxOf(mongo, 'upkeep').findOne({ _id });
 
 t.test('attempts that cannot be submitted do not delay the attempts after them', async (t) => {
   const mongo = await openTestMongo(t);
@@ -34,9 +36,9 @@ t.test('attempts that cannot be submitted do not delay the attempts after them',
   }
   const sound = [];
   for (let n = 0; n < 3; n++) sound.push((await storeAttempt(mongo))._id);
-  const id = await postSweep(mongo);
+  const sweep = await postSweep(mongo);
   const deps = testWorkerDeps(mongo);
-  t.equal(await runCommand(testKernel(mongo), makeActor('upkeep', deps), 'upkeep', id), 'snoozed');
+  t.equal(await runCommand(testKernel(mongo), makeActor('upkeep', deps), sweep), 'snoozed');
 
   const state = async (status: 'SUBMITTED' | 'IN_PROGRESS') =>
     (await attempts(mongo).find({ status }).toArray()).map(({ _id }) => _id).sort();
@@ -45,7 +47,7 @@ t.test('attempts that cannot be submitted do not delay the attempts after them',
   const told = deps.log.lines.filter(({ level }) => level === 'error');
   t.strictSame(told.map(({ fields }) => fields.attemptId).sort(), stuck.toSorted(), 'each is named, once');
   t.type(told[0]?.fields.err, Error);
-  t.match(await sweepOf(mongo, id), { status: 'PENDING', attempts: 0 }, 'the sweep comes back, unspent');
+  t.match(await sweepOf(mongo, sweep), { status: 'PENDING', attempts: 0 }, 'the sweep comes back, unspent');
 });
 
 t.test('a disabled sweep is not posted, and one that was posted before submits nothing', async (t) => {
@@ -55,28 +57,28 @@ t.test('a disabled sweep is not posted, and one that was posted before submits n
   const keysOf = ({ recurring = [] }: typeof off) => recurring.map(({ key }) => key);
   const others = [ORPHANED_FAN_OUTS_SWEEP.key, UNPAID_GENERATIONS_SWEEP.key];
   t.strictSame(keysOf(off), others, 'the other sweeps go on');
-  const id = await postSweep(mongo);
-  t.equal(await runCommand(testKernel(mongo), off, 'upkeep', id), 'snoozed');
+  const sweep = await postSweep(mongo);
+  t.equal(await runCommand(testKernel(mongo), off, sweep), 'snoozed');
   t.match(await attempts(mongo).findOne({ _id }), { status: 'IN_PROGRESS' });
-  t.match(await sweepOf(mongo, id), { status: 'PENDING', attempts: 0 });
-  await mailboxOf(mongo, 'upkeep').updateOne({ _id: id }, { $set: { nextRunAt: new Date(0) } });
+  t.match(await sweepOf(mongo, sweep), { status: 'PENDING', attempts: 0 });
+  await mailboxOf(mongo, 'upkeep').updateOne({ _id: sweep._id }, { $set: { nextRunAt: new Date(0) } });
   const on = makeActor('upkeep', testWorkerDeps(mongo));
   t.strictSame(keysOf(on), [OVERDUE_ATTEMPTS_SWEEP.key, ...others]);
-  t.equal(await runCommand(testKernel(mongo), on, 'upkeep', id), 'snoozed');
+  t.equal(await runCommand(testKernel(mongo), on, sweep), 'snoozed');
   t.match(await attempts(mongo).findOne({ _id }), { status: 'SUBMITTED', submittedBy: 'TIMEOUT' });
 });
 
 t.test('the sweep is snoozed while MongoDB is unavailable, and blames no attempt', async (t) => {
   const mongo = await openTestMongo(t);
   for (let n = 0; n < 3; n++) await storeAttempt(mongo);
-  const id = await postSweep(mongo);
+  const sweep = await postSweep(mongo);
   const broken = faultyMongo(mongo, { method: 'insertOne', how: 'refused', times: 1_000 });
   const deps = testWorkerDeps({ ...mongo, ...broken.mongo });
-  t.equal(await runCommand(testKernel(mongo), makeActor('upkeep', deps), 'upkeep', id), 'snoozed');
+  t.equal(await runCommand(testKernel(mongo), makeActor('upkeep', deps), sweep), 'snoozed');
   t.strictSame(
     deps.log.lines.filter(({ level }) => level === 'error'),
     [],
   );
-  t.match(await sweepOf(mongo, id), { status: 'PENDING', attempts: 0 });
+  t.match(await sweepOf(mongo, sweep), { status: 'PENDING', attempts: 0 });
   t.equal(await attempts(mongo).countDocuments({ status: 'IN_PROGRESS' }), 3);
 });

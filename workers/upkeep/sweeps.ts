@@ -47,7 +47,7 @@ async function submitOverdue(deps: WorkerDeps, attemptId: string, graceMs: numbe
     now: deps.now(),
     budgetMs: SUBMIT_BUDGET_MS,
   });
-  if (submitted.kind === 'submitted') deps.ring(submitted.command.queue, submitted.command._id);
+  if (submitted.kind === 'submitted') deps.ring(submitted.command);
 }
 
 const FAN_OUTS_PER_SWEEP = 20;
@@ -75,7 +75,7 @@ export async function sweepUnpaidGenerations(deps: WorkerDeps, { signal }: Run<'
   const { mongo, log } = deps;
   for (const overdue of await overdueSettlements(mongo, deps.now(), SETTLEMENTS_PER_SWEEP)) {
     signal.throwIfAborted();
-    const about = { commandId: overdue.commandId, queue: 'settlement', subject: overdue.previewId };
+    const about = { commandId: overdue.command._id, queue: 'settlement', subject: overdue.previewId };
     try {
       const end = await closeOverdueSettlement(mongo, overdue);
       if (end === 'dead') log.error(about, 'command is dead: see `examhall dead`');

@@ -16,10 +16,7 @@ import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 
 /** Stores an unpaid generation whose day is over, and whose command no worker has claimed since. */
-async function storeUnpaid(
-  mongo: TestMongo,
-  change: Partial<Pick<Command, 'nextRunAt' | 'replays'>> = {},
-): Promise<Command> {
+async function storeUnpaid(mongo: TestMongo, change: Partial<Pick<Command, 'nextRunAt' | 'replays'>> = {}) {
   const command = await postSettlement(mongo);
   await expireGenerations(mongo);
   await ageGeneration(mongo, command.subject);
@@ -28,12 +25,18 @@ async function storeUnpaid(
   return command;
 }
 
+/** Returns a settlement as the list of overdue ones names it. */
+function overdueOf(settlement: Command) {
+  const { _id, key, subject } = settlement;
+  return { command: { _id, queue: 'settlement', key }, previewId: subject } as const;
+}
+
 async function sweep(mongo: TestMongo) {
   const deps = testWorkerDeps(mongo);
   const wanted = newCommand({ ...UNPAID_GENERATIONS_SWEEP, body: {}, maxAttempts: 3, now: Date.now() - 1_000 });
   const { command } = await postCommand(mongo, wanted);
   await mailboxOf(mongo, 'upkeep').updateOne({ _id: command._id }, { $set: { nextRunAt: new Date(0) } });
-  const result = await runCommand(testKernel(mongo), makeActor('upkeep', deps), 'upkeep', command._id);
+  const result = await runCommand(testKernel(mongo), makeActor('upkeep', deps), command);
   return { result, errors: deps.log.lines.filter(({ level }) => level === 'error') };
 }
 
@@ -43,14 +46,14 @@ t.test('without a settlement worker, an answer that was never paid for becomes a
   const young = await postSettlement(mongo);
   const { result, errors } = await sweep(mongo);
   t.equal(result, 'snoozed');
-  t.match(await readCommand(mongo, 'settlement', unpaid._id), {
+  t.match(await readCommand(mongo, unpaid), {
     status: 'DEAD',
     settledAt: Date,
     lastError: { fingerprint: 'Unsettled', message: /24 hours/ },
   });
   t.match(await generationOf(mongo, unpaid), { state: 'PENDING', closed: 'EXPIRED', settledAt: null });
   t.match(await deadGroups(mongo), [{ queue: 'settlement', count: 1, example: unpaid._id }]);
-  t.match(await readCommand(mongo, 'settlement', young._id), { status: 'PENDING' });
+  t.match(await readCommand(mongo, young), { status: 'PENDING' });
   t.match(errors, [{ fields: { commandId: unpaid._id, queue: 'settlement', subject: unpaid.subject } }]);
   t.strictSame((await sweep(mongo)).errors, [], 'it is dead once');
 });
@@ -60,30 +63,30 @@ t.test('a settlement that a process may still end is left alone', async (t) => {
   const soon = await storeUnpaid(mongo, { nextRunAt: new Date(Date.now() + MINUTE) });
   const replayed = await storeUnpaid(mongo, { replays: 1 });
   const claimed = await storeUnpaid(mongo);
-  const claim = { queue: 'settlement', id: claimed._id, workerId: 'w-1', leaseMs: HOUR } as const;
-  t.match(await claimCommand(mongo, claim), { kind: 'claimed' });
+  t.match(await claimCommand(mongo, claimed, { workerId: 'w-1', leaseMs: HOUR }), { kind: 'claimed' });
   const [held, early] = [await storeUnpaid(mongo), await storeUnpaid(mongo)];
   const inAnHour = new Date(Date.now() + HOUR);
   await generations(mongo).updateOne({ _id: held.subject }, { $set: { leaseUntil: inAnHour } });
   await generations(mongo).updateOne({ _id: early.subject }, { $set: { replayUntil: inAnHour } });
   t.strictSame((await sweep(mongo)).errors, []);
   for (const [name, command] of Object.entries({ soon, replayed, claimed, held, early })) {
-    t.match(await readCommand(mongo, 'settlement', command._id), { status: 'PENDING' }, name);
+    t.match(await readCommand(mongo, command), { status: 'PENDING' }, name);
     t.match(await generationOf(mongo, command), { state: 'PENDING', closed: null }, name);
   }
   // The list was read before a worker claimed the command.
-  const overdue = { commandId: claimed._id, previewId: claimed.subject };
+  const overdue = overdueOf(claimed);
   t.equal(await closeOverdueSettlement(mongo, overdue), 'in use');
   t.match(await generationOf(mongo, claimed), { closed: null }, 'the transaction is aborted as a whole');
 });
 
 t.test('a settlement whose answer is paid for becomes DONE', async (t) => {
   const mongo = await openTestMongo(t);
-  const { _id, subject } = await storeUnpaid(mongo);
+  const unpaid = await storeUnpaid(mongo);
+  const { subject } = unpaid;
   const paid = { state: 'SETTLED', settledAt: new Date(), usageConsumed: true } as const;
   await generations(mongo).updateOne({ _id: subject }, { $set: paid });
   t.strictSame((await sweep(mongo)).errors, []);
-  t.match(await readCommand(mongo, 'settlement', _id), { status: 'DONE', result: { settledBy: 'front door' } });
+  t.match(await readCommand(mongo, unpaid), { status: 'DONE', result: { settledBy: 'front door' } });
   t.match(await generations(mongo).findOne({ _id: subject }), { state: 'SETTLED', closed: null });
 });
 
@@ -92,14 +95,14 @@ for (const when of ['before', 'after'] as const) {
     const mongo = await openTestMongo(t);
     let died = 0;
     for (let point = 1; point < 10; point++) {
-      const { _id, subject } = await storeUnpaid(mongo);
+      const unpaid = await storeUnpaid(mongo);
       const victim = dyingProcess(mongo, point, when);
-      const overdue = { commandId: _id, previewId: subject };
+      const overdue = overdueOf(unpaid);
       await victim.live(() => closeOverdueSettlement(victim.mongo, overdue)).catch(() => undefined);
-      const [row, command] = [await generationOf(mongo, { subject }), await readCommand(mongo, 'settlement', _id)];
+      const [row, command] = [await generationOf(mongo, unpaid), await readCommand(mongo, unpaid)];
       t.equal(row.closed === 'EXPIRED', command?.status === 'DEAD', `point ${point}, ${victim.diedAt()}`);
       await closeOverdueSettlement(mongo, overdue);
-      t.match(await readCommand(mongo, 'settlement', _id), { status: 'DEAD' });
+      t.match(await readCommand(mongo, unpaid), { status: 'DEAD' });
       if (victim.diedAt() === null) break;
       died += 1;
     }
@@ -114,7 +117,7 @@ t.test('a sweep reads a bounded list, and what waits longest comes first', async
   for (const age of ages) ids.push((await storeUnpaid(mongo, { nextRunAt: new Date(Date.now() - age) }))._id);
   const listed = await overdueSettlements(mongo, Date.now(), 2);
   t.strictSame(
-    listed.map(({ commandId }) => commandId),
+    listed.map(({ command }) => command._id),
     [ids[1], ids[2]],
   );
 });

@@ -75,13 +75,14 @@ async function jobsPerSecond(open: OpenJobPath, redisUrl: string, name: string, 
 const doorbell: OpenJobPath = async (redisUrl, queue, onJob) => {
   // A long limit: a pause of this machine must not count as a lost ring.
   const bells = openDoorbells({ redisUrl, log: quietLog, boundMs: 5_000 });
-  const listener = answerDoorbell({ redisUrl, log: quietLog, queue, concurrency: CONCURRENCY }, async (id) => {
+  const listener = answerDoorbell({ redisUrl, log: quietLog, queue, concurrency: CONCURRENCY }, async ({ id }) => {
     if (id !== 'first') onJob();
   });
-  while (!(await bells.ring(queue, 'first', 0))) await new Promise((resolve) => setTimeout(resolve, 10));
+  while (!(await bells.ring({ queue, _id: 'first', key: 'first' }, 0)))
+    await new Promise((resolve) => setTimeout(resolve, 10));
   return {
     async send(id) {
-      if (!(await bells.ring(queue, id, 0))) throw new Error('a ring was lost');
+      if (!(await bells.ring({ queue, _id: id, key: id }, 0))) throw new Error('a ring was lost');
     },
     close: () => Promise.all([bells.close(), listener.close(1_000)]),
   };

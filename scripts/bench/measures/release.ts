@@ -28,7 +28,7 @@ export const measureRelease: Measure = async (context) => {
     const body: Release = { examId: EXAM, organizationId: null, releasedAt: new Date(), sourceEventId: newId() };
     const from = performance.now();
     const { command } = await storeRelease(stage.mongo, body, { maxAttempts: 10, now: Date.now(), budgetMs: 5_000 });
-    void doorbells.ring(command.queue, command._id, 0);
+    void doorbells.ring(command, 0);
 
     const memory: number[] = [];
     const pid = stage.processes.get('resultsrelease')?.pid ?? 0;
@@ -38,7 +38,7 @@ export const measureRelease: Measure = async (context) => {
         await delay(SAMPLE_MS);
       }
       // A server that is busy with the release may fail one poll; the next poll shows the state.
-      const now = await readCommand(stage.mongo, command.queue, command._id).catch(() => null);
+      const now = await readCommand(stage.mongo, command).catch(() => null);
       settled = now?.status === 'DONE';
       const progress = (now?.progress ?? {}) as { updatedAttempts?: number };
       context.progress.step(cohort + (settled ? cohort : (progress.updatedAttempts ?? 0)), 2 * cohort);

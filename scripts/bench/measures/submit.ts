@@ -103,8 +103,8 @@ async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: 
   );
   if (submitted.kind !== 'submitted') throw new Error('not submitted');
   const { command } = submitted;
-  const claim = { queue: command.queue, id: command._id, workerId: 'bench', leaseMs: 10_000 };
-  const claimed = await watch.time(() => claimCommand(mongo, claim));
+  const holder = { workerId: 'bench', leaseMs: 10_000 };
+  const claimed = await watch.time(() => claimCommand(mongo, command, holder));
   const attempt = await watch.time(() => findAttempt(mongo, attemptId));
   if (claimed.kind !== 'claimed' || attempt === null) throw new Error('not claimed');
   await watch.time(() => findBindingRelease(mongo, attempt));

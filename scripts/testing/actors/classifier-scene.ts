@@ -65,8 +65,7 @@ export async function classifierScene(t: Test): Promise<ClassifierScene> {
       };
       return classifierActor(deps, () => models);
     },
-    run: (actor, command, workerId = 'worker-1') =>
-      runCommand(testKernel(mongo, { workerId }), actor, command.queue, command._id),
+    run: (actor, command, workerId = 'worker-1') => runCommand(testKernel(mongo, { workerId }), actor, command),
     job: ({ subject }) => findJob(mongo, subject),
     async stored(command) {
       const work = classifierWork(command);
@@ -103,5 +102,5 @@ export function commandsOfJob(mongo: Mongo, jobId: string): Promise<Command[]> {
 export async function runNewestRound(mongo: Mongo, jobId: string, env: NodeJS.ProcessEnv = {}): Promise<void> {
   const command = (await commandsOfJob(mongo, jobId)).at(-1);
   if (command === undefined) throw new Error(`job ${jobId} has no command`);
-  await runCommand(testKernel(mongo), classifierActor(testWorkerDeps(mongo, env)), 'classifier', command._id);
+  await runCommand(testKernel(mongo), classifierActor(testWorkerDeps(mongo, env)), command);
 }

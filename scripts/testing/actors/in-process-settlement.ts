@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { SettlementWorker } from '#api/classifier/deps.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
-import type { Queue } from '#shared/kernel/command.ts';
+import type { RungCommand } from '#shared/kernel/command.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { settlementActor } from '#workers/settlement/actor.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
@@ -13,12 +13,12 @@ export interface InProcessSettlement {
   door: SettlementWorker;
   /** While true, rings are noted and nothing is run. */
   asleep: boolean;
-  /** Ids of the commands that were rung for. */
-  rings: string[];
+  /** The commands that were rung for. */
+  rings: RungCommand[];
   /** How each run ended. */
   results: string[];
   /** Runs a command as a ring would. */
-  run(commandId: string): Promise<void>;
+  run(command: RungCommand): Promise<void>;
 }
 
 /** Returns a settlement worker inside the test. A front door waits at most `waitMs` for it. */
@@ -29,17 +29,17 @@ export function inProcessSettlement(mongo: Mongo, env: NodeJS.ProcessEnv, waitMs
     asleep: false,
     rings: [],
     results: [],
-    async run(commandId) {
-      settlement.results.push(await runCommand(kernel, actor, 'settlement', commandId));
+    async run(command) {
+      settlement.results.push(await runCommand(kernel, actor, command));
     },
     door: {
       waitMs,
       settledPoller: openSettledPoller(mongo),
       doorbells: {
-        async ring(queue: Queue | string, commandId) {
+        async ring({ _id, queue, key }) {
           if (queue !== 'settlement') throw new Error(`rung for ${queue}`);
-          settlement.rings.push(commandId);
-          if (!settlement.asleep) void settlement.run(commandId);
+          settlement.rings.push({ _id, queue, key });
+          if (!settlement.asleep) void settlement.run({ _id, queue, key });
           return true;
         },
         close: async () => undefined,

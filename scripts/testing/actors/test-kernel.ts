@@ -3,7 +3,7 @@ import { openModels } from '#infra/models/open-models.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openBackground } from '#infra/process/background.ts';
-import type { Queue } from '#shared/kernel/command.ts';
+import type { CommandRef, Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import type { Actor, WorkerDeps } from '#workers/actor.ts';
@@ -41,7 +41,7 @@ export function testKernel(mongo: Mongo, overrides: { workerId?: string; leaseMs
 
 export interface TestWorkerDeps extends WorkerDeps {
   log: CapturedLog;
-  rings: { queue: Queue; commandId: string }[];
+  rings: CommandRef[];
   alarms: string[];
   /** Ids of the jobs whose change was published to streams. */
   publishedJobs: string[];
@@ -64,7 +64,7 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestW
     rings,
     alarms,
     config,
-    ring: (queue, commandId) => void rings.push({ queue, commandId }),
+    ring: ({ _id, queue, key }) => void rings.push({ _id, queue, key }),
     alarm: (name) => void alarms.push(name),
     background: openBackground({ concurrency: 4, maxWaiting: 100, dropped: () => undefined, failed: () => undefined }),
   };

@@ -32,8 +32,9 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
     settings: { ...testConfig().attempt, startBudgetMs: BUDGET_MS },
     commandAttempts: 10,
     doorbells: {
-      async ring(queue, commandId) {
-        for (const worker of workers[queue as Queue] ?? []) void worker.tryRun(queue as Queue, commandId);
+      async ring(command) {
+        const queue = command.queue as Queue;
+        for (const worker of workers[queue] ?? []) void worker.tryRun({ ...command, queue });
         return true;
       },
       close: async () => undefined,

@@ -50,8 +50,8 @@ export async function openJobDoor(
     openJobLimits: { perActor: 1_000, perOrganization: 1_000 },
     log: captureLog(),
     doorbells: {
-      async ring(_queue, id) {
-        rings.push(id);
+      async ring({ _id }) {
+        rings.push(_id);
         return true;
       },
     },

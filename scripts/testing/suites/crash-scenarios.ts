@@ -263,7 +263,7 @@ function overdueSweep(): CrashScenario {
       const { deadlineAt } = freshAttempt();
       await attempts(mongo).updateOne({ _id: subject, status: 'IN_PROGRESS' }, { $set: { deadlineAt } });
       const sweep = await postSweep(mongo, `again:${subject}`);
-      await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), sweep.queue, sweep._id);
+      await runCommand(testKernel(mongo), makeActor('upkeep', testWorkerDeps(mongo)), sweep);
       const attempt = await attempts(mongo).findOne({ _id: subject });
       t.match(attempt, { status: 'SUBMITTED', submittedBy: 'TIMEOUT', submittedAt: deadlineAt });
       t.equal(await gradings(), 1, 'one grading command');

@@ -81,9 +81,9 @@ async function crashAtEach(t: Test, scenario: CrashScenario, at: { first: number
   const env = { ...laneEnv, ...LONG_LEASES, LOG_LEVEL: 'warn' };
   const commands: Command[] = [];
   const isOver = scenario.isOver ?? (({ settledAt }: Command) => settledAt !== null);
-  const isSettled = async ({ queue, _id }: Command) => {
-    const command = await readCommand(mongo, queue, _id);
-    return command !== null && isOver(command);
+  const isSettled = async (command: Command) => {
+    const now = await readCommand(mongo, command);
+    return now !== null && isOver(now);
   };
   const points: string[] = [];
   let logged = '';
@@ -114,7 +114,7 @@ async function crashAtEach(t: Test, scenario: CrashScenario, at: { first: number
   logged += healthy.logged();
   const [least, most] = scenario.spent ?? [1, 2];
   for (const [index, command] of commands.entries()) {
-    const now = await readCommand(mongo, command.queue, command._id);
+    const now = await readCommand(mongo, command);
     t.match(now, { status: scenario.status }, `${scenario.name} after death at ${points[index]}`);
     const hasSpent = now !== null && now.attempts >= least && now.attempts <= most;
     t.ok(hasSpent, `${now?.attempts} attempts`, { now, logged: linesOf(logged, command) });

@@ -207,7 +207,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   const poison = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });
   const throws = withStep(makeActor('grading', deps), () => Promise.reject(new Error('no')));
   await until('it has died here or was graded by the worker', async () => {
-    await runCommand(testKernel(mongo), throws, 'grading', poison._id);
+    await runCommand(testKernel(mongo), throws, poison);
     return (await findCommand(mongo, poison._id))?.status !== 'PENDING';
   });
   await deadGroups(mongo);
@@ -216,5 +216,5 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await queueDepths(mongo, Date.now(), await liveWorkers(mongo, Date.now()));
   await replayDead(mongo, poison, { operator: 'op', reason: 'a test', now: Date.now() });
   const lost = faultyMongo(mongo, { method: 'findOneAndUpdate', how: 'lost', times: 1 });
-  await runCommand(testKernel(lost.mongo), throws, 'grading', poison._id);
+  await runCommand(testKernel(lost.mongo), throws, poison);
 }

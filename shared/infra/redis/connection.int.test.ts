@@ -25,7 +25,7 @@ function openAll(redisUrl: string, log: LinkLog) {
   const bells = openDoorbells({ redisUrl, log, boundMs: 60_000 });
   const listener = answerDoorbell(
     { redisUrl, log, queue: 'grading', concurrency: 2 },
-    async (id) => void received.push(id),
+    async ({ id }) => void received.push(id),
   );
   const sender = openReplySender({ redisUrl, log });
   const waiters = openReplyWaiters({ redisUrl, log });
@@ -33,7 +33,7 @@ function openAll(redisUrl: string, log: LinkLog) {
   return {
     /** Resolves once rings, replies and the probe all work. */
     async work(): Promise<void> {
-      await until('a ring is accepted', () => bells.ring('grading', 'c-1', 1));
+      await until('a ring is accepted', () => bells.ring({ queue: 'grading', _id: 'c-1', key: 'k' }, 1));
       await until('the ring is received', () => received.includes('c-1'));
       const waiter = waiters.register('c-1');
       const replied = waiter.settled({ timeoutMs: 3_600_000, pollMs: 3_600_000, isSettled: async () => false });
@@ -208,7 +208,7 @@ t.test('a process that has closed all its Redis connections exits by itself', as
         return new Promise(() => {});
       });
       const others = [openReplySender(deps), openReplyWaiters(deps), redisProbe(deps)];
-      while ((await bells.ring('exit', 'c-1', 1)) !== ${waitFor}) await new Promise((next) => setTimeout(next, 5));
+      while ((await bells.ring({ queue: 'exit', _id: 'c-1', key: 'k' }, 1)) !== ${waitFor}) await new Promise((next) => setTimeout(next, 5));
       if (${waitFor}) await received.promise;
       await Promise.all([bells.close(), listener.close(20), ...others.map((other) => other.close())]);
       const from = performance.now();

@@ -43,21 +43,21 @@ const ACKNOWLEDGE_MS = 500;
  *
  * If `onRing` rejects, the error is logged and the ring is removed.
  */
-export function answerDoorbell(deps: ListenerDeps, onRing: (commandId: string) => Promise<void>): Listener {
+export function answerDoorbell(deps: ListenerDeps, onRing: (ring: Ring) => Promise<void>): Listener {
   const { redisUrl, log, queue } = deps;
   const address = readRedisUrl(redisUrl);
   const running = new Set<PromiseWithResolvers<void>>();
 
-  async function answer(ring: unknown): Promise<void> {
-    const commandId = ring !== null && typeof ring === 'object' && 'id' in ring ? ring.id : undefined;
-    if (typeof commandId !== 'string') {
+  async function answer(content: unknown): Promise<void> {
+    const ring = readRing(content);
+    if (ring === null) {
       log.warn({ queue }, 'ring without a command id dropped');
       return;
     }
     const answered = Promise.withResolvers<void>();
     running.add(answered);
-    Promise.try(onRing, commandId)
-      .catch((error: unknown) => log.error({ queue, commandId, err: error }, 'answering a ring failed'))
+    Promise.try(onRing, ring)
+      .catch((error: unknown) => log.error({ queue, commandId: ring.id, err: error }, 'answering a ring failed'))
       .finally(answered.resolve);
     await answered.promise;
     running.delete(answered);
@@ -84,6 +84,13 @@ export function answerDoorbell(deps: ListenerDeps, onRing: (commandId: string) =
   };
 }
 
+/** Returns the ring of a Redis job, or null if the job names no command. */
+function readRing(content: unknown): Ring | null {
+  if (content === null || typeof content !== 'object' || !('id' in content) || typeof content.id !== 'string')
+    return null;
+  return { id: content.id, key: 'key' in content && typeof content.key === 'string' ? content.key : null };
+}
+
 /**
  * Opens a session of two connections: one for commands and one for the blocking pop. They are replaced together, because
  * bee-queue does not report a dead blocking connection or scripts that the server lost.
@@ -91,7 +98,7 @@ export function answerDoorbell(deps: ListenerDeps, onRing: (commandId: string) =
 function openConsumer(
   { queue: name, concurrency, stallMs = STALL_MS }: ListenerDeps,
   address: RedisAddress,
-  answer: (ring: unknown) => Promise<void>,
+  answer: (content: unknown) => Promise<void>,
   lost: (reason: unknown) => void,
 ): LinkSession<Consumer> {
   const commands = openNodeRedis(address, lost);

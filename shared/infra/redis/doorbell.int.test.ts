@@ -15,7 +15,7 @@ async function bellAndListener(t: Test, { started = true }: { started?: boolean 
   const log = captureLog();
   const received: string[] = [];
   const bells = openDoorbells({ redisUrl: redis.url, log, boundMs });
-  const listener = answerDoorbell({ redisUrl: redis.url, log, queue: 'grading', concurrency: 4 }, async (id) => {
+  const listener = answerDoorbell({ redisUrl: redis.url, log, queue: 'grading', concurrency: 4 }, async ({ id }) => {
     received.push(id);
   });
   t.teardown(async () => {
@@ -34,7 +34,7 @@ async function bellAndListener(t: Test, { started = true }: { started?: boolean 
       await until('a ring is received', async () => {
         rung += 1;
         const id = `probe-${rung}`;
-        if (!(await bells.ring('grading', id, 1))) return false;
+        if (!(await bells.ring({ queue: 'grading', _id: id, key: 'k' }, 1))) return false;
         const giveUpAt = performance.now() + 500;
         return until('the probe is received', () => received.includes(id) || performance.now() > giveUpAt).then(() =>
           received.includes(id),
@@ -46,7 +46,7 @@ async function bellAndListener(t: Test, { started = true }: { started?: boolean 
 
 t.test('a ring wakes the listener with the command id and leaves nothing in Redis', async (t) => {
   const { redis, bells, received } = await bellAndListener(t);
-  await until('the bell rings', () => bells.ring('grading', 'c-1', 1));
+  await until('the bell rings', () => bells.ring({ queue: 'grading', _id: 'c-1', key: 'k' }, 1));
   await until('the ring is received', () => received.includes('c-1'));
   await until(
     'the ring is removed',
@@ -57,16 +57,20 @@ t.test('a ring wakes the listener with the command id and leaves nothing in Redi
 
 t.test('a command attempt has one waiting ring, and the next attempt rings anew', async (t) => {
   const { redis, bells } = await bellAndListener(t);
-  await until('the bell rings', () => bells.ring('delivery', 'c-1', 1));
-  t.equal(await bells.ring('delivery', 'c-1', 1), true, 'a bell that rings already counts as rung');
-  t.equal(await bells.ring('delivery', 'c-1', 2), true);
+  await until('the bell rings', () => bells.ring({ queue: 'delivery', _id: 'c-1', key: 'k' }, 1));
+  t.equal(
+    await bells.ring({ queue: 'delivery', _id: 'c-1', key: 'k' }, 1),
+    true,
+    'a bell that rings already counts as rung',
+  );
+  t.equal(await bells.ring({ queue: 'delivery', _id: 'c-1', key: 'k' }, 2), true);
   t.strictSame(await redis.command('LRANGE', 'examhall:delivery:waiting', '0', '-1'), ['c-1:2', 'c-1:1']);
-  t.match(await redis.command('HGET', 'examhall:delivery:jobs', 'c-1:1'), /"data":\{"id":"c-1"\}/);
+  t.match(await redis.command('HGET', 'examhall:delivery:jobs', 'c-1:1'), /"data":\{"id":"c-1","key":"k"\}/);
 });
 
 t.test('rings are delivered once Redis starts, although it was down at first', async (t) => {
   const { redis, bells, log, ringIsReceived } = await bellAndListener(t, { started: false });
-  t.equal(await bells.ring('grading', 'early', 1), false);
+  t.equal(await bells.ring({ queue: 'grading', _id: 'early', key: 'k' }, 1), false);
   await until('both links have logged', () => log.lines.length >= 2);
   await redis.start();
   await ringIsReceived();
@@ -84,7 +88,10 @@ t.test('rings are delivered again after kill -9 and a restart of Redis without d
   await ringIsReceived();
   for (const round of [1, 2]) {
     await redis.kill9();
-    await until('a ring is lost', async () => !(await bells.ring('grading', `lost-${round}`, 1)));
+    await until(
+      'a ring is lost',
+      async () => !(await bells.ring({ queue: 'grading', _id: `lost-${round}`, key: 'k' }, 1)),
+    );
     await redis.start();
     await ringIsReceived();
   }
@@ -95,7 +102,9 @@ t.test('SCRIPT FLUSH loses no ring', async (t) => {
   const { redis, bells, received, ringIsReceived } = await bellAndListener(t);
   await ringIsReceived();
   await redis.command('SCRIPT', 'FLUSH');
-  const rings = await Promise.all(Array.from({ length: 20 }, (_, i) => bells.ring('grading', `flushed-${i}`, 1)));
+  const rings = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => bells.ring({ queue: 'grading', _id: `flushed-${i}`, key: 'k' }, 1)),
+  );
   t.strictSame(new Set(rings), new Set([true]));
   await until('all rings are received', () => received.filter((id) => id.startsWith('flushed-')).length === 20);
   await redis.command('SCRIPT', 'FLUSH');
@@ -106,7 +115,7 @@ t.test('the next ring after FLUSHALL is delivered', async (t) => {
   const { redis, bells, received, ringIsReceived } = await bellAndListener(t);
   await ringIsReceived();
   await redis.command('FLUSHALL');
-  t.equal(await bells.ring('grading', 'after', 1), true);
+  t.equal(await bells.ring({ queue: 'grading', _id: 'after', key: 'k' }, 1), true);
   await until('the ring is received', () => received.includes('after'));
 });
 
@@ -123,7 +132,7 @@ t.test('each of a thousand rings is delivered at least once and leaves nothing i
   const { redis, bells, received, ringIsReceived } = await bellAndListener(t);
   await ringIsReceived();
   const ids = Array.from({ length: 1_000 }, (_, i) => `c-${i}`);
-  const rings = await Promise.all(ids.map((id) => bells.ring('grading', id, 1)));
+  const rings = await Promise.all(ids.map((id) => bells.ring({ queue: 'grading', _id: id, key: 'k' }, 1)));
   t.strictSame(new Set(rings), new Set([true]));
   await until(
     'all rings are received',

@@ -13,7 +13,7 @@ async function frozenRedis(t: Test, boundMs: number) {
   t.teardown(() => redis.close());
   const bells = openDoorbells({ redisUrl: redis.url, log: captureLog(), boundMs });
   t.teardown(() => bells.close());
-  await until('the bell rings', () => bells.ring('grading', 'before', 1));
+  await until('the bell rings', () => bells.ring({ queue: 'grading', _id: 'before', key: 'k' }, 1));
   redis.freeze();
   return { redis, bells };
 }
@@ -26,13 +26,13 @@ t.test('a hung Redis delays one ring by its time limit and fails the next ones a
   // A pause of this machine may make a few more rings seem slow.
   for (let i = 0; i < 500 && waited < 10; i += 1) {
     const from = performance.now();
-    rings.push(await bells.ring('grading', `hung-${i}`, 1));
+    rings.push(await bells.ring({ queue: 'grading', _id: `hung-${i}`, key: 'k' }, 1));
     if (performance.now() - from >= 50) waited += 1;
   }
   t.strictSame(new Set(rings), new Set([false]));
   t.ok(waited >= 1 && waited < 5, `of 500 rings ${waited} waited`);
   redis.thaw();
-  await until('the bell rings again', () => bells.ring('grading', 'thawed', 1));
+  await until('the bell rings again', () => bells.ring({ queue: 'grading', _id: 'thawed', key: 'k' }, 1));
 });
 
 t.test('after a ring timed out, a slow Redis is not dialled for a while', async (t) => {
@@ -59,7 +59,7 @@ t.test('after a ring timed out, a slow Redis is not dialled for a while', async 
     await redis.close();
   });
   await until('three rings have reached Redis', async () => {
-    t.equal(await bells.ring('grading', 'slow', 1), false);
+    t.equal(await bells.ring({ queue: 'grading', _id: 'slow', key: 'k' }, 1), false);
     return arrivals.length >= 3;
   });
   const [first = 0, , third = 0] = arrivals;
@@ -69,7 +69,9 @@ t.test('after a ring timed out, a slow Redis is not dialled for a while', async 
 t.test('concurrent rings at a hung Redis time out together, not one after another', async (t) => {
   const { bells } = await frozenRedis(t, 200);
   const from = performance.now();
-  const rings = await Promise.all(Array.from({ length: 500 }, (_, i) => bells.ring('grading', `hung-${i}`, 1)));
+  const rings = await Promise.all(
+    Array.from({ length: 500 }, (_, i) => bells.ring({ queue: 'grading', _id: `hung-${i}`, key: 'k' }, 1)),
+  );
   t.strictSame(new Set(rings), new Set([false]));
   t.ok(performance.now() - from < 500 * 200 * 0.5);
 });
@@ -78,8 +80,8 @@ t.test('without a server, rings fail at once and close stops dialling', async (t
   const log = captureLog();
   const bells = openDoorbells({ redisUrl: `redis://127.0.0.1:${await freePort()}`, log });
   await until('the link has logged', () => log.lines.length > 0);
-  t.equal(await bells.ring('grading', 'c-1', 1), false);
+  t.equal(await bells.ring({ queue: 'grading', _id: 'c-1', key: 'k' }, 1), false);
   await bells.close();
-  t.equal(await bells.ring('grading', 'c-1', 1), false);
+  t.equal(await bells.ring({ queue: 'grading', _id: 'c-1', key: 'k' }, 1), false);
   await bells.close();
 });

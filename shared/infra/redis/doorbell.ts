@@ -6,16 +6,25 @@ import { readRedisUrl } from './redis-url.ts';
 
 export interface Doorbells {
   /**
-   * Wakes a worker of `queue`. Returns false if the ring could not be stored; the worker's poll then finds the command, by default
-   * at most a second later. Never throws, takes at most `boundMs`, and returns at once while Redis is unreachable.
+   * Wakes a worker of the command's queue. Returns false if the ring could not be stored; the worker's poll then finds the command,
+   * by default at most a second later. Never throws, takes at most `boundMs`, and returns at once while Redis is unreachable.
    */
-  ring(queue: string, commandId: string, attempt: number): Promise<boolean>;
+  ring(command: BellCommand, attempt: number): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** The whole content of a Redis job: the id of a command in MongoDB. */
+/** A command in MongoDB, as a doorbell names it. */
+interface BellCommand {
+  queue: string;
+  _id: string;
+  key: string;
+}
+
+/** The whole content of a Redis job: id and key of a command in MongoDB. */
 export interface Ring {
   id: string;
+  /** null: an earlier version rang, which sent no key. */
+  key: string | null;
 }
 
 /**
@@ -58,11 +67,11 @@ export function openDoorbells(deps: { redisUrl: string; log: LinkLog; boundMs?: 
   });
 
   return {
-    async ring(queue, commandId, attempt) {
+    async ring(command, attempt) {
       const board = link.current();
       if (board === null) return false;
       try {
-        await withReplyTimeout(boundMs, ringOn(board, queue, commandId, attempt));
+        await withReplyTimeout(boundMs, ringOn(board, command, attempt));
         return true;
       } catch (error) {
         link.drop(board, error, error instanceof ReplyTimeout ? QUIET_MS : undefined);
@@ -73,10 +82,11 @@ export function openDoorbells(deps: { redisUrl: string; log: LinkLog; boundMs?: 
   };
 }
 
-async function ringOn(board: BellBoard, name: string, commandId: string, attempt: number): Promise<void> {
+async function ringOn(board: BellBoard, command: BellCommand, attempt: number): Promise<void> {
+  const { queue: name } = command;
   const opened = queueOf(board, name);
   try {
-    await push(await opened, commandId, attempt);
+    await push(await opened, command, attempt);
   } catch (error) {
     if (!isNoScript(error)) throw error;
     // The server lost its scripts, by SCRIPT FLUSH or a failover. A new queue loads them again. If many rings fail together, only
@@ -84,7 +94,7 @@ async function ringOn(board: BellBoard, name: string, commandId: string, attempt
     if (board.queues.get(name) === opened) board.queues.delete(name);
     const replacement = queueOf(board, name);
     opened.then((old) => old.close()).catch(() => {});
-    await push(await replacement, commandId, attempt);
+    await push(await replacement, command, attempt);
   }
 }
 
@@ -99,9 +109,9 @@ function queueOf(board: BellBoard, name: string): Promise<Queue<Ring>> {
   return ready;
 }
 
-async function push(queue: Queue<Ring>, commandId: string, attempt: number): Promise<void> {
+async function push(queue: Queue<Ring>, { _id, key }: BellCommand, attempt: number): Promise<void> {
   // If the job already exists, bee-queue saves nothing and returns id null: this ring is already waiting.
-  await queue.createJob({ id: commandId }).setId(ringId(commandId, attempt)).save();
+  await queue.createJob({ id: _id, key }).setId(ringId(_id, attempt)).save();
 }
 
 /** Returns one id per command attempt. While that ring waits or runs, another one adds nothing; the next attempt rings anew. */

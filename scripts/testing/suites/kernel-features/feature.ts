@@ -27,7 +27,7 @@ export interface Feature {
 
 /** Reads the command again. @throws Error if it does not exist */
 export async function again(mongo: TestMongo, command: Command): Promise<Command> {
-  const found = await readCommand(mongo, command.queue, command._id);
+  const found = await readCommand(mongo, command);
   if (found === null) throw new Error(`command ${command._id} is gone`);
   return found;
 }

@@ -17,9 +17,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
       const command = await subject.post();
       const counted = scriptActor(actor);
       const workers = Array.from({ length: 10 }, (_, n) => scene.kernel({ workerId: `worker-${n}` }));
-      const results = await Promise.all(
-        workers.map((kernel) => runCommand(kernel, counted, command.queue, command._id)),
-      );
+      const results = await Promise.all(workers.map((kernel) => runCommand(kernel, counted, command)));
       t.strictSame(
         results.filter((result) => result !== 'not-ours'),
         [subject.ends.result],
@@ -42,7 +40,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
       const command = await subject.post();
       const kernel = scene.kernel();
       const renewals = holdRenewals(t, kernel);
-      const run = runCommand(kernel, slow, command.queue, command._id);
+      const run = runCommand(kernel, slow, command);
       await begun.opened;
       for (let renewal = 1; renewal <= 2; renewal++) {
         // Shorten the lease by ten seconds, as time would, and keep it longer than any pause of a busy machine.
@@ -53,7 +51,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
         );
         renewals.arrive();
         await until('renewed', async () => Number((await again(mongo, command)).lockedUntil) > shortened);
-        t.equal(await runCommand(scene.kernel({ workerId: 'rival' }), actor, command.queue, command._id), 'not-ours');
+        t.equal(await runCommand(scene.kernel({ workerId: 'rival' }), actor, command), 'not-ours');
       }
       go.open();
       t.equal(await run, subject.ends.result);
@@ -78,7 +76,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
         }),
       );
       const command = await subject.post();
-      t.equal(await runCommand(kernel, slow, command.queue, command._id), subject.ends.result);
+      t.equal(await runCommand(kernel, slow, command), subject.ends.result);
       t.equal(tries, 1, 'the first commit succeeds');
       await endedWell(scene, command);
     },
@@ -93,7 +91,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
         claimed = run.command;
         return resting;
       });
-      t.equal(await runCommand(make(), puts, command.queue, command._id), 'retried');
+      t.equal(await runCommand(make(), puts, command), 'retried');
       const settled = await again(mongo, command);
       t.equal(await renewLease(mongo, claimed, 10), false);
       t.strictSame(await again(mongo, command), settled);
@@ -114,7 +112,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
       });
       const command = await subject.post();
       const late = scene.kernel({ workerId: 'late', leaseMs: 300 });
-      const run = runCommand(late, paused, command.queue, command._id);
+      const run = runCommand(late, paused, command);
       await until('claimed', async () => (await again(mongo, command)).lockedUntil);
       await takeOver(scene, command);
       await told.opened;
@@ -143,10 +141,10 @@ export const LEASE_FEATURES: readonly Feature[] = [
         });
       const command = await subject.post();
       const late = scene.kernel({ workerId: 'late' });
-      const run = runCommand(late, noting('late'), command.queue, command._id);
+      const run = runCommand(late, noting('late'), command);
       await decided.opened;
       await expire(mongo, command);
-      t.equal(await runCommand(scene.kernel({ workerId: 'next' }), noting('next'), command.queue, command._id), 'done');
+      t.equal(await runCommand(scene.kernel({ workerId: 'next' }), noting('next'), command), 'done');
       const settled = await again(mongo, command);
       go.open();
       t.equal(await run, 'fenced');
@@ -186,13 +184,10 @@ export const LEASE_FEATURES: readonly Feature[] = [
         return real();
       });
       const command = await subject.post();
-      const dead = runCommand(scene.kernel({ workerId: 'dies' }), dies, command.queue, command._id);
+      const dead = runCommand(scene.kernel({ workerId: 'dies' }), dies, command);
       await noted.opened;
       await expire(mongo, command);
-      t.equal(
-        await runCommand(scene.kernel({ workerId: 'resumes' }), resumes, command.queue, command._id),
-        subject.ends.result,
-      );
+      t.equal(await runCommand(scene.kernel({ workerId: 'resumes' }), resumes, command), subject.ends.result);
       t.strictSame(seen, [progress], 'the next claim continues from the checkpoint');
       go.open();
       t.equal(await dead, 'fenced');
@@ -210,23 +205,19 @@ export const LEASE_FEATURES: readonly Feature[] = [
       // A handler that never ends leaves a claim without a settlement, like a killed process. Real kills: crash-points.e2e.test.ts.
       const vanishes = withStep(actor, () => new Promise<never>(() => undefined));
       for (const attempt of [1, 2]) {
-        void runCommand(make({ workerId: `victim-${attempt}` }), vanishes, poison.queue, poison._id);
+        void runCommand(make({ workerId: `victim-${attempt}` }), vanishes, poison);
         await until('claimed', async () => (await again(mongo, poison)).fence === attempt);
-        t.equal(
-          await runCommand(make(), actor, poison.queue, poison._id),
-          'not-ours',
-          'the lease excludes other workers',
-        );
+        t.equal(await runCommand(make(), actor, poison), 'not-ours', 'the lease excludes other workers');
         await expire(mongo, poison);
       }
       const kernel = make({ workerId: 'gravedigger' });
-      t.equal(await runCommand(kernel, actor, poison.queue, poison._id), 'dead');
+      t.equal(await runCommand(kernel, actor, poison), 'dead');
       const dead = await again(mongo, poison);
       t.match(dead, { status: 'DEAD', attempts: 2, lockedUntil: null, lastError: { fingerprint: 'WorkerLost' } });
       t.type(dead.settledAt, Date);
       t.strictSame(kernel.announced, [poison._id]);
       t.equal(await subject.effects(poison), 0);
-      t.equal(await runCommand(kernel, actor, healthy.queue, healthy._id), subject.ends.result);
+      t.equal(await runCommand(kernel, actor, healthy), subject.ends.result);
     },
   },
 ];
@@ -244,7 +235,7 @@ async function takeOver(scene: Scene, command: Parameters<typeof again>[1]): Pro
   // Repeat both steps: the late worker's renewal may come between them.
   await until('taken over', async () => {
     await expire(mongo, command);
-    const result = await runCommand(kernel({ workerId: 'next' }), actor, command.queue, command._id);
+    const result = await runCommand(kernel({ workerId: 'next' }), actor, command);
     return result === subject.ends.result;
   });
   t.not((await mailboxOf(mongo, command.queue).findOne({ _id: command._id }))?.workerId, 'late');

@@ -17,7 +17,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       const { t, mongo, subject, actor } = scene;
       const [kernel, command] = [scene.kernel(), await subject.post()];
       t.equal(await subject.effects(command), 0, 'no effect before the run');
-      t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.result);
+      t.equal(await runCommand(kernel, actor, command), subject.ends.result);
       await endedWell(scene, command);
       const now = await again(mongo, command);
       t.equal(now.fence, 1);
@@ -27,7 +27,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       }
       t.strictSame(kernel.announced, [command._id]);
       t.type(now.settledAt, Date);
-      t.equal(await runCommand(kernel, actor, command.queue, command._id), 'not-ours', 'a late ring claims nothing');
+      t.equal(await runCommand(kernel, actor, command), 'not-ours', 'a late ring claims nothing');
       await endedWell(scene, command);
     },
   },
@@ -40,7 +40,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       if (command === undefined) return;
       const twin = () => newCommand({ ...(command as CommandOf<Queue>), now: Date.now(), maxAttempts: 10 });
       t.equal((await postCommand(mongo, twin())).created, false, 'before the run, the key is taken');
-      t.equal(await runCommand(kernel, actor, command.queue, command._id), 'rejected');
+      t.equal(await runCommand(kernel, actor, command), 'rejected');
       const now = await again(mongo, command);
       t.match(now, { status: 'REJECTED', lockedUntil: null });
       t.notOk('live' in now);
@@ -80,7 +80,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
         return real();
       });
       const command = await subject.post();
-      const run = runCommand(scene.kernel(), slow, command.queue, command._id);
+      const run = runCommand(scene.kernel(), slow, command);
       await reached.opened;
       const now = await again(mongo, command);
       t.match(now, { status: 'PENDING', attempts: 1, fence: 1, workerId: 'worker-1' });
@@ -98,16 +98,16 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       const throws = withStep(actor, () => Promise.reject(new Error('no')));
       for (const result of ['retried', 'retried', 'dead']) {
         await expire(mongo, poison);
-        t.equal(await runCommand(kernel, throws, poison.queue, poison._id), result);
+        t.equal(await runCommand(kernel, throws, poison), result);
       }
       const dead = await again(mongo, poison);
       t.match(dead, { status: 'DEAD', attempts: 3, lockedUntil: null, lastError: { fingerprint: 'Error: no' } });
       t.ok(dead.live, 'a dead command keeps its key, because an operator may replay it');
       t.strictSame(kernel.announced, [poison._id]);
       await expire(mongo, poison);
-      t.equal(await runCommand(kernel, actor, poison.queue, poison._id), 'not-ours', 'a dead command is not claimed');
+      t.equal(await runCommand(kernel, actor, poison), 'not-ours', 'a dead command is not claimed');
       t.equal(await subject.effects(poison), 0);
-      t.equal(await runCommand(kernel, actor, healthy.queue, healthy._id), subject.ends.result);
+      t.equal(await runCommand(kernel, actor, healthy), subject.ends.result);
     },
   },
   {
@@ -115,7 +115,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
     async show({ t, mongo, subject, actor, kernel: make }) {
       const [kernel, command] = [make(), await subject.post()];
       const hopeless = scriptActor(actor, async () => ({ kind: 'dead', error: new Error('never') }));
-      t.equal(await runCommand(kernel, hopeless, command.queue, command._id), 'dead');
+      t.equal(await runCommand(kernel, hopeless, command), 'dead');
       t.match(await again(mongo, command), { status: 'DEAD', attempts: 1, lastError: { message: 'never' } });
     },
   },
@@ -134,7 +134,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       const fails = scriptActor(actor, ...Array(2).fill(async () => ({ kind: 'retry', error, effects: noting })));
       const noted = () =>
         notes.find({ command: command._id }, { projection: { _id: 0, status: 1, nextRunAt: 1 } }).toArray();
-      t.equal(await runCommand(make(), fails, command.queue, command._id), 'retried');
+      t.equal(await runCommand(make(), fails, command), 'retried');
       const resting = await again(mongo, command);
       t.strictSame(
         await noted(),
@@ -142,11 +142,7 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
         'the effects see the time of the next run',
       );
       await expire(mongo, command);
-      t.equal(
-        await runCommand(make(), fails, command.queue, command._id),
-        'dead',
-        'a retry of the last attempt is a death',
-      );
+      t.equal(await runCommand(make(), fails, command), 'dead', 'a retry of the last attempt is a death');
       t.match(await noted(), [{ status: 'PENDING' }, { status: 'DEAD' }]);
 
       const hopeless = await subject.post();
@@ -159,11 +155,11 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
       };
       const steps = [breaks, writes].map((effects) => async () => ({ kind: 'dead', error, effects }) as const);
       const dies = scriptActor(actor, ...steps);
-      t.equal(await runCommand(make(), dies, hopeless.queue, hopeless._id), 'retried');
+      t.equal(await runCommand(make(), dies, hopeless), 'retried');
       t.match(await again(mongo, hopeless), { status: 'PENDING', lastError: { message: 'the effects are broken' } });
       t.equal(await notes.countDocuments({ command: hopeless._id }), 0, 'neither the death nor its effects are stored');
       await expire(mongo, hopeless);
-      t.equal(await runCommand(make(), dies, hopeless.queue, hopeless._id), 'dead');
+      t.equal(await runCommand(make(), dies, hopeless), 'dead');
       t.equal(await notes.countDocuments({ command: hopeless._id }), 1, 'the death and its effects are stored');
     },
   },
@@ -175,7 +171,7 @@ async function spends(scene: Scene, step: Step): Promise<void> {
   // A backoff longer than any pause of a busy machine, so that it differs from a command that is due at once.
   const failing = { ...scriptActor(actor, step), backoff: { baseMs: 40_000, capMs: 50_000 } };
   const before = Date.now();
-  t.equal(await runCommand(kernel, failing, command.queue, command._id), 'retried');
+  t.equal(await runCommand(kernel, failing, command), 'retried');
   const resting = await again(mongo, command);
   t.match(resting, {
     status: 'PENDING',
@@ -189,13 +185,9 @@ async function spends(scene: Scene, step: Step): Promise<void> {
   t.ok(restMs >= 40_000, `the command waits for its backoff, ${restMs} ms`);
   t.strictSame(kernel.announced, [], 'an unsettled command is not announced');
   t.equal(await subject.effects(command), 0);
-  t.equal(
-    await runCommand(kernel, actor, command.queue, command._id),
-    'not-ours',
-    'a ring does not shorten the backoff',
-  );
+  t.equal(await runCommand(kernel, actor, command), 'not-ours', 'a ring does not shorten the backoff');
   await expire(mongo, command);
-  t.equal(await runCommand(kernel, actor, command.queue, command._id), subject.ends.result);
+  t.equal(await runCommand(kernel, actor, command), subject.ends.result);
   await endedWell(scene, command, 2);
 }
 
@@ -205,14 +197,14 @@ async function spendsNothing(scene: Scene, step: Step, restMs: number): Promise<
   const failing = scriptActor(actor, step, step);
   for (const round of [1, 2]) {
     const before = Date.now();
-    t.equal(await runCommand(kernel, failing, command.queue, command._id), 'snoozed');
+    t.equal(await runCommand(kernel, failing, command), 'snoozed');
     const now = await again(mongo, command);
     t.match(now, { status: 'PENDING', attempts: 0, fence: round, lockedUntil: null });
     t.ok(now.nextRunAt.getTime() >= before + restMs - 100, 'the command waits');
     t.equal(await subject.effects(command), 0);
     await expire(mongo, command);
   }
-  t.equal(await runCommand(kernel, failing, command.queue, command._id), subject.ends.result);
+  t.equal(await runCommand(kernel, failing, command), subject.ends.result);
   await endedWell(scene, command);
 }
 

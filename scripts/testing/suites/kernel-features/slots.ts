@@ -106,10 +106,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
       );
       const kernel = scene.kernel();
       const worker = openWorker(kernel, counted, { concurrency: 3, pollMs: 5, now: Date.now });
-      const rings = commands.flatMap((command) => [
-        worker.tryRun(command.queue, command._id),
-        worker.tryRun(command.queue, command._id),
-      ]);
+      const rings = commands.flatMap((command) => [worker.tryRun(command), worker.tryRun(command)]);
       await Promise.all(rings);
       await worker.drain();
       t.ok(most <= 3, `${most} ran at once`);
@@ -134,15 +131,15 @@ export const SLOT_FEATURES: readonly Feature[] = [
         },
       );
       const worker = openWorker(scene.kernel(), slowly, { concurrency: 1, pollMs: HOUR_MS, now: Date.now });
-      const first = worker.tryRun(running.queue, running._id);
-      const second = worker.tryRun(waiting.queue, waiting._id);
+      const first = worker.tryRun(running);
+      const second = worker.tryRun(waiting);
       await reached.opened;
       const drained = worker.drain();
       go.open();
       await drained;
       t.equal(await first, subject.ends.result);
       t.equal(await second, 'not-ours');
-      t.equal(await worker.tryRun(waiting.queue, waiting._id), 'not-ours');
+      t.equal(await worker.tryRun(waiting), 'not-ours');
       await endedWell(scene, running);
       t.match(await again(mongo, waiting), { status: 'PENDING', attempts: 0, fence: 0, lockedUntil: null });
     },
@@ -159,12 +156,12 @@ export const SLOT_FEATURES: readonly Feature[] = [
       });
       const command = await subject.post();
       const kernel = scene.kernel();
-      const run = runCommand(kernel, endless, command.queue, command._id);
+      const run = runCommand(kernel, endless, command);
       await reached.opened;
       kernel.halt.abort(new Error('the process is stopping'));
       t.equal(await run, 'snoozed');
       t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, lockedUntil: null, workerId: null });
-      t.equal(await runCommand(scene.kernel(), actor, command.queue, command._id), subject.ends.result);
+      t.equal(await runCommand(scene.kernel(), actor, command), subject.ends.result);
       await endedWell(scene, command);
     },
   },

@@ -6,6 +6,7 @@ import type { Attempt, AttemptEvent, StoredAnswer } from '#shared/attempt/attemp
 import { handoffKeys } from '#shared/attempt/commands.ts';
 import type { HandoffEffects } from '#shared/attempt/handoff.ts';
 import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import { attempts } from './collections.ts';
 import { putRows } from './event-tail.ts';
 import { addToEventLog } from './events.ts';
@@ -92,21 +93,21 @@ async function rewrite(
 }
 
 /**
- * Makes the handoffs due that wait for the grade of this attempt, and returns their ids. They are found by the prefix of their
+ * Makes the handoffs due that wait for the grade of this attempt, and returns them. They are found by the prefix of their
  * unique keys. A handoff that has spent an attempt is left alone: it backs off after a failure instead of waiting for the grade.
  */
-export async function makeHandoffsDue(mongo: Mongo, attemptId: string): Promise<string[]> {
+export async function makeHandoffsDue(mongo: Mongo, attemptId: string): Promise<CommandRef[]> {
   const mailbox = mailboxOf(mongo, 'essayhandoff');
   const keys = handoffKeys(attemptId);
   const waiting = { status: 'PENDING', attempts: 0, lockedUntil: null } as const;
   const found = await mailbox
     .find(
       { key: { $gte: keys.from, $lt: keys.below }, live: true, ...waiting },
-      { hint: 'live_key', projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+      { hint: 'live_key', projection: { queue: 1, key: 1 }, maxTimeMS: QUERY_LIMIT_MS },
     )
     .toArray();
-  const ids = found.map(({ _id }) => _id);
-  if (ids.length === 0) return [];
-  await mailbox.updateMany({ _id: { $in: ids }, ...waiting }, [{ $set: { nextRunAt: '$$NOW' } }]);
-  return ids;
+  if (found.length === 0) return [];
+  const these = { _id: { $in: found.map(({ _id }) => _id) }, key: { $in: found.map(({ key }) => key) } };
+  await mailbox.updateMany({ ...these, ...waiting }, [{ $set: { nextRunAt: '$$NOW' } }]);
+  return found;
 }

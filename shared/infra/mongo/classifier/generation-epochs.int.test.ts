@@ -26,7 +26,7 @@ async function overdue() {
     now: Date.now(),
     leaseMs: 60_000,
   });
-  const settlement = () => readCommand(mongo, 'settlement', command._id);
+  const settlement = () => readCommand(mongo, command);
   return { row, wanted, settlement, open: () => openGeneration(mongo, wanted(), row) };
 }
 

@@ -4,6 +4,7 @@ import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { endIdleCommand } from '#infra/mongo/mailbox/settle.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { settlementCommand } from '#shared/classifier/commands.ts';
 import type { AnsweredGeneration, ClosedAs, Generation } from '#shared/classifier/generation.ts';
 import { generations } from './collections.ts';
 import { releaseHold } from './generation-holds.ts';
@@ -120,7 +121,7 @@ async function supersede(
   }
   if (row?.state === 'SETTLED') return null;
   const dead = { to: 'DEAD', error: WAS_SUPERSEDED } as const;
-  const end = await endIdleCommand(mongo, { queue: 'settlement', id: commandId, end: dead }, session);
+  const end = await endIdleCommand(mongo, settlementCommand({ _id, commandId }), dead, session);
   if (end === 'running') throw new StillInUse();
   await releaseHold(mongo, { _id, organizationId }, session);
   return end === 'ended' ? commandId : null;

@@ -27,7 +27,7 @@ t.test('no filter of paid generations scans a collection', async (t) => {
   const env = { ...owners.env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' };
   const actor = settlementActor(testWorkerDeps(mongo, env));
   const command = await postSettlement(mongo);
-  await runCommand(testKernel(mongo), actor, 'settlement', command._id);
+  await runCommand(testKernel(mongo), actor, command);
   t.match(await generationOf(mongo, command), { state: 'SETTLED' });
   await noneScans(t, mongo, seen, 10);
 });

@@ -4,7 +4,7 @@ import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#inf
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
-import { type ClassifierCommands, settlementOrder } from '#shared/classifier/commands.ts';
+import { type ClassifierCommands, settlementCommand, settlementOrder } from '#shared/classifier/commands.ts';
 import {
   type AnsweredGeneration,
   type Charge,
@@ -213,9 +213,10 @@ export async function settleAtDoor(mongo: Mongo, row: AnsweredGeneration): Promi
   await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
     await markSettled(mongo, row, session);
     const result = { settledBy: 'front door' } satisfies ClassifierCommands['settlement']['result'];
+    const command = settlementCommand(row);
     const done = { status: 'DONE', settledAt: '$$NOW', result };
     await mailboxOf(mongo, 'settlement').updateOne(
-      { _id: row.commandId, status: 'PENDING', lockedUntil: null },
+      { _id: command._id, key: command.key, status: 'PENDING', lockedUntil: null },
       [{ $set: done }],
       { session },
     );

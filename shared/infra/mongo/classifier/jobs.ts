@@ -167,7 +167,7 @@ export async function cancelJob(mongo: Mongo, id: string, owner: JobOwner): Prom
  * is open or another open job has one of the slots.
  */
 type Retried =
-  | { kind: 'retried'; job: JobRow; commandId: string }
+  | { kind: 'retried'; job: JobRow; command: CommandOf<'classifier'> }
   | { kind: 'unknown' }
   | { kind: 'conflict' }
   | { kind: 'raced' };
@@ -210,7 +210,7 @@ export async function retryJob(
       if (!wasAccepted(update, job)) return { kind: 'conflict' };
       const command = commandOf({ jobId: id, round: job.round });
       await postCommandIn(mongo, session, command);
-      return { kind: 'retried', job, commandId: command._id };
+      return { kind: 'retried', job, command };
     });
   } catch (error) {
     if (isDuplicateKey(error)) return { kind: 'raced' };

@@ -32,7 +32,7 @@ t.test('no filter of classification jobs scans a collection', async (t) => {
   const commands = [await postJob(mongo), await postJob(mongo), await postJob(mongo)];
   const [done, stopped, open] = commands.map(({ subject }) => subject);
   const sweep = await findLive(mongo, 'classifier', 'classifier:lost-jobs');
-  for (const id of [commands[0]?._id, sweep?._id]) await runCommand(testKernel(mongo), actor, 'classifier', id ?? '');
+  for (const command of [commands[0], sweep]) if (command) await runCommand(testKernel(mongo), actor, command);
   t.equal(await finishedOnce(mongo, done ?? ''), 1);
   await cancelJob(mongo, stopped ?? '', OWNER);
   await retryJob(mongo, stopped ?? '', OWNER, unlimitedSlots(), (body) =>

@@ -4,12 +4,13 @@ import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { endIdleCommand } from '#infra/mongo/mailbox/settle.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { type ClosedAs, REPLAY_MS } from '#shared/classifier/generation.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { generations } from './collections.ts';
 
 /** A settlement command whose generation was not paid for within its day. */
 interface OverdueSettlement {
-  commandId: string;
+  command: CommandRef<'settlement'>;
   previewId: string;
 }
 
@@ -35,7 +36,7 @@ export async function overdueSettlements(mongo: Mongo, now: number, limit: numbe
     .limit(limit)
     .hint('due')
     .toArray();
-  return rows.map(({ _id, body }) => ({ commandId: _id, previewId: body.previewId }));
+  return rows.map(({ _id, queue, key, body }) => ({ command: { _id, queue, key }, previewId: body.previewId }));
 }
 
 /** Thrown to abort the transaction of a settlement that a worker runs. */
@@ -51,7 +52,7 @@ const WAS_NOT_SETTLED = { fingerprint: 'Unsettled', message: 'the generation was
  */
 export async function closeOverdueSettlement(
   mongo: Mongo,
-  { commandId, previewId }: OverdueSettlement,
+  { command, previewId }: OverdueSettlement,
 ): Promise<'dead' | 'done' | 'in use'> {
   const isFree = { $lte: [msOf('$leaseUntil'), NOW_MS] };
   const isOver = { $lte: [msOf('$replayUntil'), NOW_MS] };
@@ -68,7 +69,7 @@ export async function closeOverdueSettlement(
       const end = isPaid
         ? ({ to: 'DONE', result: { settledBy: 'front door' } } as const)
         : ({ to: 'DEAD', error: WAS_NOT_SETTLED } as const);
-      const ended = await endIdleCommand(mongo, { queue: 'settlement', id: commandId, end }, session);
+      const ended = await endIdleCommand(mongo, command, end, session);
       if (ended === 'running') throw new StillRuns();
       return isPaid ? 'done' : 'dead';
     });

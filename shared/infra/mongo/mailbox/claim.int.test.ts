@@ -17,8 +17,7 @@ t.test('a command to run at once is due although the clock of its sender is ahea
     const wanted = { ...gradingOrder(key), maxAttempts: 10, ...times };
     return (await postCommand(mongo, newCommand(wanted))).command;
   };
-  const claim = ({ _id: id, queue }: Command) =>
-    claimCommand(mongo, { queue, id, workerId: 'worker-1', leaseMs: 60_000 });
+  const claim = (command: Command) => claimCommand(mongo, command, { workerId: 'worker-1', leaseMs: 60_000 });
 
   const posted = await post('at once', { now: ahead });
   const found = await claim(posted);

@@ -1,7 +1,7 @@
 import { type ClientSession, UUID } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import type { Queue } from '#shared/kernel/command.ts';
+import type { CommandRef, Queue } from '#shared/kernel/command.ts';
 import type { CommandOf } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
@@ -24,7 +24,8 @@ export type Claim<Q extends Queue> =
  */
 export async function claimCommand<Q extends Queue>(
   mongo: Mongo,
-  wanted: { queue: Q; id: string; workerId: string; leaseMs: number; session?: ClientSession },
+  { _id, queue, key }: CommandRef<Q>,
+  holder: { workerId: string; leaseMs: number; session?: ClientSession },
 ): Promise<Claim<Q>> {
   // The sender's clock may be ahead of MongoDB's. Its ring must not be refused because of that.
   const dueAtOnce = { $and: [{ $eq: ['$fence', 0] }, { $eq: [msOf('$nextRunAt'), msOf('$createdAt')] }] };
@@ -33,22 +34,22 @@ export async function claimCommand<Q extends Queue>(
   const update = guardedUpdate(
     [
       { $eq: ['$status', 'PENDING'] },
-      { $eq: ['$queue', literal(wanted.queue)] },
+      { $eq: ['$queue', literal(queue)] },
       { $or: [{ $lte: [msOf('$nextRunAt'), NOW_MS] }, dueAtOnce] },
     ],
     {
       status: unless('DEAD', 'PENDING'),
       attempts: unless('$attempts', { $add: ['$attempts', 1] }),
       fence: { $add: ['$fence', 1] },
-      workerId: literal(wanted.workerId),
-      session: unless(null, literal(wanted.session === undefined ? null : sessionIdOf(wanted.session))),
-      lockedUntil: unless(null, nowPlus(wanted.leaseMs)),
-      nextRunAt: unless('$nextRunAt', nowPlus(wanted.leaseMs)),
+      workerId: literal(holder.workerId),
+      session: unless(null, literal(holder.session === undefined ? null : sessionIdOf(holder.session))),
+      lockedUntil: unless(null, nowPlus(holder.leaseMs)),
+      nextRunAt: unless('$nextRunAt', nowPlus(holder.leaseMs)),
       settledAt: unless('$$NOW', null),
       lastError: unless({ fingerprint: 'WorkerLost', message: LOST, at: '$$NOW' }, '$lastError'),
     },
   );
-  const after = await mailboxOf(mongo, wanted.queue).findOneAndUpdate({ _id: wanted.id }, update.pipeline, {
+  const after = await mailboxOf<Queue>(mongo, queue).findOneAndUpdate({ _id, key }, update.pipeline, {
     returnDocument: 'after',
     // The open transaction of a killed process may hold the document. The claim must then fail instead of blocking its slot.
     maxTimeMS: QUERY_LIMIT_MS,
@@ -60,8 +61,7 @@ export async function claimCommand<Q extends Queue>(
 
 const LOST = 'no attempt is left: the worker of the last attempt ended without settling the command';
 
-export interface DueCommand {
-  _id: string;
+export interface DueCommand extends CommandRef {
   /** Id of the session of a worker whose lease expired before it settled the command, or null. */
   session: string | null;
   /** The organization in whose turn it runs; null: none is stored. */
@@ -76,11 +76,18 @@ export async function dueCommands(mongo: Mongo, queue: Queue, now: number, limit
   const due = await mailboxOf(mongo, queue)
     .find(
       { queue, status: 'PENDING', nextRunAt: { $lte: new Date(now) } },
-      { projection: { session: 1, organizationId: 1 }, sort: { nextRunAt: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
+      {
+        projection: { key: 1, session: 1, organizationId: 1 },
+        sort: { nextRunAt: 1 },
+        limit,
+        maxTimeMS: QUERY_LIMIT_MS,
+      },
     )
     .toArray();
-  return due.map(({ _id, session, organizationId }) => ({
+  return due.map(({ _id, key, session, organizationId }) => ({
     _id,
+    queue,
+    key,
     session: session ?? null,
     organizationId: organizationId ?? null,
   }));

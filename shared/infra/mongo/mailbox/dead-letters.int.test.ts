@@ -16,7 +16,7 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
   const dieOf = async (message: (id: string) => string) => {
     const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });
     const fails = withStep(actor, () => Promise.reject(new TypeError(message(command._id))));
-    t.equal(await runCommand(testKernel(mongo), fails, command.queue, command._id), 'dead');
+    t.equal(await runCommand(testKernel(mongo), fails, command), 'dead');
     return command;
   };
   const alike = [];
@@ -50,18 +50,14 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
   ]);
 
   const fails = withStep(actor, () => Promise.reject(new Error('not mended')));
-  t.equal(await runCommand(testKernel(mongo), fails, dead.queue, dead._id), 'dead', 'the replayed command dies again');
+  t.equal(await runCommand(testKernel(mongo), fails, dead), 'dead', 'the replayed command dies again');
   t.equal(await replayDead(mongo, dead, by), false, 'a replay of the first death does not replay the second');
   t.equal((await audit()).length, 1);
   const deadAgain = await findCommand(mongo, other._id);
   if (deadAgain === null) throw new Error('the dead command is gone');
   t.equal(await replayDead(mongo, deadAgain, by), true);
   await expire(mongo, deadAgain);
-  t.equal(
-    await runCommand(testKernel(mongo), actor, dead.queue, dead._id),
-    'done',
-    'a second replay succeeds with a new budget',
-  );
+  t.equal(await runCommand(testKernel(mongo), actor, dead), 'done', 'a second replay succeeds with a new budget');
   t.equal(await replayDead(mongo, deadAgain, by), false, 'a done command is not replayed');
   t.equal((await audit()).length, 2);
   t.equal((await deadGroups(mongo)).length, 1);

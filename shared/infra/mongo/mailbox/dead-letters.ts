@@ -105,7 +105,7 @@ export async function replayDead(
   return actAsOperator(mongo, by, async (session) => {
     for (const collection of mailbox) {
       const revived = await collection.updateOne(
-        { _id: command._id, status: 'DEAD', replays: command.replays },
+        { _id: command._id, key: command.key, status: 'DEAD', replays: command.replays },
         [
           {
             $set: {

@@ -2,7 +2,7 @@ import type { ClientSession, Collection, Filter, OptionalUnlessRequiredId } from
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { msOf, NOW_MS, nowPlus } from '#infra/mongo/guarded-update.ts';
-import type { Queue } from '#shared/kernel/command.ts';
+import type { CommandRef, Queue, RungCommand } from '#shared/kernel/command.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type CommandOf, type Commands, MAILBOX_OF } from './commands.ts';
 
@@ -65,8 +65,24 @@ export async function findLive<Q extends Queue>(
 }
 
 /** Returns the command, or null if it does not exist. */
-export async function readCommand<Q extends Queue>(mongo: Mongo, queue: Q, id: string): Promise<CommandOf<Q> | null> {
-  return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ _id: id });
+export async function readCommand<Q extends Queue>(
+  mongo: Mongo,
+  { _id, queue, key }: CommandRef<Q>,
+): Promise<CommandOf<Q> | null> {
+  return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ _id, key } as Filter<CommandOf<Q>>);
+}
+
+/** Returns the command with its key, which is read if the ring does not contain it; null if no such command exists. */
+export async function keyedCommand<Q extends Queue>(
+  mongo: Mongo,
+  { _id, queue, key }: RungCommand<Q>,
+): Promise<CommandRef<Q> | null> {
+  if (key !== null) return { _id, queue, key };
+  const found = await mailboxOf<Queue>(mongo, queue).findOne(
+    { _id },
+    { projection: { key: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+  );
+  return found === null ? null : { _id, queue, key: found.key };
 }
 
 /**
@@ -74,7 +90,10 @@ export async function readCommand<Q extends Queue>(mongo: Mongo, queue: Q, id: s
  * a repeat does not use up the attempts of the schedule. A command that is leased, due or settled does not change. Returns the
  * resulting command, or null if it does not exist.
  */
-export async function makeDueNow<Q extends Queue>(mongo: Mongo, queue: Q, id: string): Promise<CommandOf<Q> | null> {
+export async function makeDueNow<Q extends Queue>(
+  mongo: Mongo,
+  { _id, queue, key }: CommandRef<Q>,
+): Promise<CommandOf<Q> | null> {
   const isWaiting = {
     $and: [{ $eq: ['$status', 'PENDING'] }, { $eq: ['$lockedUntil', null] }, { $gt: [msOf('$nextRunAt'), NOW_MS] }],
   };
@@ -82,7 +101,7 @@ export async function makeDueNow<Q extends Queue>(mongo: Mongo, queue: Q, id: st
     nextRunAt: { $cond: [isWaiting, nowPlus(0), '$nextRunAt'] },
     maxAttempts: { $cond: [isWaiting, { $add: ['$maxAttempts', 1] }, '$maxAttempts'] },
   };
-  return mailboxOf(mongo, queue).findOneAndUpdate({ _id: id } as Filter<CommandOf<Q>>, [{ $set: changes }], {
+  return mailboxOf(mongo, queue).findOneAndUpdate({ _id, key } as Filter<CommandOf<Q>>, [{ $set: changes }], {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
   }) as Promise<CommandOf<Q> | null>;
@@ -96,13 +115,10 @@ export type CommandEnd<Q extends Queue> =
   | { kind: 'dead' };
 
 /** Reads how a command has ended. A missing command counts as dead. Throws if the stored result contradicts the status. */
-export async function readEnd<Q extends Queue>(
-  mongo: Mongo,
-  { queue, _id }: { queue: Q; _id: string },
-): Promise<CommandEnd<Q>> {
-  const command = await readCommand(mongo, queue, _id);
+export async function readEnd<Q extends Queue>(mongo: Mongo, wanted: CommandRef<Q>): Promise<CommandEnd<Q>> {
+  const command = await readCommand(mongo, wanted);
   if (command === null || command.status === 'DEAD') return { kind: 'dead' };
-  const { status, result } = command;
+  const { _id, status, result } = command;
   if (status === 'PENDING') return { kind: 'pending' };
   if (status === 'REJECTED') {
     if (!isRejection(result)) throw new Error(`command ${_id} is rejected without a reason`);
@@ -115,20 +131,21 @@ export async function readEnd<Q extends Queue>(
 /** Checks whether commands that front doors wait for have settled. */
 export interface SettledPoller {
   /** Resolves with true if the command has settled, and with false if not or if the id is unknown. Rejects in an outage. */
-  isSettled(queue: Queue, id: string): Promise<boolean>;
+  isSettled(command: CommandRef): Promise<boolean>;
 }
 
 interface PollBatch {
   queue: Queue;
-  ids: Set<string>;
+  /** Keys by id. */
+  commands: Map<string, string>;
   settled: PromiseWithResolvers<ReadonlySet<string>>;
 }
 
-/** Maximum number of ids in one query. */
-const MAX_IDS = 500;
+/** Maximum number of commands in one query. */
+const MAX_COMMANDS = 500;
 
 /**
- * Opens the shared poll of a front door. It batches the ids of all waiting requests and runs one query at a time; a request that
+ * Opens the shared poll of a front door. It batches the commands of all waiting requests and runs one query at a time; a request that
  * arrives during a query joins the next one. If 2,000 students wait for late grades, separate queries would be thousands a second
  * and delay every other request.
  */
@@ -147,22 +164,25 @@ export function openSettledPoller(mongo: Mongo): SettledPoller {
   }
 
   return {
-    async isSettled(queue, id) {
-      let mine = waiting.find((open) => open.queue === queue && open.ids.size < MAX_IDS);
+    async isSettled({ _id, queue, key }) {
+      let mine = waiting.find((open) => open.queue === queue && open.commands.size < MAX_COMMANDS);
       if (mine === undefined) {
-        mine = { queue, ids: new Set(), settled: Promise.withResolvers() };
+        mine = { queue, commands: new Map(), settled: Promise.withResolvers() };
         waiting.push(mine);
       }
-      mine.ids.add(id);
+      mine.commands.set(_id, key);
       if (!isPolling) void poll();
-      return (await mine.settled.promise).has(id);
+      return (await mine.settled.promise).has(_id);
     },
   };
 }
 
-async function settledOf(mongo: Mongo, { queue, ids }: PollBatch): Promise<ReadonlySet<string>> {
+async function settledOf(mongo: Mongo, { queue, commands }: PollBatch): Promise<ReadonlySet<string>> {
   const found = await mailboxOf(mongo, queue)
-    .find({ _id: { $in: [...ids] } }, { projection: { status: 1 }, maxTimeMS: QUERY_LIMIT_MS })
+    .find(
+      { _id: { $in: [...commands.keys()] }, key: { $in: [...commands.values()] } },
+      { projection: { status: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+    )
     .toArray();
   return new Set(found.filter(({ status }) => status !== 'PENDING').map(({ _id }) => _id));
 }

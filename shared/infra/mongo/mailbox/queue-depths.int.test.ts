@@ -39,7 +39,7 @@ t.test('queue depths count a leased command as running, and as due once its leas
   await post(mongo);
   const held = await post(mongo, Date.now() - 5 * MINUTE);
   const hangs = withStep(makeActor('grading', testWorkerDeps(mongo)), () => new Promise<never>(() => undefined));
-  void runCommand(testKernel(mongo), hangs, 'grading', held._id);
+  void runCommand(testKernel(mongo), hangs, held);
   await until('the command is claimed', async () => (await depthOf(mongo, 'grading')).running === 1);
   const running = await depthOf(mongo, 'grading');
   t.match(running, { waiting: 2, due: 1, running: 1 });

@@ -1,7 +1,7 @@
 import type { ClientSession, UpdateFilter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import type { Command, CommandError, CommandStatus, DoneStatus, Queue } from '#shared/kernel/command.ts';
+import type { Command, CommandError, CommandRef, CommandStatus, DoneStatus, Queue } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { CommandOf, Commands } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
@@ -39,9 +39,9 @@ export async function settleCommand<Q extends Queue>(
   next: NextState<Q>,
   session?: ClientSession,
 ): Promise<void> {
-  const { _id, fence, queue } = command;
+  const { _id, key, fence, queue } = command;
   const written = await mailboxOf<Queue>(mongo, queue).updateOne(
-    { _id, fence, status: 'PENDING', lockedUntil: { $ne: null } },
+    { _id, key, fence, status: 'PENDING', lockedUntil: { $ne: null } },
     [{ $set: changesOf(next) }, ...(next.to === 'REJECTED' ? [{ $unset: 'live' }] : [])] as UpdateFilter<Command>[],
     session === undefined ? {} : { session },
   );
@@ -56,6 +56,7 @@ export async function settleCommand<Q extends Queue>(
  * ours (by a settlement whose reply was lost, or by this same write), and a second refund would belong to another claim.
  */
 export async function refundAttempt(mongo: Mongo, command: Command): Promise<void> {
+  const { _id, key } = command;
   const ours = command.fence - command.attempts;
   const isSpent = {
     $and: [
@@ -64,7 +65,7 @@ export async function refundAttempt(mongo: Mongo, command: Command): Promise<voi
       { $eq: [{ $subtract: ['$fence', '$attempts'] }, ours] },
     ],
   };
-  await mailboxOf(mongo, command.queue).updateOne({ _id: command._id }, [
+  await mailboxOf(mongo, command.queue).updateOne({ _id, key }, [
     { $set: { attempts: { $cond: [isSpent, { $subtract: ['$attempts', 1] }, '$attempts'] } } },
   ]);
 }
@@ -74,19 +75,21 @@ export async function refundAttempt(mongo: Mongo, command: Command): Promise<voi
  * our lease expired ends the stored session, and would abort an unrelated transaction.
  */
 export async function clearHolderSession(mongo: Mongo, command: Command): Promise<void> {
-  await mailboxOf(mongo, command.queue).updateOne(
-    { _id: command._id, fence: command.fence, status: 'PENDING' },
-    { $set: { session: null } },
-  );
+  const { _id, key, fence } = command;
+  await mailboxOf(mongo, command.queue).updateOne({ _id, key, fence, status: 'PENDING' }, { $set: { session: null } });
 }
 
 /**
  * Undoes a claim of this worker whose reply was lost: the command is due at once and its attempt is refunded. Changes nothing if
  * this worker does not hold the command. The caller must not run another claim of the command at the same time.
  */
-export async function undoClaim(mongo: Mongo, claimed: { queue: Queue; id: string; workerId: string }): Promise<void> {
-  await mailboxOf(mongo, claimed.queue).updateOne(
-    { _id: claimed.id, workerId: claimed.workerId, status: 'PENDING', lockedUntil: { $ne: null } },
+export async function undoClaim(
+  mongo: Mongo,
+  { _id, queue, key }: CommandRef,
+  { workerId }: { workerId: string },
+): Promise<void> {
+  await mailboxOf(mongo, queue).updateOne(
+    { _id, key, workerId, status: 'PENDING', lockedUntil: { $ne: null } },
     [{ $set: changesOf({ to: 'AGAIN', inMs: 0, unspent: true, error: null }) }],
     { maxTimeMS: QUERY_LIMIT_MS },
   );
@@ -102,7 +105,8 @@ type IdleEnd<Q extends Queue> = Extract<NextState<Q>, { to: DoneStatus | 'DEAD' 
  */
 export async function endIdleCommand<Q extends Queue>(
   mongo: Mongo,
-  { queue, id, end }: { queue: Q; id: string; end: IdleEnd<Q> },
+  { _id, queue, key }: CommandRef<Q>,
+  end: IdleEnd<Q>,
   session: ClientSession,
 ): Promise<'ended' | 'running' | 'settled'> {
   const update = guardedUpdate([{ $eq: ['$status', 'PENDING'] }, { $lte: [msOf('$lockedUntil'), NOW_MS] }], {
@@ -110,7 +114,7 @@ export async function endIdleCommand<Q extends Queue>(
     workerId: null,
     fence: { $add: ['$fence', 1] },
   });
-  const after = await mailboxOf<Queue>(mongo, queue).findOneAndUpdate({ _id: id }, update.pipeline, {
+  const after = await mailboxOf<Queue>(mongo, queue).findOneAndUpdate({ _id, key }, update.pipeline, {
     returnDocument: 'after',
     session,
   });
@@ -152,8 +156,9 @@ function lastError({ fingerprint, message }: Failure): Record<keyof CommandError
  * otherwise delay the next attempt.
  */
 export async function renewLease(mongo: Mongo, command: Command, leaseMs: number): Promise<boolean> {
+  const { _id, key, fence } = command;
   const renewed = await mailboxOf(mongo, command.queue).updateOne(
-    { _id: command._id, fence: command.fence, status: 'PENDING', lockedUntil: { $ne: null } },
+    { _id, key, fence, status: 'PENDING', lockedUntil: { $ne: null } },
     [{ $set: { lockedUntil: nowPlus(leaseMs), nextRunAt: nowPlus(leaseMs) } }],
   );
   return renewed.matchedCount === 1;
@@ -171,9 +176,9 @@ export async function saveProgress<Q extends Queue>(
   progress: Commands[Q]['progress'],
   session: ClientSession,
 ): Promise<void> {
-  const { _id, fence, queue } = command;
+  const { _id, key, fence, queue } = command;
   const written = await mailboxOf<Queue>(mongo, queue).updateOne(
-    { _id, fence, status: 'PENDING' },
+    { _id, key, fence, status: 'PENDING' },
     { $set: { progress } },
     { session },
   );

@@ -2,7 +2,7 @@ import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
-import type { Queue } from '#shared/kernel/command.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import { type DeliveryBody, deliveryOrder } from '#shared/notification/commands.ts';
 import type { Channel, Dispatch } from '#shared/notification/delivery.ts';
 import type { Notification } from '#shared/notification/notification.ts';
@@ -16,12 +16,6 @@ export interface Deliveries {
   maxAttempts: number;
 }
 
-/** A job to ring for after the transaction has committed. */
-export interface QueuedDelivery {
-  queue: Queue;
-  id: string;
-}
-
 /**
  * Queues one job for each row and channel in the transaction of their cause, and returns the jobs to ring for. Ids are
  * deterministic: if a job exists already, its duplicate key error aborts the transaction, so no notification is delivered twice
@@ -31,7 +25,7 @@ export async function queueDeliveries(
   mongo: Mongo,
   rows: readonly Pick<Notification, '_id' | 'userId'>[],
   options: Deliveries & { now: number; session: ClientSession },
-): Promise<QueuedDelivery[]> {
+): Promise<CommandRef[]> {
   const { channels, maxAttempts, now, session } = options;
   const jobs = rows.flatMap(({ _id: notificationId, userId }) =>
     [...channels].map((channel) => {
@@ -41,7 +35,7 @@ export async function queueDeliveries(
   );
   // All delivery queues share one mailbox.
   await postCommandsIn(mongo, session, jobs);
-  return jobs.map(({ queue, _id }) => ({ queue, id: _id }));
+  return jobs.map(({ _id, queue, key }) => ({ _id, queue, key }));
 }
 
 const OPTIONS = { maxTimeMS: QUERY_LIMIT_MS };

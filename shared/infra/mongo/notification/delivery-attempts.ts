@@ -62,10 +62,13 @@ export async function endDeliveryAttempt(
 
 async function afterFailure(
   mongo: Mongo,
-  { queue, _id }: Command,
+  { _id, queue, key }: Command,
   session: ClientSession,
 ): Promise<Pick<DeliveryAttempt, 'status' | 'nextRetryAt'>> {
-  const settled = await mailboxOf(mongo, queue).findOne({ _id }, { session, projection: { status: 1, nextRunAt: 1 } });
+  const settled = await mailboxOf(mongo, queue).findOne(
+    { _id, key },
+    { session, projection: { status: 1, nextRunAt: 1 } },
+  );
   return settled?.status === 'PENDING'
     ? { status: 'FAILED', nextRetryAt: settled.nextRunAt }
     : { status: 'DEAD_LETTERED', nextRetryAt: null };

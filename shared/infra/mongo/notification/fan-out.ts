@@ -3,11 +3,12 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type NotificationEvent, type ReplayKey, replayKeyOf, replayKeyText } from '#shared/notification/event.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { notificationEvents, notifications } from './collections.ts';
-import { type Deliveries, type QueuedDelivery, queueDeliveries } from './deliveries.ts';
+import { type Deliveries, queueDeliveries } from './deliveries.ts';
 import { abandonFanOut, findEarlierStaging, openFanOut, publishFanOut, stageRows } from './stage-fan-out.ts';
 
 /** Time limit (ms) for deleting rows that were staged in vain before the caller is answered. The sweep deletes the rest. */
@@ -38,10 +39,8 @@ export interface NewFanOut {
   finish: CommandOf<'upkeep:fanouts'>;
 }
 
-/** `made`: the jobs to ring for after the commit. `replayed`: the event existed already, and nothing was made. */
-type InsertedFanOut =
-  | { kind: 'made'; ring: readonly QueuedDelivery[] }
-  | { kind: 'replayed'; event: NotificationEvent };
+/** `made`: the commands to ring for after the commit. `replayed`: the event existed already, and nothing was made. */
+type InsertedFanOut = { kind: 'made'; ring: readonly CommandRef[] } | { kind: 'replayed'; event: NotificationEvent };
 
 /**
  * Stores the event, its rows and their delivery jobs, all or nothing. If the event was inserted before, or is being inserted by
@@ -84,7 +83,7 @@ async function insertStaged(mongo: Mongo, wanted: NewFanOut): Promise<InsertedFa
     }
     await stageRows(mongo, wanted);
     await publishFanOut(mongo, wanted);
-    return { kind: 'made', ring: [{ queue: finish.queue, id: finish._id }] };
+    return { kind: 'made', ring: [finish] };
   } catch (error) {
     await cleanUp();
     throw error;

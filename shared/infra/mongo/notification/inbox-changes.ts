@@ -3,10 +3,11 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import { isSupportType, type Notification } from '#shared/notification/notification.ts';
 import type { Snapshot } from '#shared/notification/snapshot.ts';
 import { type NotificationRow, notifications } from './collections.ts';
-import { type Deliveries, type QueuedDelivery, queueDeliveries } from './deliveries.ts';
+import { type Deliveries, queueDeliveries } from './deliveries.ts';
 import { SNAPSHOT_READ, visiblePlace } from './inbox.ts';
 
 /**
@@ -127,7 +128,7 @@ export async function insertNotification(
   mongo: Mongo,
   row: Notification,
   { deliveries, now }: { deliveries: Deliveries; now: number },
-): Promise<QueuedDelivery[]> {
+): Promise<CommandRef[]> {
   if (deliveries.channels.size === 0) {
     await notifications(mongo).insertOne({ ...row });
     return [];

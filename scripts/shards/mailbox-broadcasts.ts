@@ -1,0 +1,76 @@
+import { MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
+import { type Broadcast, broadcasts } from './judge.ts';
+
+const ONE_ERASURE = 'the export or the erasure of a person';
+
+/**
+ * Statements on commands, notices and deliveries that go to every shard. A statement on one command names its key. Those below search for
+ * commands by another field.
+ */
+export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
+  ...broadcasts(
+    {
+      why: 'a worker finds due commands of its queue, whatever their keys are',
+      rate: 'one for each queue, worker process and WORKER_POLL_INTERVAL_MS, and one for each 200 due commands',
+    },
+    eachMailbox('find {nextRunAt $lte, queue, status}'),
+  ),
+  ...broadcasts(
+    {
+      why: 'the depth of a queue counts all of its commands',
+      rate: 'a scrape of the metrics, or a command of an operator',
+    },
+    [
+      ...eachMailbox('aggregate {nextRunAt $gt, queue, status}'),
+      ...eachMailbox('aggregate {nextRunAt $lte, queue, status}'),
+    ],
+  ),
+  ...broadcasts(
+    { why: 'dead letters are counted and listed whatever their keys are', rate: 'as the depth of a queue' },
+    [
+      ...eachMailbox('aggregate {status}'),
+      ...eachMailbox('find {status}'),
+      ...eachMailbox('find {queue, status}'),
+      ...eachMailbox('find {lastError.fingerprint, status}'),
+      ...eachMailbox('find {lastError.fingerprint, queue, status}'),
+    ],
+  ),
+  ...broadcasts(
+    {
+      why: 'an operator names a command by its id, and a ring of an earlier version has no key',
+      rate: 'a command of an operator; otherwise only what an earlier version wrote',
+    },
+    eachMailbox('find {_id}'),
+  ),
+  ...broadcasts(
+    {
+      why: 'the handoffs that wait for a grade have keys of their source events, which the grading does not know',
+      rate: 'one for each graded attempt with a question that a person scores, in the background',
+    },
+    ['commands find {attempts, key $gte $lt, live, lockedUntil, status}'],
+  ),
+  ...broadcasts({ why: 'the sweep finds settlements of all generations', rate: 'one for each UPKEEP_INTERVAL_MS' }, [
+    'commands find {createdAt $lte, nextRunAt $lte, queue, replays, status}',
+  ]),
+  ...broadcasts(
+    {
+      why: 'the rounds of an expired job are found by the job',
+      rate: 'one for each expired job, and only with a retention',
+    },
+    ['commands delete {subject}'],
+  ),
+  ...broadcasts({ why: 'commands about a person are found by their subject', rate: ONE_ERASURE }, [
+    ...eachMailbox('aggregate {subject}'),
+    ...eachMailbox('aggregate {subject $in}'),
+    ...eachMailbox('find {subject}'),
+    'attempt_notices find {lockedUntil $gt, subject}',
+    'commands find {lockedUntil $gt, subject}',
+    'commands find {status, subject}',
+    'commands find {$or(body.client $ne|body.handoff.feedback $ne|body.handoff.criteria $ne), subject}',
+    'notification_deliveries find {subject $in}',
+  ]),
+];
+
+function eachMailbox(statement: string): string[] {
+  return MAILBOXES.map((name) => `${name} ${statement}`);
+}
