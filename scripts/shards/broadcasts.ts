@@ -1,64 +1,8 @@
+import { ATTEMPT_BROADCASTS } from './attempt-broadcasts.ts';
 import type { Broadcast } from './judge.ts';
 
 /**
  * Statements of product code that go to every shard of a sharded cluster. Everything else names the shard key with equality, and a test
  * run fails on a statement that does neither.
  */
-export const BROADCASTS: readonly Broadcast[] = [
-  {
-    collection: 'attempts',
-    command: 'find',
-    shape: '_id',
-    why: "teachers, admins and services name an attempt by its id; a student who named another student's attempt gets 403, not 404",
-    rate: 'one for each read of a teacher or admin, handoff, refused student, and command of an earlier version',
-  },
-  {
-    collection: 'attempts',
-    command: 'find',
-    shape: '_id $gt, exam.resultsReleasedAt, examId',
-    why: 'a release binds attempts of an exam, of any student',
-    rate: 'one for each 1,000 attempts of a release, and one after each chunk that another write has changed',
-  },
-  {
-    collection: 'attempts',
-    command: 'find',
-    shape: 'deadlineAt $lte, status',
-    why: 'the sweep finds overdue attempts of any student',
-    rate: 'one for each UPKEEP_INTERVAL_MS',
-  },
-  {
-    collection: 'attempts',
-    command: 'find',
-    shape: 'erasedAt, status, submittedAt $lt',
-    why: 'the retention finds old attempts of any student',
-    rate: 'one for each UPKEEP_INTERVAL_MS, and only with a retention',
-  },
-  {
-    collection: 'attempts',
-    command: 'find',
-    shape: 'erasedAt, status, submittedAt $gte $lt',
-    why: 'the retention finds old attempts of any student',
-    rate: 'one for each 100 attempts, at most one a second, and only with a retention',
-  },
-  {
-    collection: 'attempts',
-    command: 'aggregate',
-    shape: 'status $in',
-    why: 'the summary counts the attempts of all students',
-    rate: 'one for each admin summary',
-  },
-  {
-    collection: 'attempt_link_seats',
-    command: 'find',
-    shape: 'studentId',
-    why: 'the erasure and the export of a person find the seats on all links',
-    rate: 'one for each export, two for each erasure',
-  },
-  {
-    collection: 'attempt_link_seats',
-    command: 'aggregate',
-    shape: 'studentId',
-    why: 'the erasure of a person counts the seats on all links',
-    rate: 'one for each export or erasure',
-  },
-];
+export const BROADCASTS: readonly Broadcast[] = [...ATTEMPT_BROADCASTS];
