@@ -1,5 +1,5 @@
 import t from 'tap';
-import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { findAttemptById } from '#infra/mongo/attempt/attempts.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
@@ -123,7 +123,7 @@ t.test('failures and a kill -9 of MongoDB lose no command and spend no attempt',
   await worker.drain();
 
   for (const id of ids) {
-    const attempt = await findAttempt(mongo, id);
+    const attempt = await findAttemptById(mongo, id);
     t.strictSame(
       attempt?.events.map((event) => event.type),
       ['START', 'SUBMIT'],

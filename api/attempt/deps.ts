@@ -6,7 +6,7 @@ import type { EventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { newestEvents } from '#infra/mongo/attempt/events.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { ReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
-import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptKey } from '#shared/attempt/attempt.ts';
 import { type AttemptDetail, redactAttempt } from '#shared/attempt/redact.ts';
 import { isOwner, type Role, type Viewer } from '#shared/attempt/visibility.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -30,22 +30,31 @@ export async function ownAttemptRef(
   call: Pick<Call, 'params' | 'identity'>,
 ): Promise<AttemptRef | Rejection> {
   const viewer = viewerOf(call.identity);
-  const ref = await deps.attemptRefs.find(call.params.attemptId ?? '');
-  if (ref === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
+  const _id = call.params.attemptId ?? '';
+  const ref = await deps.attemptRefs.find({ _id, studentId: viewer.id });
+  if (ref === null) return refusalOf(deps, _id);
   return isOwner(ref, viewer) ? ref : { rejected: 'FORBIDDEN' };
 }
 
+/**
+ * Returns the refusal of a student whose own attempts do not include this one: it belongs to another student, or does not exist. An
+ * attempt whose student was erased after its ref was cached belongs to another one as well.
+ */
+export async function refusalOf({ attemptRefs }: AttemptDeps, attemptId: string): Promise<Rejection> {
+  return { rejected: (await attemptRefs.readById(attemptId)) === null ? 'ATTEMPT_NOT_FOUND' : 'FORBIDDEN' };
+}
+
 /** Returns an attempt that an earlier step of the call has found. Throws if the attempt is missing. */
-export async function knownAttempt({ mongo }: AttemptDeps, attemptId: string): Promise<Attempt> {
-  const attempt = await findAttempt(mongo, attemptId);
-  if (attempt === null) throw new Error(`attempt ${attemptId} no longer exists`);
+export async function knownAttempt({ mongo }: AttemptDeps, key: AttemptKey): Promise<Attempt> {
+  const attempt = await findAttempt(mongo, key);
+  if (attempt === null) throw new Error(`attempt ${key._id} no longer exists`);
   return attempt;
 }
 
 /** Returns the attempt with its long texts filled in. If a text is missing, the attempt has changed and is read again. */
 export async function withTexts({ mongo }: AttemptDeps, attempt: Attempt): Promise<Attempt> {
   if (await fillTexts(mongo, attempt)) return attempt;
-  return (await findAttempt(mongo, attempt._id)) ?? attempt;
+  return (await findAttempt(mongo, attempt)) ?? attempt;
 }
 
 /** Returns the attempt as this viewer may see it, with its newest `eventLimit` events. */

@@ -1,10 +1,11 @@
 import { ringAndWait } from '#api/ring-and-wait.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { findAttempt, findAttemptById } from '#infra/mongo/attempt/attempts.ts';
 import { storeRelease } from '#infra/mongo/attempt/release.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand, readEnd } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import type { AttemptKey } from '#shared/attempt/attempt.ts';
 import { handoffOrder } from '#shared/attempt/commands.ts';
 import { copyHandoff } from '#shared/attempt/handoff.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
@@ -12,7 +13,7 @@ import { readRelease } from '#shared/attempt/release.ts';
 import { isExaminer, type Viewer } from '#shared/attempt/visibility.ts';
 import type { EssayGradeHandoffRequest, ResultsReleasedRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, knownAttempt, SERVICE_VIEWER, viewerOf } from './deps.ts';
+import { type AttemptDeps, detailOf, SERVICE_VIEWER, viewerOf } from './deps.ts';
 
 /**
  * Stores a manual grade as a command, unique per attempt and source event, and waits for its worker. Returns
@@ -24,19 +25,18 @@ export async function receiveHandoff(
   call: Call<EssayGradeHandoffRequest>,
 ): Promise<Reply | Rejection> {
   const attemptId = call.params.attemptId ?? '';
-  const viewer = await graderOf(deps, call, attemptId);
-  if (isRejection(viewer)) return viewer;
+  const found = await graderOf(deps, call, attemptId);
+  if (isRejection(found)) return found;
+  const { key, viewer } = found;
   const handoff = copyHandoff(call.body, call.identity.actor?.id);
   const { sourceEventId } = handoff;
   const terms = { maxAttempts: deps.commandAttempts, now: deps.now() };
-  const { command, created } = await postCommand(
-    deps.mongo,
-    newCommand({ ...handoffOrder(attemptId, handoff), ...terms }),
-  );
+  const { command, created } = await postCommand(deps.mongo, newCommand({ ...handoffOrder(key, handoff), ...terms }));
   await ringAndWait(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
   const end = await readEnd(deps.mongo, command);
   if (end.kind === 'rejected') return end.rejection;
-  const attempt = await knownAttempt(deps, attemptId);
+  const attempt = await findAttempt(deps.mongo, key);
+  if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
   const applied = end.kind === 'done' ? created : null;
   return {
     status: applied === null ? 202 : 200,
@@ -44,16 +44,24 @@ export async function receiveHandoff(
   };
 }
 
-/** Returns the sender of the grade: the examiner that the gateway names, or the service itself if it names no actor. */
-async function graderOf(deps: AttemptDeps, { identity }: Call, attemptId: string): Promise<Viewer | Rejection> {
+/**
+ * Returns the key of the attempt and the sender of the grade: the examiner that the gateway names, or the service itself if it names no
+ * actor. Reads the student anew, because a cached one may be erased, and the command stores the id.
+ */
+async function graderOf(
+  deps: AttemptDeps,
+  { identity }: Call,
+  attemptId: string,
+): Promise<{ key: AttemptKey; viewer: Viewer } | Rejection> {
   if (identity.actor === undefined) {
-    return (await deps.attemptRefs.find(attemptId)) === null ? { rejected: 'ATTEMPT_NOT_FOUND' } : SERVICE_VIEWER;
+    const key = await deps.attemptRefs.readById(attemptId);
+    return key === null ? { rejected: 'ATTEMPT_NOT_FOUND' } : { key, viewer: SERVICE_VIEWER };
   }
   const viewer = viewerOf(identity);
-  const attempt = await findAttempt(deps.mongo, attemptId);
+  const attempt = await findAttemptById(deps.mongo, attemptId);
   if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
   // The teacher scope of an attempt never changes, so the worker need not check it again.
-  return isExaminer(attempt, viewer) ? viewer : { rejected: 'FORBIDDEN' };
+  return isExaminer(attempt, viewer) ? { key: attempt, viewer } : { rejected: 'FORBIDDEN' };
 }
 
 /** Stores a release with its command, unique per source event, and waits for its worker. A replay returns counts of 0. */

@@ -1,13 +1,19 @@
 import { once } from 'node:events';
 import type { Call, RawReply, Reply } from '#api/route.ts';
-import { type AttemptCount, countAttempts, findAttempt, listAttempts } from '#infra/mongo/attempt/attempts.ts';
+import {
+  type AttemptCount,
+  countAttempts,
+  findAttempt,
+  findAttemptById,
+  listAttempts,
+} from '#infra/mongo/attempt/attempts.ts';
 import { allEvents } from '#infra/mongo/attempt/events.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { DETAIL_EVENTS, MAX_LISTED_ATTEMPTS } from '#shared/attempt/limits.ts';
 import { redactEvents, resultOf, studentListItem } from '#shared/attempt/redact.ts';
 import { mayRead } from '#shared/attempt/visibility.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
+import { type AttemptDeps, detailOf, refusalOf, viewerOf } from './deps.ts';
 
 /** Returns the caller's own attempts, newest start first. */
 export async function listOwnAttempts(deps: AttemptDeps, call: Call): Promise<Reply> {
@@ -65,9 +71,14 @@ export async function readEvents(deps: AttemptDeps, call: Call): Promise<RawRepl
 
 /** Returns the attempt if it exists and this caller may read it; otherwise the rejection. */
 async function readable(deps: AttemptDeps, call: Call): Promise<Attempt | Rejection> {
-  const attempt = await findAttempt(deps.mongo, call.params.attemptId ?? '');
+  const viewer = viewerOf(call.identity);
+  const _id = call.params.attemptId ?? '';
+  if (viewer.role === 'STUDENT') {
+    return (await findAttempt(deps.mongo, { _id, studentId: viewer.id })) ?? refusalOf(deps, _id);
+  }
+  const attempt = await findAttemptById(deps.mongo, _id);
   if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
-  return mayRead(attempt, viewerOf(call.identity)) ? attempt : { rejected: 'FORBIDDEN' };
+  return mayRead(attempt, viewer) ? attempt : { rejected: 'FORBIDDEN' };
 }
 
 /** Returns counts for admin dashboards, computed from this service's own data only. */

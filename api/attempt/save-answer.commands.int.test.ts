@@ -90,3 +90,24 @@ t.test('does not cache a missing attempt, because another process may be creatin
   await storeAttempt(stored, late, samplePaper({}));
   t.match(await save(), { status: 200 });
 });
+
+t.test(
+  'only a save of a foreign or unknown attempt needs a look-up by the bare id, and a foreign one needs it once',
+  async (t) => {
+    const stored = await openTestMongo(t);
+    const foreign = await storeAttempt(stored, { deadlineAt: null }, samplePaper({}));
+    const mongo = openMongo({ url: stored.url, database: stored.database, appName: 'counted' });
+    t.teardown(() => mongo.close());
+    const sent = countCommands(mongo);
+    const deps = coldFrontDoor(mongo);
+    const refused = async (_id: string) => {
+      const reply = await saveOneAnswer(deps, saveCall({ _id, studentId: 'a-stranger' }, 0));
+      return { reply, commands: sent.taken() };
+    };
+    t.strictSame(await refused(foreign._id), { reply: { rejected: 'FORBIDDEN' }, commands: ['find', 'find'] });
+    t.strictSame(await refused(foreign._id), { reply: { rejected: 'FORBIDDEN' }, commands: [] });
+    for (let n = 0; n < 2; n++) {
+      t.strictSame(await refused('unknown'), { reply: { rejected: 'ATTEMPT_NOT_FOUND' }, commands: ['find', 'find'] });
+    }
+  },
+);

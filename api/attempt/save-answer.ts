@@ -22,7 +22,7 @@ import { type FittedSave, fitSave, whySaveRefused } from '#shared/attempt/save-r
 import type { Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, ownAttemptRef, viewerOf, withTexts } from './deps.ts';
+import { type AttemptDeps, detailOf, ownAttemptRef, refusalOf, viewerOf, withTexts } from './deps.ts';
 import { ensureSubmitted } from './submit.ts';
 
 /** Upper bound of the random wait (ms) before a save repeats after a conflict, so that concurrent saves spread out. */
@@ -42,7 +42,7 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
   const save = { questionId, answer, clientVersion: clientVersion ?? 0 };
   const fitted = fitSave(ref._id, await deps.papers.find(ref.paperId), save);
   const ways = isRejection(fitted)
-    ? waysToRefuse(deps, ref._id)
+    ? waysToRefuse(deps, ref)
     : waysToSave(deps, writeOf(ref, fitted, sourceTabId ?? null));
   const viewer = viewerOf(call.identity);
   const giveUpAt = performance.now() + FRONT_DOOR_BUDGET_MS;
@@ -53,7 +53,7 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
       case 'saved':
         return { kind: 'text', status: 200, data: await replyTo(deps, result, viewer) };
       case 'missing':
-        return { rejected: 'ATTEMPT_NOT_FOUND' };
+        return refusalOf(deps, ref._id);
       case 'refused': {
         const reason = await reasonOf(deps, result.attempt, fitted, viewer);
         if (reason !== null) return reason;
@@ -90,9 +90,9 @@ function waysToSave(deps: AttemptDeps, write: AnswerWrite): SaveWays {
   const isLong = isLongAnswer(write.content);
   const withRows: SaveWay = () => saveWithRows(deps, write, isLong);
   const alone: SaveWay = async () => {
-    const { attemptId } = write;
-    const texts = deps.replyTexts.find(attemptId);
-    const movedTo = deps.eventTails.movedTo(attemptId);
+    const { _id } = write.attempt;
+    const texts = deps.replyTexts.find(_id);
+    const movedTo = deps.eventTails.movedTo(_id);
     const result = await saveAnswer(deps.mongo, write, {
       movedTo,
       ...(texts === undefined ? {} : { without: FIXED_FIELDS }),
@@ -112,9 +112,9 @@ function waysToSave(deps: AttemptDeps, write: AnswerWrite): SaveWays {
 }
 
 /** Returns the ways for a save that does not fit its paper: both only read the attempt, to find the rule that refuses first. */
-function waysToRefuse(deps: AttemptDeps, attemptId: string): SaveWays {
+function waysToRefuse(deps: AttemptDeps, ref: AttemptRef): SaveWays {
   const readRefusing: SaveWay = async () => {
-    const attempt = await findAttempt(deps.mongo, attemptId);
+    const attempt = await findAttempt(deps.mongo, ref);
     return attempt === null ? { kind: 'missing' } : { kind: 'refused', attempt };
   };
   return { first: readRefusing, next: () => readRefusing };
@@ -154,7 +154,7 @@ async function replyTo(deps: AttemptDeps, saved: Saved, viewer: Viewer): Promise
 function writeOf(ref: AttemptRef, fitted: FittedSave, sourceTabId: string | null): AnswerWrite {
   const { paperIndex, question, content, bytes, clientVersion } = fitted;
   return {
-    attemptId: ref._id,
+    attempt: ref,
     paperIndex,
     content,
     bytes,
@@ -175,7 +175,7 @@ async function reasonOf(
   const reason = whySaveRefused(whole, fitted, viewer, new Date(deps.now()));
   if (reason?.rejected !== 'ATTEMPT_DEADLINE_EXPIRED') return reason;
   // Commit the submit, by MongoDB's clock, before the reply reports an expired deadline. Do not wait for the worker's grade.
-  const command = await ensureSubmitted(deps, attempt._id, 'TIMEOUT', 0);
+  const command = await ensureSubmitted(deps, attempt, 'TIMEOUT', 0);
   if (command === null) return null;
   void deps.doorbells.ring(command, command.attempts);
   return reason;

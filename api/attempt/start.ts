@@ -6,7 +6,7 @@ import { paperBytes } from '#infra/mongo/attempt/papers.ts';
 import { findBindingRelease, newestRelease, releaseOne } from '#infra/mongo/attempt/release.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { isErased } from '#infra/mongo/person/erased-persons.ts';
-import type { Attempt, CourseContext } from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptKey, CourseContext } from '#shared/attempt/attempt.ts';
 import { copyPaper } from '#shared/attempt/copy-paper.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { newAttempt } from '#shared/attempt/new-attempt.ts';
@@ -43,7 +43,7 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
   for (let pass = 0; pass < MAX_PASSES; pass++) {
     const earlier = await earlierAttempts(deps.mongo, intent.examId, intent.studentId);
     const replayed = earlier.find((attempt) => attempt.startKeys.includes(intent.key));
-    if (replayed !== undefined) return existing(deps, call, replayed._id, { replayed: true });
+    if (replayed !== undefined) return existing(deps, call, replayed, { replayed: true });
     const now = new Date(deps.now());
     const plan = planStart(intent.body, now);
     if (isRejection(plan)) return plan;
@@ -91,12 +91,12 @@ async function reuse(
   const decision = reuseOpenAttempt(open, plan, intent.key);
   if (isRejection(decision)) return answered(decision);
   try {
-    if (decision.storeAlias) await addStartKey(deps.mongo, open._id, intent.key, MAX_START_KEY_ALIASES + 1);
+    if (decision.storeAlias) await addStartKey(deps.mongo, open, intent.key, MAX_START_KEY_ALIASES + 1);
   } catch (error) {
     if (isDuplicateKey(error)) return { kind: 'raced' };
     throw error;
   }
-  return answered(await existing(deps, call, open._id, { replayed: false }));
+  return answered(await existing(deps, call, open, { replayed: false }));
 }
 
 /** Checks rule 9, then inserts the attempt. Of several concurrent starts of a student only one insert succeeds. */
@@ -189,7 +189,7 @@ async function attemptOf(
 async function applyMissedRelease(deps: AttemptDeps, attempt: Attempt): Promise<Attempt> {
   if (attempt.exam.resultsReleasedAt !== null) return attempt;
   const release = await findBindingRelease(deps.mongo, attempt);
-  if (release !== null) await releaseOne(deps.mongo, attempt._id, release);
+  if (release !== null) await releaseOne(deps.mongo, attempt, release);
   return applyRelease(attempt, release);
 }
 
@@ -208,10 +208,10 @@ function seatNeed(plan: StartPlan, studentId: string): SeatNeed | null {
 async function existing(
   deps: AttemptDeps,
   call: Call<StartRequest>,
-  attemptId: string,
+  key: AttemptKey,
   { replayed }: { replayed: boolean },
 ): Promise<Reply> {
-  const attempt = await knownAttempt(deps, attemptId);
+  const attempt = await knownAttempt(deps, key);
   deps.attemptRefs.add(attempt);
   return startReply(deps, call, attempt, { created: false, replayed });
 }

@@ -1,25 +1,26 @@
 import { ringAndWait } from '#api/ring-and-wait.ts';
 import type { Call, Reply } from '#api/route.ts';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import type { SubmitSource } from '#shared/attempt/attempt.ts';
+import type { AttemptKey, SubmitSource } from '#shared/attempt/attempt.ts';
 import { gradingKey } from '#shared/attempt/commands.ts';
 import { metadataFault } from '#shared/attempt/events.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { eventForReply } from '#shared/attempt/redact.ts';
 import type { PostEventRequest, SubmitRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, knownAttempt, ownAttemptRef, viewerOf } from './deps.ts';
+import { type AttemptDeps, detailOf, ownAttemptRef, refusalOf, viewerOf } from './deps.ts';
 
 /** Submits for the student and waits for the grade. Later submits get the same result, also after a TIMEOUT. */
 export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>): Promise<Reply | Rejection> {
   const ref = await ownAttemptRef(deps, call);
   if (isRejection(ref)) return ref;
-  const command = await ensureSubmitted(deps, ref._id, 'STUDENT', null);
-  return gradedReply(deps, call, ref._id, command);
+  const command = await ensureSubmitted(deps, ref, 'STUDENT', null);
+  return gradedReply(deps, call, ref, command);
 }
 
 /**
@@ -28,12 +29,12 @@ export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>
  */
 export async function ensureSubmitted(
   deps: AttemptDeps,
-  attemptId: string,
+  attempt: AttemptKey,
   source: SubmitSource,
   overdueByMs: number | null,
 ): Promise<CommandOf<'grading'> | null> {
   const submitted = await markSubmitted(deps.mongo, {
-    attemptId,
+    attempt,
     source,
     overdueByMs,
     maxAttempts: deps.commandAttempts,
@@ -41,19 +42,20 @@ export async function ensureSubmitted(
     budgetMs: deps.settings.startBudgetMs,
   });
   if (submitted.kind === 'submitted') return submitted.command;
-  return findLive(deps.mongo, 'grading', gradingKey(attemptId));
+  return findLive(deps.mongo, 'grading', gradingKey(attempt._id));
 }
 
 /** Waits for the grade up to `gradingWaitMs`. Returns 200 with the graded attempt, or 202 with it as stored if late. */
 async function gradedReply(
   deps: AttemptDeps,
   call: Call<unknown>,
-  attemptId: string,
+  ref: AttemptKey,
   command: CommandOf<'grading'> | null,
-): Promise<Reply> {
+): Promise<Reply | Rejection> {
   const limits = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
   if (command !== null) await ringAndWait(deps, command, limits);
-  const attempt = await knownAttempt(deps, attemptId);
+  const attempt = await findAttempt(deps.mongo, ref);
+  if (attempt === null) return refusalOf(deps, ref._id);
   return {
     status: attempt.status === 'GRADED' ? 200 : 202,
     data: await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS),
@@ -64,7 +66,6 @@ async function gradedReply(
 export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>): Promise<Reply | Rejection> {
   const ref = await ownAttemptRef(deps, call);
   if (isRejection(ref)) return ref;
-  const { _id: attemptId } = ref;
   const { type } = call.body;
   const metadata = call.body.metadata ?? {};
   const client = call.body.metadata == null ? {} : { client: JSON.stringify(metadata) };
@@ -73,7 +74,7 @@ export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>)
 
   if (type === 'TIMEOUT') {
     const submitted = await markSubmitted(deps.mongo, {
-      attemptId,
+      attempt: ref,
       source: 'TIMEOUT',
       ...client,
       overdueByMs: null,
@@ -81,12 +82,13 @@ export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>)
       now: deps.now(),
       budgetMs: FRONT_DOOR_BUDGET_MS,
     });
-    if (submitted.kind === 'submitted') return gradedReply(deps, call, attemptId, submitted.command);
+    if (submitted.kind === 'submitted') return gradedReply(deps, call, ref, submitted.command);
     // The attempt was not in progress: store the TIMEOUT as an ordinary event.
   }
-  const write = { attemptId, type, metadata: JSON.stringify(metadata) };
+  const write = { attempt: ref, type, metadata: JSON.stringify(metadata) };
   const limits = { budgetMs: FRONT_DOOR_BUDGET_MS, now: deps.now };
   const appended = await appendClientEvent(deps.mongo, deps.eventTails, write, limits);
+  if (appended.kind === 'missing') return refusalOf(deps, ref._id);
   if (appended.kind === 'full') return { rejected: 'EVENT_LIMIT_REACHED' };
-  return { status: 201, data: eventForReply(attemptId, appended.event, true) };
+  return { status: 201, data: eventForReply(ref._id, appended.event, true) };
 }

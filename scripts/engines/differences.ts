@@ -45,9 +45,9 @@ export const DIFFERENCES: readonly Difference[] = [
       '`{_id, $expr}` reads the whole collection: 80 ms at 4,000 rows, where `{_id}` takes 2 ms. As published, `findAndModify` always ' +
       'does; `scripts/services/secantusdb.py` corrects that.',
     workaround:
-      'The filter of a guarded update is `{_id}`, and its conditions are part of the pipeline. The product would do so anyway, because ' +
+      'The filter of a guarded update is `_id` with the shard key, and its conditions are part of the pipeline. The product would do so anyway, because ' +
       'the returned document explains a refusal; [note 1](design-notes.md#n1).',
-    cost: 'none: `{_id}` alone is the shortest path of mongod, and a refused update writes nothing.',
+    cost: 'none: a refused update writes nothing.',
   },
   {
     title: 'Lower bounds in descending indexes',

@@ -7,11 +7,11 @@ import { openNotes } from './uses.ts';
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Uses MongoDB through product code, through the test kit and directly, then kills itself. */
 const PROGRAM = `
-  import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+  import { findAttemptById } from '#infra/mongo/attempt/attempts.ts';
   import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
   const ends = [];
   const mongo = await openTestMongo({ teardown: (work) => ends.push(work) }, { empty: true });
-  await findAttempt(mongo, 'a');
+  await findAttemptById(mongo, 'a');
   await mongo.db.collection('rows').findOne({ at: { $gte: 1 } });
   for (const work of ends) await work();
   process.kill(process.pid, 'SIGKILL');

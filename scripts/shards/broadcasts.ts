@@ -1,3 +1,4 @@
+import { ATTEMPT_BROADCASTS } from './attempt-broadcasts.ts';
 import type { Broadcast } from './judge.ts';
 import { MAILBOX_BROADCASTS } from './mailbox-broadcasts.ts';
 
@@ -5,4 +6,4 @@ import { MAILBOX_BROADCASTS } from './mailbox-broadcasts.ts';
  * Statements of product code that go to every shard of a sharded cluster. Everything else names the shard key with equality, and a test
  * run fails on a statement that does neither.
  */
-export const BROADCASTS: readonly Broadcast[] = [...MAILBOX_BROADCASTS];
+export const BROADCASTS: readonly Broadcast[] = [...MAILBOX_BROADCASTS, ...ATTEMPT_BROADCASTS];

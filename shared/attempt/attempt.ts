@@ -56,6 +56,9 @@ export interface Attempt {
   stamp: string;
 }
 
+/** Names one attempt for a command of MongoDB: its id and its shard key. The student of an attempt changes only by an erasure. */
+export type AttemptKey = Pick<Attempt, '_id' | 'studentId'>;
+
 export type AttemptStatus = 'IN_PROGRESS' | 'SUBMITTED' | 'GRADED';
 export type SubmitSource = 'STUDENT' | 'TIMEOUT';
 

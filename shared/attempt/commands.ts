@@ -1,4 +1,5 @@
 import type { CommandRef, Order } from '#shared/kernel/command.ts';
+import type { AttemptKey } from './attempt.ts';
 import type { EssayHandoff } from './handoff.ts';
 import type { GradeNotice } from './notices.ts';
 import type { StoredRelease } from './release.ts';
@@ -12,7 +13,7 @@ export interface AttemptCommands {
   grading: { body: GradingBody; progress: null; result: { attemptId: string } };
   /** Applies one grade by a person or a model. */
   essayhandoff: {
-    body: { attemptId: string; handoff: EssayHandoff };
+    body: AboutAttempt & { handoff: EssayHandoff };
     progress: null;
     result: { attemptId: string };
   };
@@ -22,8 +23,14 @@ export interface AttemptCommands {
   'gradenotices:parent': NoticeContent;
 }
 
-interface GradingBody {
+/** The attempt that a command is about. */
+export interface AboutAttempt {
   attemptId: string;
+  /** Shard key of the attempt. Absent in commands of earlier versions, and after the erasure of the student. */
+  studentId?: string;
+}
+
+interface GradingBody extends AboutAttempt {
   /** Metadata of the client's TIMEOUT event that submitted the attempt, as JSON text; absent if the client sent none. */
   client?: string;
 }
@@ -51,8 +58,11 @@ export interface ReleaseProgress extends ReleaseCounts {
 export const OVERDUE_ATTEMPTS_SWEEP = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts' } as const;
 
 /** Returns the only grading command of an attempt. `client` is the metadata of a client's TIMEOUT event, as JSON text. */
-export function gradingOrder(attemptId: string, client?: string): Order<'grading', GradingBody> {
-  const body = { attemptId, ...(client === undefined ? {} : { client }) };
+export function gradingOrder(
+  { _id: attemptId, studentId }: AttemptKey,
+  client?: string,
+): Order<'grading', GradingBody> {
+  const body = { attemptId, studentId, ...(client === undefined ? {} : { client }) };
   return { queue: 'grading', key: gradingKey(attemptId), subject: attemptId, body };
 }
 
@@ -63,11 +73,11 @@ export function gradingKey(attemptId: string): string {
 
 /** Returns the handoff command of an attempt and source event. */
 export function handoffOrder(
-  attemptId: string,
+  { _id: attemptId, studentId }: AttemptKey,
   handoff: EssayHandoff,
 ): Order<'essayhandoff', AttemptCommands['essayhandoff']['body']> {
   const key = `${handoffPrefix(attemptId)}${JSON.stringify(handoff.sourceEventId)}]`;
-  return { queue: 'essayhandoff', key, subject: attemptId, body: { attemptId, handoff } };
+  return { queue: 'essayhandoff', key, subject: attemptId, body: { attemptId, studentId, handoff } };
 }
 
 /** Returns the range of the keys of an attempt's handoffs: `from` is inclusive, `below` exclusive. */

@@ -1,4 +1,4 @@
-import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { storeHandoff } from '#infra/mongo/attempt/grade.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { decideHandoff } from '#shared/attempt/handoff.ts';
@@ -25,7 +25,7 @@ async function applyHandoff(
   { body, fence }: CommandOf<'essayhandoff'>,
 ): Promise<Outcome<'essayhandoff'>> {
   const { attemptId, handoff } = body;
-  const attempt = await findAttempt(deps.mongo, attemptId);
+  const attempt = await findAttemptOf(deps.mongo, body);
   if (attempt === null) return { kind: 'rejected', result: { rejected: 'ATTEMPT_NOT_FOUND' } };
   const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId), handoff);
   switch (decision.kind) {

@@ -1,5 +1,5 @@
 import type { Neighbour } from '#infra/config/settings.ts';
-import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { type GradeWrite, makeHandoffsDue, storeGrade } from '#infra/mongo/attempt/grade.ts';
 import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
@@ -28,9 +28,10 @@ export function gradingActor(deps: WorkerDeps): Actor {
 
 async function grade(
   deps: WorkerDeps,
-  { attemptId, client }: CommandOf<'grading'>['body'],
+  { client, ...about }: CommandOf<'grading'>['body'],
 ): Promise<Outcome<'grading'>> {
-  const loaded = await findAttempt(deps.mongo, attemptId);
+  const { attemptId } = about;
+  const loaded = await findAttemptOf(deps.mongo, about);
   if (loaded === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
   // An earlier run graded the attempt but ended before it settled the command. Nothing is left to do.
   if (loaded.status === 'GRADED') return { kind: 'done', result: { attemptId } };

@@ -29,10 +29,10 @@ t.test('attempts that cannot be submitted do not delay the attempts after them',
   const stuck: string[] = [];
   for (let n = 0; n < STUCK; n++) {
     // These attempts are overdue the longest, and all by one instant, as after a common closing time.
-    const { _id } = await storeAttempt(mongo, { deadlineAt: new Date('2020-01-01T00:00:00Z') });
-    stuck.push(_id);
+    const attempt = await storeAttempt(mongo, { deadlineAt: new Date('2020-01-01T00:00:00Z') });
+    stuck.push(attempt._id);
     // Store a grading command, which no attempt in progress has. Each submit then violates its unique key.
-    await postCommand(mongo, newCommand({ ...gradingOrder(_id), maxAttempts: 1, now: Date.now() }));
+    await postCommand(mongo, newCommand({ ...gradingOrder(attempt), maxAttempts: 1, now: Date.now() }));
   }
   const sound = [];
   for (let n = 0; n < 3; n++) sound.push((await storeAttempt(mongo))._id);

@@ -2,6 +2,7 @@ import { markSubmitted, overdueAttempts } from '#infra/mongo/attempt/submit.ts';
 import { closeOverdueSettlement, overdueSettlements } from '#infra/mongo/classifier/unpaid-generations.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { abandonFanOut, orphanedFanOuts } from '#infra/mongo/notification/stage-fan-out.ts';
+import type { AttemptKey } from '#shared/attempt/attempt.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
@@ -15,7 +16,7 @@ export async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'up
   const graceMs = deps.config.attempt.overdueGraceSeconds * SECOND;
   for await (const chunk of overdueAttempts(deps.mongo, deps.now() - graceMs, ATTEMPTS_PER_CHUNK)) {
     signal.throwIfAborted();
-    const results = await Promise.allSettled(chunk.map((attemptId) => submitOverdue(deps, attemptId, graceMs)));
+    const results = await Promise.allSettled(chunk.map((attempt) => submitOverdue(deps, attempt, graceMs)));
     reportFailures(deps, chunk, results);
   }
   return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
@@ -27,20 +28,20 @@ export async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'up
  */
 function reportFailures(
   deps: WorkerDeps,
-  chunk: readonly string[],
+  chunk: readonly AttemptKey[],
   results: readonly PromiseSettledResult<void>[],
 ): void {
   const failed = results.flatMap((one, index) =>
-    one.status === 'rejected' ? [{ attemptId: chunk[index], err: one.reason }] : [],
+    one.status === 'rejected' ? [{ attemptId: chunk[index]?._id, err: one.reason }] : [],
   );
   if (failed.length === chunk.length && failed.every(({ err }) => isOutage(err))) throw failed[0]?.err;
   for (const failure of failed) deps.log.error(failure, 'submitting an overdue attempt failed; the next sweep retries');
 }
 
 /** Submits one overdue attempt. The write checks the deadline again by MongoDB's clock: the student may have submitted first. */
-async function submitOverdue(deps: WorkerDeps, attemptId: string, graceMs: number): Promise<void> {
+async function submitOverdue(deps: WorkerDeps, attempt: AttemptKey, graceMs: number): Promise<void> {
   const submitted = await markSubmitted(deps.mongo, {
-    attemptId,
+    attempt,
     source: 'TIMEOUT',
     overdueByMs: graceMs,
     maxAttempts: deps.config.worker.maxAttempts,

@@ -4,6 +4,7 @@ import { answerBody, startOverHttp, studentHeaders } from '#scripts/bench/exam.t
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { figuresOf } from '#scripts/bench/row.ts';
 import { openStage } from '#scripts/bench/stage.ts';
+import type { AttemptKey } from '#shared/attempt/attempt.ts';
 import { byOwnCommand } from './save-answer.ts';
 
 const EXAM = 'bench-flat';
@@ -18,9 +19,12 @@ export const measureFlat: Measure = async (context) => {
   const stage = await openStage(context, ['web']);
   try {
     const client = await stage.connect();
-    const ids: string[] = [];
-    for (let n = 0; n < WRITERS; n++) ids.push(await startOverHttp(client, EXAM, `writer-${n}`));
-    const writers = ids.map((id) => byOwnCommand(stage.mongo, id));
+    const attempts: AttemptKey[] = [];
+    for (let n = 0; n < WRITERS; n++) {
+      const studentId = `writer-${n}`;
+      attempts.push({ _id: await startOverHttp(client, EXAM, studentId), studentId });
+    }
+    const writers = attempts.map((attempt) => byOwnCommand(stage.mongo, attempt));
     let written = 0;
     async function writeUpTo(total: number): Promise<void> {
       await Promise.all(

@@ -12,6 +12,7 @@ import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { figuresOf, type Row, ratesOf } from '#scripts/bench/row.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import { answerBytes } from '#shared/attempt/answer.ts';
+import type { AttemptKey } from '#shared/attempt/attempt.ts';
 import { attemptEvent, saveAnswerMetadata } from '#shared/attempt/events.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 
@@ -31,11 +32,11 @@ export const measureSaveAnswer: Measure = async (context) => {
   const stage = await openStage(context, ['web']);
   try {
     const client = await stage.connect();
-    const saver = async (student: string, open: (attemptId: string) => Saver) =>
-      open(await startOverHttp(client, EXAM, student));
-    const http = await saver('student-http', (id) => overHttp(client, id, 'student-http'));
-    const command = await saver('student-command', (id) => byOwnCommand(stage.mongo, id));
-    const cheapest = await saver('student-cheapest', (id) => byCheapestCommand(stage.mongo, id));
+    const saver = async (student: string, open: (attempt: AttemptKey) => Saver) =>
+      open({ _id: await startOverHttp(client, EXAM, student), studentId: student });
+    const http = await saver('student-http', ({ _id }) => overHttp(client, _id, 'student-http'));
+    const command = await saver('student-command', (attempt) => byOwnCommand(stage.mongo, attempt));
+    const cheapest = await saver('student-cheapest', ({ _id }) => byCheapestCommand(stage.mongo, _id));
     const rounds = context.quick ? 60 : 400;
     const { step } = context.progress;
     const against = (reference: Saver) => {
@@ -89,13 +90,13 @@ function overHttp(client: HttpClient, attemptId: string, student: string): Saver
 }
 
 /** Saves with the product's own command. The events that leave the tail are copied without timing. */
-export function byOwnCommand(mongo: Mongo, attemptId: string): Saver {
+export function byOwnCommand(mongo: Mongo, attempt: AttemptKey): Saver {
   const [paper, tails] = [benchPaper(), openEventTails(mongo)];
   return async (n) => {
     const paperIndex = n % QUESTIONS;
     const content = contentOf(paper, paperIndex, n % 3 === 0);
     const write: AnswerWrite = {
-      attemptId,
+      attempt,
       paperIndex,
       content,
       bytes: answerBytes(content),
@@ -104,7 +105,7 @@ export function byOwnCommand(mongo: Mongo, attemptId: string): Saver {
     };
     let result: Awaited<ReturnType<typeof saveAnswer>> | undefined;
     const ms = await timed(async () => {
-      result = await saveAnswer(mongo, write, { movedTo: tails.movedTo(attemptId) });
+      result = await saveAnswer(mongo, write, { movedTo: tails.movedTo(attempt._id) });
     });
     if (result?.kind !== 'saved') throw new Error('the save was refused');
     tails.seen(result.stored.tail());

@@ -14,7 +14,7 @@ import { benchPaper, startOverHttp, storedAnswers, studentHeaders } from '#scrip
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { figuresOf, quantile } from '#scripts/bench/row.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
-import { type Attempt, answerKeyOf, remainingSeconds } from '#shared/attempt/attempt.ts';
+import { type Attempt, type AttemptKey, answerKeyOf, remainingSeconds } from '#shared/attempt/attempt.ts';
 import { submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
 import type { Paper } from '#shared/attempt/question.ts';
@@ -48,9 +48,10 @@ export const measureSubmit: Measure = async (context) => {
       });
     }
     async function reference(): Promise<number> {
-      const attemptId = await answered(stage, client, `student-${student++}`, paper);
+      const studentId = `student-${student++}`;
+      const _id = await answered(stage, client, studentId, paper);
       const watch = openStopwatch();
-      await replay(stage.mongo, watch, attemptId, paper);
+      await replay(stage.mongo, watch, { _id, studentId }, paper);
       mongoOnly.push(watch.total());
       await watch.time(() => hop.go());
       return watch.total();
@@ -90,10 +91,10 @@ async function answered(stage: Stage, client: HttpClient, studentId: string, pap
 }
 
 /** Makes the MongoDB calls of one submit and its grading, in their order. The watch times the calls only. */
-async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: Paper): Promise<void> {
+async function replay(mongo: Mongo, watch: Stopwatch, key: AttemptKey, paper: Paper): Promise<void> {
   const submitted = await watch.time(() =>
     markSubmitted(mongo, {
-      attemptId,
+      attempt: key,
       source: 'STUDENT',
       overdueByMs: null,
       maxAttempts: 10,
@@ -105,7 +106,7 @@ async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: 
   const { command } = submitted;
   const holder = { workerId: 'bench', leaseMs: 10_000 };
   const claimed = await watch.time(() => claimCommand(mongo, command, holder));
-  const attempt = await watch.time(() => findAttempt(mongo, attemptId));
+  const attempt = await watch.time(() => findAttempt(mongo, key));
   if (claimed.kind !== 'claimed' || attempt === null) throw new Error('not claimed');
   await watch.time(() => findBindingRelease(mongo, attempt));
   const now = new Date();
@@ -119,10 +120,10 @@ async function replay(mongo: Mongo, watch: Stopwatch, attemptId: string, paper: 
     inTransaction(mongo, BUDGET_MS, async (session) => {
       await storeGrade(mongo, { attempt, grading, event }, session);
       await queueNotices(mongo, session, notices, { maxAttempts: 30, now: now.getTime() });
-      await settleCommand(mongo, claimed.command, { to: 'DONE', result: { attemptId } }, session);
+      await settleCommand(mongo, claimed.command, { to: 'DONE', result: { attemptId: key._id } }, session);
     }),
   );
-  const after = await watch.time(() => findAttempt(mongo, attemptId));
+  const after = await watch.time(() => findAttempt(mongo, key));
   if (after?.answers[answerKeyOf(0)]?.score === null) throw new Error('not graded');
 }
 

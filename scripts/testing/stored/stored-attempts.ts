@@ -84,7 +84,7 @@ export interface PostOptions {
 
 /** Posts the grading command of an attempt, due one second ago by default. */
 export async function postGrading(mongo: Mongo, attempt: Attempt, options: PostOptions = {}): Promise<Command> {
-  return post(mongo, gradingOrder(attempt._id), options);
+  return post(mongo, gradingOrder(attempt), options);
 }
 
 /** Posts a handoff of 1.5 points for the essay, unless `handoff` overrides fields. */
@@ -106,7 +106,7 @@ export async function postHandoff(
     criteria: null,
     ...handoff,
   };
-  return post(mongo, handoffOrder(attempt._id, whole), options);
+  return post(mongo, handoffOrder(attempt, whole), options);
 }
 
 /** Posts the release of an exam's results, with the current time as release time by default. */

@@ -4,7 +4,8 @@ import type { Document } from 'mongodb';
 /**
  * A conditional write whose conditions MongoDB evaluates inside the update itself, by its own clock.
  *
- * The filter is `{_id}` alone, a point read on any server; the conditions are in the pipeline. If they hold, the document gets the
+ * The filter contains only `_id` and the shard key of the collection: it reads one document on one shard. The conditions are in the
+ * pipeline. If they hold, the document gets the
  * write's `stamp`, a random word, and every change. Otherwise nothing changes. The reply contains the document in both cases, so
  * one command writes and also shows why a write was refused.
  *

@@ -199,7 +199,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await readAttempt(door, call(undefined, id));
   await listOwnAttempts(door, call(undefined));
   await summarizeAttempts(door);
-  const attempt = await findAttempt(mongo, id);
+  const attempt = await findAttempt(mongo, { _id: id, studentId: 'student-1' });
   if (attempt === null) throw new Error('the attempt is gone');
   for await (const event of allEvents(mongo, attempt)) if (event.seq < 0) throw new Error('events begin with 1');
   await until('the notices are delivered', () => neighbours.notices.size === 2);

@@ -1,18 +1,37 @@
 import { LRUCache } from 'lru-cache';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import type { Attempt, AttemptStatus, SubmitSource } from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptKey, AttemptStatus, SubmitSource } from '#shared/attempt/attempt.ts';
+import type { AboutAttempt } from '#shared/attempt/commands.ts';
 import type { ListedAttempt } from '#shared/attempt/redact.ts';
-import { attempts, textRows } from './collections.ts';
+import { attempts, textRows, whereKey } from './collections.ts';
 
 /** Reads attempts: one whole or by its ref, the list of one student, the attempts that a start checks, and counts of all. */
 
 /** Returns the attempt with the texts of all its answers, or null. Throws if the row of a text stays missing. */
-export async function findAttempt(mongo: Mongo, id: string): Promise<Attempt | null> {
+export function findAttempt(mongo: Mongo, key: AttemptKey): Promise<Attempt | null> {
+  return readWhole(mongo, whereKey(key));
+}
+
+/** Returns an attempt whose student the caller does not know, as `findAttempt` does. Every shard receives the read. */
+export function findAttemptById(mongo: Mongo, _id: string): Promise<Attempt | null> {
+  return readWhole(mongo, { _id });
+}
+
+/**
+ * Returns the attempt that a command is about, or null. Reads by the id alone if the command of an earlier version names no student, or if
+ * the student was erased since.
+ */
+export async function findAttemptOf(mongo: Mongo, { attemptId, studentId }: AboutAttempt): Promise<Attempt | null> {
+  const found = studentId === undefined ? null : await findAttempt(mongo, { _id: attemptId, studentId });
+  return found ?? findAttemptById(mongo, attemptId);
+}
+
+async function readWhole(mongo: Mongo, filter: Partial<AttemptKey>): Promise<Attempt | null> {
   // A save may replace a long text between the two reads, so read both again. Each pass reads a newer attempt.
   for (let pass = 1; ; pass++) {
-    const attempt = (await attempts(mongo).findOne({ _id: id })) as Attempt | null;
+    const attempt = (await attempts(mongo).findOne(filter)) as Attempt | null;
     if (attempt === null || (await fillTexts(mongo, attempt))) return attempt;
-    if (pass === 10) throw new Error(`attempt ${id} lacks the row of a long text`);
+    if (pass === 10) throw new Error(`attempt ${filter._id} lacks the row of a long text`);
   }
 }
 
@@ -27,7 +46,7 @@ export async function fillTexts(mongo: Mongo, attempt: Attempt): Promise<boolean
   if (long.length === 0) return true;
   const ids = long.map(([key, answer]) => textRowId(attempt._id, key, answer.serverVersion));
   const rows = await textRows(mongo)
-    .find({ _id: { $in: ids } })
+    .find({ _id: { $in: ids }, attemptId: attempt._id })
     .toArray();
   const texts = new Map(rows.map((row) => [row._id, row.text]));
   for (const [key, answer] of long) {
@@ -43,12 +62,17 @@ export function textRowId(attemptId: string, answerKey: string, serverVersion: n
   return `${attemptId}:${answerKey}:${serverVersion}`;
 }
 
-/** Fields of an attempt that never change and that a write needs first: its student and its paper. */
-export type AttemptRef = Pick<Attempt, '_id' | 'studentId' | 'paperId'>;
+/** Fields of an attempt that a write needs first: its student and its paper. Only an erasure of the student changes them. */
+export type AttemptRef = AttemptKey & Pick<Attempt, 'paperId'>;
 
 export interface AttemptRefs {
-  /** Returns null if the attempt does not exist. null is not cached: another process may be creating the attempt now. */
-  find(id: string): Promise<AttemptRef | null>;
+  /**
+   * Returns the cached ref of this id, which may name another student, or one who was erased since. Otherwise reads the ref by its key, and
+   * returns null if this student has no such attempt. null is not cached: another process may be creating the attempt now.
+   */
+  find(key: AttemptKey): Promise<AttemptRef | null>;
+  /** Reads the ref of an attempt whose student the caller does not know, or null. Every shard receives the read. */
+  readById(id: string): Promise<AttemptRef | null>;
   add(ref: AttemptRef): void;
 }
 
@@ -56,18 +80,16 @@ export interface AttemptRefs {
 export function openAttemptRefs(mongo: Mongo, max: number): AttemptRefs {
   const cache = new LRUCache<string, AttemptRef>({ max });
   const add = ({ _id, studentId, paperId }: AttemptRef) => void cache.set(_id, { _id, studentId, paperId });
+  const read = async (filter: Partial<AttemptKey>) => {
+    const projection = { studentId: 1, paperId: 1 } as const;
+    const ref = (await attempts(mongo).findOne(filter, { projection })) as AttemptRef | null;
+    if (ref !== null) add(ref);
+    return ref;
+  };
   return {
     add,
-    async find(id) {
-      const cached = cache.get(id);
-      if (cached !== undefined) return cached;
-      const read = (await attempts(mongo).findOne(
-        { _id: id },
-        { projection: { studentId: 1, paperId: 1 } },
-      )) as AttemptRef | null;
-      if (read !== null) add(read);
-      return read;
-    },
+    find: async (key) => cache.get(key._id) ?? read(whereKey(key)),
+    readById: (_id) => read({ _id }),
   };
 }
 
@@ -93,7 +115,7 @@ export async function listAttempts(mongo: Mongo, studentId: string, limit: numbe
 }
 
 /** Fields of an earlier attempt that a start needs. */
-export type EarlierAttempt = Pick<Attempt, '_id' | 'status' | 'accessLinkId' | 'attemptNumber' | 'startKeys'>;
+export type EarlierAttempt = AttemptKey & Pick<Attempt, 'status' | 'accessLinkId' | 'attemptNumber' | 'startKeys'>;
 
 /**
  * Returns all attempts of one student at one exam, oldest first. They are few: one read serves the start key, the open attempt
@@ -104,7 +126,7 @@ export async function earlierAttempts(mongo: Mongo, examId: string, studentId: s
     .find(
       { examId, studentId },
       {
-        projection: { status: 1, accessLinkId: 1, attemptNumber: 1, startKeys: 1 },
+        projection: { studentId: 1, status: 1, accessLinkId: 1, attemptNumber: 1, startKeys: 1 },
         sort: { attemptNumber: 1 },
         maxTimeMS: QUERY_LIMIT_MS,
       },
@@ -117,9 +139,9 @@ export async function earlierAttempts(mongo: Mongo, examId: string, studentId: s
  * Stores a further start key in the attempt. Returns false if the attempt has `room` keys already. Throws a duplicate key error
  * if another attempt of this student has the key.
  */
-export async function addStartKey(mongo: Mongo, attemptId: string, key: string, room: number): Promise<boolean> {
+export async function addStartKey(mongo: Mongo, attempt: AttemptKey, key: string, room: number): Promise<boolean> {
   const written = await attempts(mongo).updateOne(
-    { _id: attemptId, [`startKeys.${room - 1}`]: { $exists: false } },
+    { ...whereKey(attempt), [`startKeys.${room - 1}`]: { $exists: false } },
     { $addToSet: { startKeys: key } },
     { maxTimeMS: QUERY_LIMIT_MS },
   );

@@ -1,8 +1,13 @@
 import type { Collection } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptEvent, AttemptKey } from '#shared/attempt/attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import type { StoredRelease } from '#shared/attempt/release.ts';
+
+/** Returns the filter of one attempt. It names the shard key, so that one shard receives the command. */
+export function whereKey({ _id, studentId }: AttemptKey): AttemptKey {
+  return { _id, studentId };
+}
 
 /** A paper under the SHA-256 of its content. It is never changed or deleted; every attempt that copied it shares it. */
 export interface StoredPaper extends Paper {

@@ -15,10 +15,10 @@ t.test('an append returns its event, also from a reply that contains the whole d
       ? undefined
       : (filter, update, options) => method(filter, update, { ...(options as object), projection: {} }),
   );
-  const { _id: attemptId } = await storeAttempt(mongo, { deadlineAt: null });
+  const attempt = await storeAttempt(mongo, { deadlineAt: null });
   for (const through of [mongo, { ...mongo, db }]) {
     for (const metadata of ['{"n":1}', '{"n":2}']) {
-      const write = { attemptId, type: 'QUESTION_VIEW' as const, metadata };
+      const write = { attempt, type: 'QUESTION_VIEW' as const, metadata };
       t.match(await appendClientEvent(through, openEventTails(through), write, LIMITS), {
         kind: 'appended',
         event: { metadata },

@@ -2,9 +2,9 @@ import type { Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import type { Attempt, AttemptEvent, ClientEventType } from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptEvent, AttemptKey, ClientEventType } from '#shared/attempt/attempt.ts';
 import { MAX_CLIENT_EVENTS, METADATA_ROW_BYTES } from '#shared/attempt/limits.ts';
-import { attempts, type EventRow, eventRows } from './collections.ts';
+import { attempts, type EventRow, eventRows, whereKey } from './collections.ts';
 import { type EventTails, eventRow, hasTailRoom, oldEvents, putRows, rowsOf, tailAfter } from './event-tail.ts';
 
 /**
@@ -14,18 +14,18 @@ import { type EventTails, eventRow, hasTailRoom, oldEvents, putRows, rowsOf, tai
  */
 
 interface EventWrite {
-  attemptId: string;
+  attempt: AttemptKey;
   type: ClientEventType;
   /** JSON text. */
   metadata: string;
 }
 
-type Appended = { kind: 'appended'; event: AttemptEvent } | { kind: 'full' };
+type Appended = { kind: 'appended'; event: AttemptEvent } | { kind: 'full' } | { kind: 'missing' };
 
 /**
  * Appends an event that a client reported, in any state of the attempt. This takes one command, or a transaction if the tail is
  * full or the metadata is long. `full`: the attempt has MAX_CLIENT_EVENTS client events; a TIMEOUT is neither counted nor refused.
- * Throws if the attempt does not exist.
+ * `missing`: the student has no such attempt.
  */
 export async function appendClientEvent(
   mongo: Mongo,
@@ -56,28 +56,28 @@ async function appendToTail(mongo: Mongo, tails: EventTails, write: EventWrite):
     createdAt: EVENT_TIME,
   };
   const { hasRoom, clientEvents } = countOf(write.type);
-  const tail = tailAfter(tails.movedTo(write.attemptId));
+  const tail = tailAfter(tails.movedTo(write.attempt._id));
   const update = guardedUpdate([hasRoom, hasTailRoom(tail)], {
     events: { $concatArrays: [tail, [event]] },
     eventSeq: { $add: ['$eventSeq', 1] },
     clientEvents,
   });
-  const attempt = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
+  const attempt = await attempts(mongo).findOneAndUpdate(whereKey(write.attempt), update.pipeline, {
     returnDocument: 'after',
     projection: { stamp: 1, events: 1 },
     maxTimeMS: QUERY_LIMIT_MS,
   });
   if (attempt === null || !wasAccepted(update, attempt)) return { kind: 'full' };
   const appended = attempt.events.at(-1);
-  if (appended === undefined) throw new Error(`attempt ${write.attemptId} lost an event`);
+  if (appended === undefined) throw new Error(`attempt ${write.attempt._id} lost an event`);
   tails.seen(attempt);
   return { kind: 'appended', event: appended };
 }
 
 async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number, now: () => number): Promise<Appended> {
   return inTransaction<Appended>(mongo, budgetMs, async (session) => {
-    const before = (await attempts(mongo).findOne({ _id: write.attemptId }, { session })) as Attempt | null;
-    if (before === null) throw new Error(`attempt ${write.attemptId} is missing`);
+    const before = (await attempts(mongo).findOne(whereKey(write.attempt), { session })) as Attempt | null;
+    if (before === null) return { kind: 'missing' };
     const event = { type: write.type, metadata: write.metadata, createdAt: new Date(now()) };
     const log = addToEventLog(before, event);
     const { hasRoom, clientEvents } = countOf(write.type);
@@ -86,7 +86,7 @@ async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number,
       eventSeq: literal(log.eventSeq),
       clientEvents,
     });
-    const after = await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
+    const after = await attempts(mongo).findOneAndUpdate(whereKey(write.attempt), update.pipeline, {
       returnDocument: 'after',
       projection: { stamp: 1 },
       session,

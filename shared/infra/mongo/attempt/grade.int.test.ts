@@ -23,10 +23,11 @@ async function loadSubmitted(): Promise<Attempt> {
     q2: sampleAnswer({ text: 'ngắn' }),
     q3: sampleAnswer({ textRef: true, serverVersion: 3 }),
   };
-  const { _id } = await storeAttempt(mongo, { status: 'SUBMITTED', answers });
+  const stored = await storeAttempt(mongo, { status: 'SUBMITTED', answers });
+  const { _id } = stored;
   const row = { _id: textRowId(_id, 'q3', 3), attemptId: _id, answerKey: 'q3', text: 'dài'.repeat(1_000) };
   await textRows(mongo).insertOne(row);
-  const loaded = await findAttempt(mongo, _id);
+  const loaded = await findAttempt(mongo, stored);
   if (loaded === null) throw new Error('the attempt is gone');
   return loaded;
 }
@@ -48,7 +49,7 @@ t.test('a grade changes the two fields of each answer and nothing else of it', a
   }
   t.notOk('text' in (after?.answers.q3 ?? {}), 'the long text stays in its row alone');
   t.match(after, { status: 'GRADED', totalScore: 1, tally: { scored: true, graded: 2 } });
-  t.strictSame((await findAttempt(mongo, loaded._id))?.answers.q3?.text, loaded.answers.q3?.text);
+  t.strictSame((await findAttempt(mongo, loaded))?.answers.q3?.text, loaded.answers.q3?.text);
 });
 
 t.test('a grade decided before another write, such as an erasure, stores nothing', async (t) => {

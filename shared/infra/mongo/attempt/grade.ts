@@ -7,7 +7,7 @@ import { handoffKeys } from '#shared/attempt/commands.ts';
 import type { HandoffEffects } from '#shared/attempt/handoff.ts';
 import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
-import { attempts } from './collections.ts';
+import { attempts, whereKey } from './collections.ts';
 import { putRows } from './event-tail.ts';
 import { addToEventLog } from './events.ts';
 
@@ -84,7 +84,7 @@ async function rewrite(
 ): Promise<void> {
   const log = addToEventLog(attempt, event);
   const written = await attempts(mongo).updateOne(
-    { _id: attempt._id, stamp: attempt.stamp, status },
+    { ...whereKey(attempt), stamp: attempt.stamp, status },
     { $set: { ...changes, stamp: newStamp(), events: log.tail, eventSeq: log.eventSeq } },
     { session },
   );

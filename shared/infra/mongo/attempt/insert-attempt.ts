@@ -68,7 +68,7 @@ export async function withdrawAttempt(
 ): Promise<void> {
   await inTransaction(mongo, budgetMs, async (session) => {
     await attempts(mongo).deleteOne({ _id, studentId }, { session });
-    if (taken !== null) await seats(mongo).deleteOne({ _id: seatId(taken) }, { session });
+    if (taken !== null) await seats(mongo).deleteOne({ _id: seatId(taken), linkId: taken.linkId }, { session });
   });
 }
 
@@ -111,7 +111,10 @@ function seatRow({ linkId, studentId }: SeatNeed, seat: number | null, now: Date
 /** Returns how many students hold a seat (counted up to the limit, 0 without a limit) and whether this student holds one. */
 export async function seatFacts(mongo: Mongo, need: SeatNeed): Promise<{ seats: number; hasSeat: boolean }> {
   const [own, count] = await Promise.all([
-    seats(mongo).findOne({ _id: seatId(need) }, { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS }),
+    seats(mongo).findOne(
+      { _id: seatId(need), linkId: need.linkId },
+      { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+    ),
     need.limit === null ? 0 : countSeats(mongo, need.linkId, need.limit),
   ]);
   return { seats: count, hasSeat: own !== null };
@@ -121,7 +124,13 @@ function countSeats(mongo: Mongo, linkId: string, limit: number): Promise<number
   return seats(mongo).countDocuments({ linkId }, { limit, maxTimeMS: QUERY_LIMIT_MS });
 }
 
-/** Returns the `_id` of a seat row. */
+/** Returns the `_id` of a seat row: link and student. */
 export function seatId({ linkId, studentId }: Pick<SeatNeed, 'linkId' | 'studentId'>): string {
   return JSON.stringify([linkId, studentId]);
+}
+
+/** Returns the link of a seat row, which is its shard key. */
+export function linkOfSeat(seat: string): string {
+  const [linkId] = JSON.parse(seat) as [string, string];
+  return linkId;
 }

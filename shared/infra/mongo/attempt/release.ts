@@ -5,11 +5,11 @@ import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { findLive, postCommandIn, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptKey } from '#shared/attempt/attempt.ts';
 import { noticeOrder, releaseKey, releaseOrder } from '#shared/attempt/commands.ts';
 import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
 import type { Release, StoredRelease } from '#shared/attempt/release.ts';
-import { attempts, releases } from './collections.ts';
+import { attempts, releases, whereKey } from './collections.ts';
 
 /** A release is stored together with its command, set on each attempt that it binds, and announced by notices. */
 
@@ -141,7 +141,11 @@ export async function setReleased(
   // One statement for all. Stamps are random and differ among unreleased attempts, so an attempt that was written since the read
   // has none of the listed stamps.
   const written = await attempts(mongo).updateMany(
-    { _id: { $in: read.map((attempt) => attempt._id) }, stamp: { $in: read.map((attempt) => attempt.stamp) } },
+    {
+      _id: { $in: read.map((attempt) => attempt._id) },
+      studentId: { $in: read.map((attempt) => attempt.studentId) },
+      stamp: { $in: read.map((attempt) => attempt.stamp) },
+    },
     { $set: releaseFields(release) },
     { session },
   );
@@ -152,9 +156,9 @@ export async function setReleased(
  * Sets the release time on an attempt that has just been started and has no notices yet. Changes nothing if another release or
  * the grading came first.
  */
-export async function releaseOne(mongo: Mongo, attemptId: string, release: Release): Promise<void> {
+export async function releaseOne(mongo: Mongo, attempt: AttemptKey, release: Release): Promise<void> {
   await attempts(mongo).updateOne(
-    { _id: attemptId, status: 'IN_PROGRESS', 'exam.resultsReleasedAt': null },
+    { ...whereKey(attempt), status: 'IN_PROGRESS', 'exam.resultsReleasedAt': null },
     { $set: releaseFields(release) },
     { maxTimeMS: QUERY_LIMIT_MS },
   );

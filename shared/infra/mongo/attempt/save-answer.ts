@@ -2,17 +2,17 @@ import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import { type AnswerContent, type Attempt, answerKeyOf } from '#shared/attempt/attempt.ts';
+import { type AnswerContent, type Attempt, type AttemptKey, answerKeyOf } from '#shared/attempt/attempt.ts';
 import { MAX_ANSWER_BYTES, TEXT_ROW_BYTES } from '#shared/attempt/limits.ts';
 import { textRowId } from './attempts.ts';
-import { attempts, textRows } from './collections.ts';
+import { attempts, textRows, whereKey } from './collections.ts';
 import { hasTailRoom, putRows, tailAfter } from './event-tail.ts';
 import { addToEventLog, EVENT_TIME } from './events.ts';
 import { StoredAttempt } from './stored-attempt.ts';
 
 /** One answer to be written. The rules that need no stored state have been checked. */
 export interface AnswerWrite {
-  attemptId: string;
+  attempt: AttemptKey;
   paperIndex: number;
   content: AnswerContent;
   bytes: number;
@@ -25,8 +25,8 @@ export interface AnswerWrite {
 export type SavedAlone = { kind: 'saved'; stored: StoredAttempt };
 
 /**
- * `saved`: the attempt after the save. `refused`: the attempt as it is stored, which shows the reason. `missing`: the attempt
- * does not exist. Long texts are not filled in.
+ * `saved`: the attempt after the save. `refused`: the attempt as it is stored, which shows the reason. `missing`: the student
+ * has no such attempt. Long texts are not filled in.
  */
 export type SaveResult =
   | { kind: 'saved'; attempt: Attempt }
@@ -53,7 +53,7 @@ export async function saveAnswer(
     eventSeq: { $add: ['$eventSeq', 1] },
     events: { $concatArrays: [tail, [saveEvent(write)]] },
   });
-  const bytes = (await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
+  const bytes = (await attempts(mongo).findOneAndUpdate(whereKey(write.attempt), update.pipeline, {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
     raw: true,
@@ -87,7 +87,7 @@ export async function saveAnswerWithRows(
 ): Promise<SaveResult> {
   const answerKey = answerKeyOf(write.paperIndex);
   return inTransaction<SaveResult>(mongo, budgetMs, async (session) => {
-    const before = (await attempts(mongo).findOne({ _id: write.attemptId }, { session })) as Attempt | null;
+    const before = (await attempts(mongo).findOne(whereKey(write.attempt), { session })) as Attempt | null;
     if (before === null) return { kind: 'missing' };
     const replaced = before.answers[answerKey];
     const serverVersion = (replaced?.serverVersion ?? 0) + 1;
@@ -102,14 +102,14 @@ export async function saveAnswerWithRows(
       eventSeq: literal(log.eventSeq),
       events: literal(log.tail),
     });
-    const attempt = (await attempts(mongo).findOneAndUpdate({ _id: write.attemptId }, update.pipeline, {
+    const attempt = (await attempts(mongo).findOneAndUpdate(whereKey(write.attempt), update.pipeline, {
       returnDocument: 'after',
       session,
     })) as Attempt | null;
     if (attempt === null) return { kind: 'missing' };
     if (!wasAccepted(update, attempt)) return { kind: 'refused', attempt };
     await putRows(mongo, log.rows, session);
-    if (replaced?.textRef === true) await deleteText(mongo, write.attemptId, answerKey, serverVersion - 1, session);
+    if (replaced?.textRef === true) await deleteText(mongo, write.attempt._id, answerKey, serverVersion - 1, session);
     if (long) await storeText(mongo, write, answerKey, serverVersion, session);
     return { kind: 'saved', attempt };
   });
@@ -158,17 +158,14 @@ function saveEvent(write: AnswerWrite): Document {
 }
 
 async function storeText(mongo: Mongo, write: AnswerWrite, answerKey: string, version: number, session: ClientSession) {
+  const { _id: attemptId } = write.attempt;
+  const text = write.content.text ?? '';
   await textRows(mongo).insertOne(
-    {
-      _id: textRowId(write.attemptId, answerKey, version),
-      attemptId: write.attemptId,
-      answerKey,
-      text: write.content.text ?? '',
-    },
+    { _id: textRowId(attemptId, answerKey, version), attemptId, answerKey, text },
     { session },
   );
 }
 
 async function deleteText(mongo: Mongo, attemptId: string, answerKey: string, version: number, session: ClientSession) {
-  await textRows(mongo).deleteOne({ _id: textRowId(attemptId, answerKey, version) }, { session });
+  await textRows(mongo).deleteOne({ _id: textRowId(attemptId, answerKey, version), attemptId }, { session });
 }

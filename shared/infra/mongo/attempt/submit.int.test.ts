@@ -20,7 +20,7 @@ async function submitOne(
     startedAt: at(started),
     deadlineAt: deadline === null ? null : at(deadline),
   });
-  const wanted = { attemptId: before._id, source, overdueByMs, maxAttempts: 3, now: Date.now(), budgetMs: 5 * SECOND };
+  const wanted = { attempt: before, source, overdueByMs, maxAttempts: 3, now: Date.now(), budgetMs: 5 * SECOND };
   const result = await markSubmitted(mongo, wanted);
   const command = result.kind === 'submitted' ? result.command : null;
   const after = await attempts(mongo).findOne({ _id: before._id });
@@ -56,5 +56,5 @@ t.test('a sweep submits only overdue attempts, and each of them once', async (t)
   const { command, wanted } = await submitOne('TIMEOUT', { started: -60, deadline: -6, ...grace });
   t.ok(command);
   t.strictSame(await markSubmitted(mongo, wanted), { kind: 'unchanged' });
-  t.equal(await mailboxOf(mongo, 'grading').countDocuments({ subject: wanted.attemptId }), 1);
+  t.equal(await mailboxOf(mongo, 'grading').countDocuments({ subject: wanted.attempt._id }), 1);
 });

@@ -4,12 +4,12 @@ import { guardedUpdate, literal, msOf, NOW_MS } from '#infra/mongo/guarded-updat
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import type { Attempt, SubmitSource } from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptKey, SubmitSource } from '#shared/attempt/attempt.ts';
 import { gradingOrder } from '#shared/attempt/commands.ts';
-import { attempts } from './collections.ts';
+import { attempts, whereKey } from './collections.ts';
 
 interface WantedSubmit {
-  attemptId: string;
+  attempt: AttemptKey;
   source: SubmitSource;
   /** Metadata of the client's TIMEOUT event, as JSON text. The event that is written with the grade contains it. */
   client?: string;
@@ -28,11 +28,11 @@ type SubmitResult = { kind: 'submitted'; command: CommandOf<'grading'> } | { kin
  */
 export async function markSubmitted(mongo: Mongo, wanted: WantedSubmit): Promise<SubmitResult> {
   const { maxAttempts, now } = wanted;
-  const command = newCommand({ ...gradingOrder(wanted.attemptId, wanted.client), maxAttempts, now });
+  const command = newCommand({ ...gradingOrder(wanted.attempt, wanted.client), maxAttempts, now });
   const accepted = await inTransaction(mongo, wanted.budgetMs, async (session) => {
     const { pipeline } = submitUpdate(wanted);
     // An update costs the server less than a findAndModify and returns all that is needed: whether it changed the attempt.
-    const written = await attempts(mongo).updateOne({ _id: wanted.attemptId }, pipeline, { session });
+    const written = await attempts(mongo).updateOne(whereKey(wanted.attempt), pipeline, { session });
     if (written.modifiedCount !== 1) return false;
     await postCommandIn(mongo, session, command);
     return true;
@@ -60,21 +60,21 @@ function submitUpdate(wanted: WantedSubmit) {
 }
 
 /**
- * Yields ids of attempts still in progress whose deadline passed by `before` (Unix milliseconds), longest overdue first, in
+ * Yields attempts still in progress whose deadline passed by `before` (Unix milliseconds), longest overdue first, in
  * chunks. The index is walked once: an attempt that stays in progress is yielded once.
  */
-export async function* overdueAttempts(mongo: Mongo, before: number, chunk: number): AsyncGenerator<string[]> {
+export async function* overdueAttempts(mongo: Mongo, before: number, chunk: number): AsyncGenerator<AttemptKey[]> {
   const cursor = attempts(mongo).find(
     { status: 'IN_PROGRESS', deadlineAt: { $lte: new Date(before) } },
-    { projection: { _id: 1 }, sort: { deadlineAt: 1 }, batchSize: chunk, maxTimeMS: QUERY_LIMIT_MS },
+    { projection: { studentId: 1 }, sort: { deadlineAt: 1 }, batchSize: chunk, maxTimeMS: QUERY_LIMIT_MS },
   );
-  let ids: string[] = [];
+  let overdue: AttemptKey[] = [];
   // If the caller stops early, the loop closes the cursor.
-  for await (const { _id } of cursor) {
-    ids.push(_id);
-    if (ids.length < chunk) continue;
-    yield ids;
-    ids = [];
+  for await (const attempt of cursor) {
+    overdue.push(whereKey(attempt));
+    if (overdue.length < chunk) continue;
+    yield overdue;
+    overdue = [];
   }
-  if (ids.length > 0) yield ids;
+  if (overdue.length > 0) yield overdue;
 }

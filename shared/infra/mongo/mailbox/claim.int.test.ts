@@ -14,7 +14,7 @@ t.test('a command to run at once is due although the clock of its sender is ahea
   const mongo = await openTestMongo(t);
   const ahead = Date.now() + MINUTES_MS;
   const post = async (key: string, times: { now: number; runAt?: number }) => {
-    const wanted = { ...gradingOrder(key), maxAttempts: 10, ...times };
+    const wanted = { ...gradingOrder({ _id: key, studentId: 'student-1' }), maxAttempts: 10, ...times };
     return (await postCommand(mongo, newCommand(wanted))).command;
   };
   const claim = (command: Command) => claimCommand(mongo, command, { workerId: 'worker-1', leaseMs: 60_000 });

@@ -47,7 +47,7 @@ async function* rowsOf(
   for (const link of linksBy('person', 'email', 'attempt', 'notification')) {
     if (link.collection !== collection || link.isRepeated || link.omit === 'all') continue;
     for await (const values of valuesOf(mongo, person, link.by)) {
-      const hidden = link.by === 'attempt' ? await hiddenAmong(mongo, values, now) : new Set<unknown>();
+      const hidden = link.by === 'attempt' ? await hiddenAmong(mongo, person, values, now) : new Set<unknown>();
       const cursor = mongo.db.collection(collection).find(newRowsBehind(link, values, person));
       for await (const row of cursor) {
         if (collection === 'attempts') shownEvents.set(row._id, numbersOf(row.events));
@@ -64,9 +64,14 @@ function numbersOf(events: readonly AttemptEvent[]): number[] {
 }
 
 /** Returns those of these attempts whose result the student may not see yet. */
-async function hiddenAmong(mongo: Mongo, ids: readonly string[], now: Date): Promise<Set<unknown>> {
+async function hiddenAmong(
+  mongo: Mongo,
+  { id: studentId }: Person,
+  ids: readonly string[],
+  now: Date,
+): Promise<Set<unknown>> {
   const found = await attempts(mongo)
-    .find({ _id: { $in: [...ids] } }, { projection: { status: 1, exam: 1 } })
+    .find({ studentId, _id: { $in: [...ids] } }, { projection: { status: 1, exam: 1 } })
     .toArray();
   return new Set(found.filter((one) => !visibilityForStudent(one, now).resultVisible).map(({ _id }) => _id));
 }

@@ -1,7 +1,7 @@
 import type { ClientSession } from 'mongodb';
-import { attempts, eventRows, seats, textRows } from '#infra/mongo/attempt/collections.ts';
+import { attempts, eventRows, seats, textRows, whereKey } from '#infra/mongo/attempt/collections.ts';
 import { putRows, rowsOf } from '#infra/mongo/attempt/event-tail.ts';
-import { seatId } from '#infra/mongo/attempt/insert-attempt.ts';
+import { linkOfSeat, seatId } from '#infra/mongo/attempt/insert-attempt.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newStamp } from '#infra/mongo/guarded-update.ts';
 import type { PersonKeys } from '#infra/mongo/schema/personal-fields/rules.ts';
@@ -34,7 +34,11 @@ async function rewriteAttempt(
   const attempt = await attempts(mongo).findOne({ _id: attemptId, studentId: id }, { session });
   if (attempt === null) return [];
   const $set = { ...erasedFields(attempt, pseudonym, now), stamp: newStamp() };
-  const written = await attempts(mongo).updateOne({ _id: attemptId, stamp: attempt.stamp }, { $set }, { session });
+  const written = await attempts(mongo).updateOne(
+    { ...whereKey(attempt), stamp: attempt.stamp },
+    { $set },
+    { session },
+  );
   const texts = await textRows(mongo).deleteMany({ attemptId }, { session });
   const events = await eventRows(mongo).updateMany({ attemptId }, { $set: { metadata: '{}' } }, { session });
   // A front door that read the tail before this commit may copy its events to rows later. These rows take the ids, so that it cannot.
@@ -53,10 +57,10 @@ async function rewriteSeat(
   { pseudonym: studentId }: PersonKeys,
   { session }: At,
 ): Promise<Changed[]> {
-  const row = await seats(mongo).findOne({ _id: seat }, { session });
+  const linkId = linkOfSeat(seat);
+  const row = await seats(mongo).findOne({ _id: seat, linkId }, { session });
   if (row === null) return [];
-  await seats(mongo).deleteOne({ _id: seat }, { session });
-  const { linkId } = row;
+  await seats(mongo).deleteOne({ _id: seat, linkId }, { session });
   await seats(mongo).insertOne({ ...row, _id: seatId({ linkId, studentId }), studentId }, { session });
   return [{ collection: 'attempt_link_seats', how: 'pseudonymised', rows: 1 }];
 }

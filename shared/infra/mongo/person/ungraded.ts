@@ -1,19 +1,20 @@
-import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { attempts, whereKey } from '#infra/mongo/attempt/collections.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
+import type { AttemptKey } from '#shared/attempt/attempt.ts';
 import { gradingKey } from '#shared/attempt/commands.ts';
 
 /** Attempts whose texts are still needed: they are open, or their grading has not finished. */
 
 /**
- * Returns those of these attempts that must be graded before their texts are erased. A SUBMITTED attempt whose grading is dead or missing
+ * Returns those of these attempts of a student that must be graded before their texts are erased. A SUBMITTED attempt whose grading is dead or missing
  * need not wait: it stays without scores.
  */
-export async function ungradedAmong(mongo: Mongo, ids: readonly string[]): Promise<string[]> {
+export async function ungradedAmong(mongo: Mongo, studentId: string, ids: readonly string[]): Promise<string[]> {
   const found = await attempts(mongo)
-    .find({ _id: { $in: [...ids] }, status: { $ne: 'GRADED' } }, { projection: { status: 1 } })
+    .find({ studentId, _id: { $in: [...ids] }, status: { $ne: 'GRADED' } }, { projection: { status: 1 } })
     .toArray();
   const ungraded: string[] = [];
   for (const { _id, status } of found) {
@@ -23,23 +24,23 @@ export async function ungradedAmong(mongo: Mongo, ids: readonly string[]): Promi
   return ungraded;
 }
 
-/** Returns the ids of a student's open attempts. */
-export async function openAttempts(mongo: Mongo, studentId: string): Promise<string[]> {
+/** Returns a student's open attempts. */
+export async function openAttempts(mongo: Mongo, studentId: string): Promise<AttemptKey[]> {
   const found = await attempts(mongo)
-    .find({ studentId, status: 'IN_PROGRESS' }, { projection: { _id: 1 } })
+    .find({ studentId, status: 'IN_PROGRESS' }, { projection: { studentId: 1 } })
     .toArray();
-  return found.map(({ _id }) => _id);
+  return found.map(whereKey);
 }
 
 /** Submits these attempts as at the end of their time. The `grading` worker then grades what was answered. Returns how many it submitted. */
 export async function endAttempts(
   mongo: Mongo,
-  ids: readonly string[],
+  open: readonly AttemptKey[],
   { now, maxAttempts }: { now: number; maxAttempts: number },
 ): Promise<number> {
   let ended = 0;
-  for (const attemptId of ids) {
-    const wanted = { attemptId, source: 'TIMEOUT', overdueByMs: null, maxAttempts, now } as const;
+  for (const attempt of open) {
+    const wanted = { attempt, source: 'TIMEOUT', overdueByMs: null, maxAttempts, now } as const;
     const result = await markSubmitted(mongo, { ...wanted, budgetMs: FRONT_DOOR_BUDGET_MS });
     if (result.kind === 'submitted') ended += 1;
   }

@@ -57,7 +57,7 @@ async function eraseBelow(walk: Walk, { collection, erase }: CollectionLink, ids
   const below = LINKED_FROM[collection];
   if (below === undefined || (typeof erase === 'object' && 'update' in erase)) return ids;
   if (below === 'attempt') {
-    const ungraded = await ungradedAmong(walk.mongo, ids);
+    const ungraded = await ungradedAmong(walk.mongo, walk.keys.id, ids);
     note(walk, collection, ungraded.length);
     if (ungraded.length > 0) return [];
   }

@@ -27,12 +27,12 @@ export const COMMAND_FIELDS = {
   settledAt: 'no person',
 } as const satisfies FieldRules<Command>;
 
-/** Parts of bodies that are about a person: metadata of a client's TIMEOUT event, and remarks on an essay. */
-const REMARKS = ['body.client', 'body.handoff.feedback', 'body.handoff.criteria'] as const;
+/** Parts of bodies that are about a person: the student of the attempt, metadata of a client's TIMEOUT event, and remarks on an essay. */
+const PERSONAL_PARTS = ['body.studentId', 'body.client', 'body.handoff.feedback', 'body.handoff.criteria'] as const;
 
 /**
- * Notices to the owner of an account are deleted. Commands of an attempt stay, because their keys make a repeat a replay; the remarks
- * in them go. A dead one is deleted: replayed after the erasure, it would grade the attempt without its texts. `body.handoff.gradedById`
+ * Notices to the owner of an account are deleted. Commands of an attempt stay, because their keys make a repeat a replay; the
+ * student and the remarks in them go. A dead one is deleted: replayed after the erasure, it would grade the attempt without its texts. `body.handoff.gradedById`
  * names a teacher and stays with the grade.
  */
 export const COMMANDS_DECLARATION = {
@@ -48,8 +48,8 @@ export const COMMANDS_DECLARATION = {
     {
       by: 'attempt',
       field: 'subject',
-      pending: { $or: REMARKS.map((field) => ({ [field]: { $ne: null } })) },
-      erase: { update: () => [{ $unset: [...REMARKS] }] },
+      pending: { $or: PERSONAL_PARTS.map((field) => ({ [field]: { $ne: null } })) },
+      erase: { update: () => [{ $unset: [...PERSONAL_PARTS] }] },
     },
   ],
   fields: { ...COMMAND_FIELDS, subject: 'with its row' },
