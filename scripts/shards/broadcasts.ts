@@ -1,7 +1,9 @@
+import { ACCOUNT_BROADCASTS } from './account-broadcasts.ts';
+import { INBOX_BROADCASTS } from './inbox-broadcasts.ts';
 import type { Broadcast } from './judge.ts';
 
 /**
  * Statements of product code that go to every shard of a sharded cluster. Everything else names the shard key with equality, and a test
  * run fails on a statement that does neither.
  */
-export const BROADCASTS: readonly Broadcast[] = [];
+export const BROADCASTS: readonly Broadcast[] = [...ACCOUNT_BROADCASTS, ...INBOX_BROADCASTS];

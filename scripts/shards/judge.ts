@@ -12,6 +12,20 @@ export interface Broadcast {
   readonly rate: string;
 }
 
+/**
+ * Returns statements that share a reason. Each is written as a test run prints it: `collection command {shape}`.
+ * @throws if a statement is written otherwise
+ */
+export function broadcasts({ why, rate }: Pick<Broadcast, 'why' | 'rate'>, statements: readonly string[]): Broadcast[] {
+  return statements.map((statement) => {
+    const [, collection, command, shape] = /^(\w+) (\w+) \{(.*)\}$/.exec(statement) ?? [];
+    if (collection === undefined || command === undefined || shape === undefined) {
+      throw new Error(`no statement: ${statement}`);
+    }
+    return { collection, command, shape, why, rate };
+  });
+}
+
 /** Returns one line for each statement that went to every shard and is not in the list. */
 export function unlistedBroadcasts(routes: readonly CountedRoute[], listed: readonly Broadcast[]): string[] {
   const known = new Set(listed.map(nameOf));

@@ -6,11 +6,14 @@ import { inTransaction } from '#infra/mongo/transaction.ts';
 import { type ClosedAs, REPLAY_MS } from '#shared/classifier/generation.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { generations } from './collections.ts';
+import { findGeneration, findGenerationById } from './generations.ts';
 
 /** A settlement command whose generation was not paid for within its day. */
 interface OverdueSettlement {
   commandId: string;
   previewId: string;
+  /** Key of the generation; undefined if the command does not contain it. */
+  generationKey?: string | undefined;
 }
 
 /** A worker that runs claims a due command within seconds, so a command that is due for longer has no worker. */
@@ -35,7 +38,7 @@ export async function overdueSettlements(mongo: Mongo, now: number, limit: numbe
     .limit(limit)
     .hint('due')
     .toArray();
-  return rows.map(({ _id, body }) => ({ commandId: _id, previewId: body.previewId }));
+  return rows.map(({ _id, body }) => ({ commandId: _id, previewId: body.previewId, generationKey: body.key }));
 }
 
 /** Thrown to abort the transaction of a settlement that a worker runs. */
@@ -51,7 +54,7 @@ const WAS_NOT_SETTLED = { fingerprint: 'Unsettled', message: 'the generation was
  */
 export async function closeOverdueSettlement(
   mongo: Mongo,
-  { commandId, previewId }: OverdueSettlement,
+  { commandId, previewId, generationKey }: OverdueSettlement,
 ): Promise<'dead' | 'done' | 'in use'> {
   const isFree = { $lte: [msOf('$leaseUntil'), NOW_MS] };
   const isOver = { $lte: [msOf('$replayUntil'), NOW_MS] };
@@ -59,10 +62,13 @@ export async function closeOverdueSettlement(
     closed: { $ifNull: ['$closed', literal('EXPIRED' satisfies ClosedAs)] },
     fence: { $add: ['$fence', 1] },
   });
+  const named =
+    generationKey === undefined ? null : await findGeneration(mongo, { _id: previewId, key: generationKey });
+  const key = (named ?? (await findGenerationById(mongo, previewId)))?.key ?? '';
   try {
     return await inTransaction(mongo, CLOSE_BUDGET_MS, async (session) => {
       const options = { returnDocument: 'after', session } as const;
-      const row = await generations(mongo).findOneAndUpdate({ _id: previewId }, update.pipeline, options);
+      const row = await generations(mongo).findOneAndUpdate({ _id: previewId, key }, update.pipeline, options);
       const isPaid = row?.state === 'SETTLED';
       if (row !== null && !isPaid && !wasAccepted(update, row)) return 'in use';
       const end = isPaid
