@@ -42,10 +42,12 @@ export const ACCOUNT_BROADCASTS: readonly Broadcast[] = [
   ...broadcasts({ why: 'notifications about a person, or by one, are in the inboxes of others', rate: ONE_ERASURE }, [
     'notifications aggregate {actorId, entityId $ne, userId $ne}',
     'notifications aggregate {entityId, userId $ne}',
+    'notifications aggregate {entityId $in, userId $ne}',
     'notifications find {actorId}',
     'notifications find {entityId}',
     'notifications find {entityId, userId $ne}',
     'notification_delivery_attempts aggregate {notificationId, userId $ne}',
+    'notification_delivery_attempts aggregate {notificationId $in, userId $ne}',
   ]),
   ...broadcasts(
     { why: 'what ends with its notification is found by its id', rate: `${ONE_ERASURE}, or 100 expired notifications` },
