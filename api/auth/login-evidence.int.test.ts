@@ -70,6 +70,15 @@ t.test('an unknown e-mail has the same event, without an account', async (t) => 
   t.equal((await eventsOf('LOGIN_LOCKED')).length, 1);
 });
 
+t.test('an e-mail that gets an account has an event of each, because shards do not share an id', async (t) => {
+  const [{ evidence }, { account }] = [door(), await storeSignedIn(mongo)];
+  const login = { key: throttleKey(account.email), address: SCHOOL, isKnown: false, failures: 11 };
+  for (const accountId of [null, account._id, null, account._id]) await evidence.failed({ ...login, accountId });
+  const events = await eventsOf('LOGIN_LOCKED');
+  t.strictSame(new Set(events.map(({ accountId }) => accountId)), new Set([null, account._id]));
+  t.equal(events.length, 2);
+});
+
 t.test('a known pair has an event of its own', async (t) => {
   const { account } = await storeSignedIn(mongo);
   const front = door();

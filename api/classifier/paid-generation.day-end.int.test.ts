@@ -221,7 +221,7 @@ for (const mode of ['door', 'worker'] as const) {
         const victim = dyingProcess(mongo, point, when);
         await victim.live(() => previewGeneration(open(victim.mongo), call())).catch(() => undefined);
         const about = `died ${victim.diedAt()}, point ${point}`;
-        const key = settlementOrder(oldId).key;
+        const key = settlementOrder({ _id: oldId, key: '' }).key;
         const [row, command, newer] = await Promise.all([
           generations(mongo).findOne({ _id: oldId }),
           mailboxOf(mongo, 'settlement').findOne({ key }),

@@ -80,7 +80,7 @@ export async function paidGeneration(
         const acquired =
           next.kind === 'open'
             ? await open(deps, { ...wanted, epoch: next.epoch }, next.after)
-            : await acquireGeneration(mongo, next.row._id, { by: 'door', leaseMs: timing.leaseMs });
+            : await acquireGeneration(mongo, next.row, { by: 'door', leaseMs: timing.leaseMs });
         if (acquired.kind !== 'held') {
           // Another process has the row: wait for its result.
           const isBusy = acquired.kind === 'busy';
@@ -176,7 +176,7 @@ async function generateOrCharge(
     now: deps.now(),
   });
   if (stored.kind === 'lost' || settledBy === 'worker') return { kind: 'again' };
-  const row = await findGeneration(deps.mongo, held.row._id);
+  const row = await findGeneration(deps.mongo, held.row);
   return row === null || row.state === 'MAKING' ? { kind: 'again' } : chargeHere(deps, row);
 }
 

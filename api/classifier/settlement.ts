@@ -33,7 +33,7 @@ export async function settleThroughWorker(
 ): Promise<SettlementResult> {
   const command = await makeDueNow(mongo, settlementCommand(row));
   if (command !== null) await ringAndWait({ mongo, ...worker }, command, { timeoutMs: worker.waitMs, signal });
-  const now = await findGeneration(mongo, row._id);
+  const now = await findGeneration(mongo, row);
   return now?.state === 'SETTLED' ? now : settlementPending(row._id);
 }
 

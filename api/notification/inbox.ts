@@ -1,5 +1,5 @@
 import type { Call, Reply } from '#api/route.ts';
-import { findNotification, listNotifications } from '#infra/mongo/notification/inbox.ts';
+import { findNotification, findNotificationOfAnyUser, listNotifications } from '#infra/mongo/notification/inbox.ts';
 import { deleteAll, deleteNotification, markAllRead, markRead } from '#infra/mongo/notification/inbox-changes.ts';
 import { findPreferences, patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import type { ListQuery, PreferencesPatch } from '#shared/generated/notification.ts';
@@ -38,7 +38,7 @@ export async function showNotification(deps: NotificationDeps, call: Call): Prom
 export async function markOneRead(deps: NotificationDeps, call: Call, scope: Scope): Promise<Reply | Rejection> {
   const found = await visibleTo(deps, call, scope);
   if (isRejection(found)) return found;
-  const row = await markRead(deps.mongo, found._id);
+  const row = await markRead(deps.mongo, found);
   if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
   deps.notifyStreams([row.userId]);
   return { status: 200, data: { notification: notificationView(row) } };
@@ -48,7 +48,7 @@ export async function markOneRead(deps: NotificationDeps, call: Call, scope: Sco
 export async function deleteOneNotification(deps: NotificationDeps, call: Call): Promise<Reply | Rejection> {
   const found = await visibleTo(deps, call, 'role');
   if (isRejection(found)) return found;
-  const row = await deleteNotification(deps.mongo, found._id);
+  const row = await deleteNotification(deps.mongo, found);
   if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
   deps.notifyStreams([row.userId]);
   return { status: 200, data: { notification: notificationView(row) } };
@@ -60,9 +60,12 @@ async function visibleTo(
   call: Pick<Call, 'params' | 'identity'>,
   scope: Scope,
 ): Promise<Notification | Rejection> {
-  const row = await findNotification(deps.mongo, call.params.notificationId ?? '');
-  if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
+  const { notificationId: _id = '' } = call.params;
   const owner = ownerIn(scope, callerOf(call.identity));
+  const own = owner === null ? null : await findNotification(deps.mongo, { _id, userId: owner });
+  if (own !== null) return own;
+  const row = await findNotificationOfAnyUser(deps.mongo, _id);
+  if (row === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
   return owner === null || row.userId === owner ? row : { rejected: 'FORBIDDEN' };
 }
 

@@ -11,9 +11,9 @@ import { type FeatureKind, readFeatures } from './features.ts';
 import { FEATURES_FOLDER, lineOf } from './uses.ts';
 
 /**
- * Program, preloaded into a process of the tests by `--import`: records each feature of MongoDB that product code uses, and how many shards
- * each of its statements would reach, with the file that sends them. Each process writes its own files in the folder FEATURES_FOLDER, at
- * the first use of a feature, because tests kill processes.
+ * Program, preloaded into a process of the tests by `--import`: records each feature of MongoDB that product code uses, with the file that
+ * uses it. It also counts the statements of product code by how many shards each would reach. Each process writes its own files in the
+ * folder FEATURES_FOLDER, at the first use of a feature, because tests kill processes.
  *
  * The driver's command monitoring shows each command as it is sent. The recorded file is the first one of the checkout on the stack when
  * the driver begins an operation. For a later batch of a cursor, that is the function that awaits it: a function that returned the

@@ -1,4 +1,5 @@
 import type { CommandRef, Order } from '#shared/kernel/command.ts';
+import type { Generation } from './generation.ts';
 import type { JobStatus } from './job.ts';
 
 /** Bodies, progress and results of the AI classifier's commands, by queue. */
@@ -20,6 +21,8 @@ export interface ClassifierCommands {
 
 interface SettlementBody {
   previewId: string;
+  /** Key of the generation, which decides on which shard it is; absent on commands of older versions, and after an erasure. */
+  key?: string;
   /** true = an operator has consented to charge the answer although an equal request was charged anew. */
   chargeSuperseded?: true;
 }
@@ -92,8 +95,11 @@ export function roundKey({ jobId, round }: JobRound): string {
 }
 
 /** Returns the order of a settlement command: one per generation. */
-export function settlementOrder(previewId: string): Order<'settlement', SettlementBody> {
-  return { queue: 'settlement', key: settlementKey(previewId), subject: previewId, body: { previewId } };
+export function settlementOrder({
+  _id: previewId,
+  key,
+}: Pick<Generation, '_id' | 'key'>): Order<'settlement', SettlementBody> {
+  return { queue: 'settlement', key: settlementKey(previewId), subject: previewId, body: { previewId, key } };
 }
 
 /** Returns the settlement command of a generation, by the id that the generation stores. */

@@ -1,12 +1,13 @@
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from '#infra/channels/channel.ts';
 import { openChannels } from '#infra/channels/channels.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
+import type { DeliveryAttemptKey } from '#infra/mongo/notification/collections.ts';
 import { findDispatch } from '#infra/mongo/notification/deliveries.ts';
 import {
   beginDeliveryAttempt,
   type DeliveryAttemptEnd,
   deleteDeliveryAttempt,
-  deliveryAttemptId,
+  deliveryAttemptKey,
   endDeliveryAttempt,
   failAbandonedAttempt,
 } from '#infra/mongo/notification/delivery-attempts.ts';
@@ -51,14 +52,14 @@ async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryQueu
   if (first.kind === 'suppress') return suppressOutcome(deps, command, first.reason);
 
   const row = attemptRow(command, first.notification, adapter.provider, new Date(deps.now()));
-  const previous = previousRowId(command);
+  const previous = previousRow(command);
   await run.checkpoint({ tryId: row._id }, async (session) => {
     if (previous !== null) await failAbandonedAttempt(deps.mongo, previous, session);
     await beginDeliveryAttempt(deps.mongo, row, session);
   });
   // Check again directly before the call: the user may have muted or deleted the notification during the checkpoint.
   const last = await checkAgain(deps, command.body);
-  if (last.kind === 'suppress') return suppressOutcome(deps, command, last.reason, row._id);
+  if (last.kind === 'suppress') return suppressOutcome(deps, command, last.reason, row);
 
   const { body } = command;
   const job = { deliveryJobId: command._id, channel: body.channel, notification: notificationView(last.notification) };
@@ -75,23 +76,23 @@ function suppressOutcome(
   deps: WorkerDeps,
   command: CommandOf<DeliveryQueue>,
   reason: DispatchRefusal,
-  rowId?: string,
+  row?: DeliveryAttemptKey,
 ): Outcome<DeliveryQueue> {
-  const previous = previousRowId(command);
+  const previous = previousRow(command);
   return {
     kind: 'done',
     as: 'SUPPRESSED',
     result: { reason },
     effects: async (session) => {
       if (previous !== null) await failAbandonedAttempt(deps.mongo, previous, session);
-      if (rowId !== undefined) await deleteDeliveryAttempt(deps.mongo, rowId, session);
+      if (row !== undefined) await deleteDeliveryAttempt(deps.mongo, row, session);
     },
   };
 }
 
-/** Returns the row id of the last delivery attempt before this claim, or null. That row may still be QUEUED. */
-function previousRowId({ progress }: CommandOf<DeliveryQueue>): string | null {
-  return progress?.tryId ?? null;
+/** Returns the key of the last delivery attempt's row before this claim, or null. That row may still be QUEUED. */
+function previousRow({ progress, body }: CommandOf<DeliveryQueue>): DeliveryAttemptKey | null {
+  return progress === null ? null : { _id: progress.tryId, userId: body.userId };
 }
 
 function attemptRow(
@@ -100,11 +101,10 @@ function attemptRow(
   provider: string,
   now: Date,
 ): DeliveryAttempt {
-  const { notificationId, userId, channel } = command.body;
+  const { notificationId, channel } = command.body;
   return {
-    _id: deliveryAttemptId(command),
+    ...deliveryAttemptKey(command),
     notificationId,
-    userId,
     organizationId: notification.organizationId,
     channel,
     provider,

@@ -1,5 +1,7 @@
 import {
+  type Acquisition,
   acquireGeneration,
+  findGenerationById,
   type HeldGeneration,
   markConsumed,
   markSettled,
@@ -36,13 +38,8 @@ async function settleGeneration(
   payees: Payees,
   run: Run<'settlement'>,
 ): Promise<Outcome<'settlement'>> {
-  const { previewId } = run.command.body;
   const leaseMs = 2 * deps.config.outboundTimeoutMs + LEASE_MARGIN_MS;
-  const acquired = await acquireGeneration(deps.mongo, previewId, {
-    by: 'worker',
-    leaseMs,
-    evenIf: consentOf(run.command),
-  });
+  const acquired = await acquire(deps, run.command, { by: 'worker', leaseMs, evenIf: consentOf(run.command) });
   switch (acquired.kind) {
     case 'gone':
       return { kind: 'dead', error: new Error('the generation to settle no longer exists') };
@@ -60,6 +57,18 @@ async function settleGeneration(
     case 'held':
       return charge(deps, payees, run, acquired.held);
   }
+}
+
+/**
+ * Acquires the generation of a command. A command of an older version does not contain its key, and the erasure of a person replaces the
+ * key: the generation is then found by its id.
+ */
+async function acquire({ mongo }: WorkerDeps, { body }: Run<'settlement'>['command'], wanted: Acquisition) {
+  const { previewId: _id, key } = body;
+  const named = key === undefined ? null : await acquireGeneration(mongo, { _id, key }, wanted);
+  if (named !== null && named.kind !== 'gone') return named;
+  const row = await findGenerationById(mongo, _id);
+  return row === null ? ({ kind: 'gone' } as const) : acquireGeneration(mongo, row, wanted);
 }
 
 /** Returns the closed answers that this command may charge: none, until an operator has replayed it. */

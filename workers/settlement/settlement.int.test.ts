@@ -3,6 +3,7 @@ import { generationHolds, generations } from '#infra/mongo/classifier/collection
 import { openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
 import { acquireGeneration } from '#infra/mongo/classifier/generations.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { type OwedGeneration, ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command } from '#shared/kernel/command.ts';
@@ -53,6 +54,19 @@ t.test('a settlement continues where the front door ended, with the same keys, a
   t.strictSame((await generationHolds(mongo).findOne())?.holds, []);
 });
 
+t.test('a command without the current key of its generation finds it by the id', async (t) => {
+  const { mongo, owners, run } = await setUp(t);
+  const older = await postSettlement(mongo);
+  await mailboxOf(mongo, 'settlement').updateOne({ _id: older._id }, { $unset: { 'body.key': '' } });
+  const erased = await postSettlement(mongo);
+  await generations(mongo).updateOne({ _id: erased.subject }, { $set: { key: 'erased' } });
+  for (const command of [older, erased]) {
+    t.equal(await run(command), 'done');
+    t.match(await generationOf(mongo, command), { state: 'SETTLED' });
+  }
+  t.equal(owners.ledger.debits.size, 2);
+});
+
 t.test('a failed settlement backs off longer each time, and longer still if an owner requests it', async (t) => {
   const { mongo, run, failAt } = await setUp(t);
   const command = await postSettlement(mongo);
@@ -77,7 +91,9 @@ t.test('a failed settlement backs off longer each time, and longer still if an o
 t.test('a settlement snoozes while a front door holds its generation, and runs once that lease expires', async (t) => {
   const { mongo, owners, run } = await setUp(t);
   const command = await postSettlement(mongo);
-  t.match(await acquireGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }), { kind: 'held' });
+  t.match(await acquireGeneration(mongo, await generationOf(mongo, command), { by: 'door', leaseMs: 60_000 }), {
+    kind: 'held',
+  });
   t.equal(await run(command), 'snoozed');
   t.match(await again(mongo, command), { attempts: 0 });
   t.equal(owners.calls.length, 0);
@@ -120,7 +136,7 @@ t.test('a worker killed between closing a generation and ending its command leav
   const command = await postSettlement(mongo);
   await ageGeneration(mongo, command.subject);
   const before = await generationOf(mongo, command);
-  t.strictSame(await acquireGeneration(mongo, command.subject, { by: 'worker', leaseMs: 60_000 }), { kind: 'expired' });
+  t.strictSame(await acquireGeneration(mongo, before, { by: 'worker', leaseMs: 60_000 }), { kind: 'expired' });
   const { fence, leaseUntil, heldBy } = before;
   t.match(await generationOf(mongo, command), { closed: 'EXPIRED', fence, leaseUntil, heldBy }, 'closed, and not held');
   await generations(mongo).updateOne({ _id: command.subject }, { $set: { replayUntil: new Date(Date.now() + HOUR) } });
@@ -131,7 +147,9 @@ t.test('a worker killed between closing a generation and ending its command leav
 t.test('an overdue generation that a front door is still charging is left to that door', async (t) => {
   const { mongo, owners, run } = await setUp(t);
   const command = await postSettlement(mongo);
-  t.match(await acquireGeneration(mongo, command.subject, { by: 'door', leaseMs: 60_000 }), { kind: 'held' });
+  t.match(await acquireGeneration(mongo, await generationOf(mongo, command), { by: 'door', leaseMs: 60_000 }), {
+    kind: 'held',
+  });
   await ageGeneration(mongo, command.subject);
   t.equal(await run(command), 'snoozed');
   t.match(await generationOf(mongo, command), { state: 'PENDING', closed: null });

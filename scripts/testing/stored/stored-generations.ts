@@ -1,7 +1,7 @@
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
 import { addHold } from '#infra/mongo/classifier/generation-holds.ts';
-import { findGeneration, storeReplay } from '#infra/mongo/classifier/generations.ts';
+import { storeReplay } from '#infra/mongo/classifier/generations.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { settlementOrder } from '#shared/classifier/commands.ts';
@@ -49,7 +49,7 @@ export async function postSettlement(
   const result = sampleResult(_id);
   const charge = chargeOf({ asked: 2, returned: 2, usage: result.usage });
   await storeReplay(mongo, held, { result: JSON.stringify(result), charge, settledBy: 'worker', now });
-  const key = settlementOrder(_id).key;
+  const key = settlementOrder(held.row).key;
   await mailboxOf(mongo, 'settlement').updateOne(
     { key, live: true },
     { $set: { maxAttempts, nextRunAt: new Date(runAt) } },
@@ -69,7 +69,7 @@ export async function ageGeneration(mongo: Mongo, previewId: string): Promise<vo
 
 /** Reads the generation of a settlement command. @throws Error if it does not exist */
 export async function generationOf(mongo: Mongo, { subject }: Pick<Command, 'subject'>) {
-  const row = await findGeneration(mongo, subject);
+  const row = await generations(mongo).findOne({ _id: subject });
   if (row === null) throw new Error(`generation ${subject} is gone`);
   return row;
 }

@@ -5,14 +5,16 @@ import { type SecurityEvent, securityEvents } from './collections.ts';
 
 /**
  * Writes that so many logins in a row have failed that further ones wait long. `count` is a keyed hash of the account or the known pair
- * whose count it is. Of several events of one count and day, MongoDB stores the first.
+ * whose count it is. Of several events of one count and day, MongoDB stores the first. Those without an account have ids of their own:
+ * they are stored by account, and no two shards may hold the same id.
  */
 export async function noteLockout(
   mongo: Mongo,
   { count, accountId, metadata }: { count: string } & Pick<SecurityEvent, 'accountId' | 'metadata'>,
   now: number,
 ): Promise<void> {
-  const _id = `lockout:${count}:${Math.floor(now / DAY)}`;
+  const of = accountId === null ? `unknown:${count}` : count;
+  const _id = `lockout:${of}:${Math.floor(now / DAY)}`;
   await noteOnce(mongo, { _id, accountId, sessionId: null, type: 'LOGIN_LOCKED', at: new Date(now), metadata });
 }
 

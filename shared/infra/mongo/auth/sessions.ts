@@ -16,20 +16,20 @@ export async function findSession(
   claims: { sub: string; sid: string },
 ): Promise<({ kind: 'found' } & Current) | { kind: 'missing' }> {
   const [session, account] = await Promise.all([
-    sessions(mongo).findOne({ _id: claims.sid }, { maxTimeMS: QUERY_LIMIT_MS }),
+    sessions(mongo).findOne({ _id: claims.sid, accountId: claims.sub }, { maxTimeMS: QUERY_LIMIT_MS }),
     findAccount(mongo, claims.sub),
   ]);
-  if (account === null || session?.accountId !== account._id) return { kind: 'missing' };
+  if (account === null || session === null) return { kind: 'missing' };
   return { kind: 'found', session, account };
 }
 
 /** Returns the stored row of a refresh token. A row of another session or account is treated as missing. */
-export async function findToken(
+export function findToken(
   mongo: Mongo,
   claims: { jti: string; sid: string; sub: string },
 ): Promise<RefreshToken | null> {
-  const token = await tokens(mongo).findOne({ _id: claims.jti }, { maxTimeMS: QUERY_LIMIT_MS });
-  return token?.sessionId === claims.sid && token.accountId === claims.sub ? token : null;
+  const { jti: _id, sid: sessionId, sub: accountId } = claims;
+  return tokens(mongo).findOne({ _id, sessionId, accountId }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
 /**
@@ -134,14 +134,19 @@ export async function rotateToken(
         ],
         { consumedAt: '$$NOW', successorId: literal(rotation.successor._id) },
       );
-      const { expiresAt } = rotation.successor;
+      // The successor belongs to the same account.
+      const { accountId, expiresAt } = rotation.successor;
       const moveOn = guardedUpdate([{ $eq: ['$endedAt', null] }, { $gt: [expiresAt.getTime(), NOW_MS] }], {
         lastUsedAt: '$$NOW',
         expiresAt: literal(expiresAt),
       });
-      const consumed = await tokens(mongo).updateOne({ _id: rotation.presented }, consume.pipeline, { session });
+      const consumed = await tokens(mongo).updateOne({ _id: rotation.presented, accountId }, consume.pipeline, {
+        session,
+      });
       if (consumed.modifiedCount !== 1) throw new Stale(`refresh token ${rotation.presented}`);
-      const moved = await sessions(mongo).updateOne({ _id: rotation.sessionId }, moveOn.pipeline, { session });
+      const moved = await sessions(mongo).updateOne({ _id: rotation.sessionId, accountId }, moveOn.pipeline, {
+        session,
+      });
       if (moved.modifiedCount !== 1) throw new Stale(`session ${rotation.sessionId}`);
       await tokens(mongo).insertOne(rotation.successor, { session });
     });
@@ -164,11 +169,10 @@ export async function reportReuse(
   budgetMs: number = FRONT_DOOR_BUDGET_MS,
 ): Promise<boolean> {
   return inTransaction(mongo, budgetMs, async (session) => {
-    const ended = await sessions(mongo).updateOne({ _id: token.sessionId }, endSessionUpdate('REUSE').pipeline, {
-      session,
-    });
-    if (ended.modifiedCount !== 1) return false;
     const { accountId, sessionId, consumedAt, successorId } = token;
+    const { pipeline } = endSessionUpdate('REUSE');
+    const ended = await sessions(mongo).updateOne({ _id: sessionId, accountId }, pipeline, { session });
+    if (ended.modifiedCount !== 1) return false;
     const metadata = { tokenId: token._id, consumedAt: consumedAt?.toISOString() ?? null, successorId };
     await noteSecurityEvent(mongo, { accountId, sessionId, type: 'REFRESH_REUSE', metadata }, now, session);
     return true;
@@ -183,12 +187,9 @@ export async function endSession(
   mongo: Mongo,
   wanted: { accountId: string; sessionId: string; reason: SessionEnd; maxAgeMs: number },
 ): Promise<boolean> {
-  const { pipeline } = endSessionUpdate(
-    wanted.reason,
-    { $eq: ['$accountId', literal(wanted.accountId)] },
-    { $gt: [{ $add: [msOf('$createdAt'), wanted.maxAgeMs] }, NOW_MS] },
-  );
-  const ended = await sessions(mongo).updateOne({ _id: wanted.sessionId }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
+  const { accountId, sessionId: _id, reason, maxAgeMs } = wanted;
+  const { pipeline } = endSessionUpdate(reason, { $gt: [{ $add: [msOf('$createdAt'), maxAgeMs] }, NOW_MS] });
+  const ended = await sessions(mongo).updateOne({ _id, accountId }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
   return ended.modifiedCount === 1;
 }
 

@@ -21,6 +21,9 @@ export const aiJobBatches = (mongo: Mongo): Collection<JobBatch> => mongo.db.col
 export const GENERATIONS = 'ai_generations';
 const GENERATION_HOLDS = 'ai_generation_holds';
 
+/** Names one generation and its key, which decides on which shard it is. */
+export type GenerationKey = Pick<Generation, '_id' | 'key'>;
+
 export const generations = (mongo: Mongo): Collection<Generation & Stamped> => mongo.db.collection(GENERATIONS);
 export const generationHolds = (mongo: Mongo): Collection<OrganizationHolds & Stamped> =>
   mongo.db.collection(GENERATION_HOLDS);

@@ -38,11 +38,11 @@ t.test('an epoch is opened once, and again if its row was deleted without an ans
   t.strictSame(await open(), { kind: 'raced' });
   await generations(mongo).deleteOne({ key: row.key, epoch: 2 });
   t.match(await open(), { kind: 'held', deadCommandId: null });
-  t.match(await findGeneration(mongo, row._id), { closed: 'SUPERSEDED', fence: row.fence + 1 }, 'closed once');
+  t.match(await findGeneration(mongo, row), { closed: 'SUPERSEDED', fence: row.fence + 1 }, 'closed once');
   for (const by of ['door', 'worker'] as const) {
-    t.strictSame(await acquireGeneration(mongo, row._id, { by, leaseMs: 60_000 }), { kind: 'superseded' });
+    t.strictSame(await acquireGeneration(mongo, row, { by, leaseMs: 60_000 }), { kind: 'superseded' });
     const replayed = { by, leaseMs: 60_000, evenIf: ['EXPIRED'] } as const;
-    t.strictSame(await acquireGeneration(mongo, row._id, replayed), { kind: 'superseded' }, 'nor by a replay alone');
+    t.strictSame(await acquireGeneration(mongo, row, replayed), { kind: 'superseded' }, 'nor by a replay alone');
   }
 });
 
@@ -53,7 +53,7 @@ t.test('an epoch is not opened while the row before it is held or its day lasts'
   t.strictSame(await open(), { kind: 'busy' });
   await set({ leaseUntil: new Date(0), replayUntil: new Date(Date.now() + HOUR) });
   t.strictSame(await open(), { kind: 'busy' });
-  t.match(await findGeneration(mongo, row._id), { closed: null, fence: row.fence });
+  t.match(await findGeneration(mongo, row), { closed: null, fence: row.fence });
   t.equal(await generations(mongo).countDocuments({ key: row.key }), 1);
 });
 

@@ -8,7 +8,7 @@ import { settlementCommand } from '#shared/classifier/commands.ts';
 import type { AnsweredGeneration, ClosedAs, Generation } from '#shared/classifier/generation.ts';
 import { generations } from './collections.ts';
 import { releaseHold } from './generation-holds.ts';
-import { findGeneration, type HeldGeneration, IS_EXPIRED } from './generations.ts';
+import { findGenerationById, type HeldGeneration, IS_EXPIRED } from './generations.ts';
 
 /** Returns the newest generation of this key, which decides how a request continues, or null. */
 export async function newestGeneration(mongo: Mongo, key: string): Promise<Generation | null> {
@@ -20,7 +20,7 @@ export async function newestGeneration(mongo: Mongo, key: string): Promise<Gener
  * are not marked, so the newest row decides as well.
  */
 export async function isSuperseded(mongo: Mongo, previewId: string): Promise<boolean> {
-  const row = await findGeneration(mongo, previewId);
+  const row = await findGenerationById(mongo, previewId);
   if (row?.state !== 'PENDING') return false;
   if (row.closed === 'SUPERSEDED') return true;
   return (await newestGeneration(mongo, row.key))?._id !== row._id;
@@ -104,7 +104,7 @@ const WAS_SUPERSEDED = {
  */
 async function supersede(
   mongo: Mongo,
-  { _id, organizationId, commandId }: AnsweredGeneration,
+  { _id, key, organizationId, commandId }: AnsweredGeneration,
   session: ClientSession,
 ): Promise<string | null> {
   const isFree = { $lte: [msOf('$leaseUntil'), NOW_MS] };
@@ -113,7 +113,10 @@ async function supersede(
     closed: literal('SUPERSEDED' satisfies ClosedAs),
     fence: { $add: ['$fence', 1] },
   });
-  const row = await generations(mongo).findOneAndUpdate({ _id }, update.pipeline, { returnDocument: 'after', session });
+  const row = await generations(mongo).findOneAndUpdate({ _id, key }, update.pipeline, {
+    returnDocument: 'after',
+    session,
+  });
   if (!wasAccepted(update, row)) {
     // Another request closed it. The insert then finds that request's row, or replaces it if it was deleted without an answer.
     if (row?.closed === 'SUPERSEDED') return null;

@@ -18,7 +18,7 @@ import {
   type SettledGeneration,
 } from '#shared/classifier/generation.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { generations } from './collections.ts';
+import { type GenerationKey, generations } from './collections.ts';
 import { convertHold, markHoldConsumed, releaseHold } from './generation-holds.ts';
 
 /** A generation on which only its holder works until the lease ends. */
@@ -28,7 +28,12 @@ export interface HeldGeneration {
   fence: number;
 }
 
-export async function findGeneration(mongo: Mongo, previewId: string): Promise<Generation | null> {
+export async function findGeneration(mongo: Mongo, { _id, key }: GenerationKey): Promise<Generation | null> {
+  return generations(mongo).findOne({ _id, key }, { maxTimeMS: QUERY_LIMIT_MS });
+}
+
+/** Returns a generation whose key is unknown, or null. Every shard searches for it. */
+export async function findGenerationById(mongo: Mongo, previewId: string): Promise<Generation | null> {
   return generations(mongo).findOne({ _id: previewId }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
@@ -39,7 +44,7 @@ const isClosedAs = (closed: ClosedAs): Document => ({
 export const IS_EXPIRED: Document = isClosedAs('EXPIRED');
 const IS_SUPERSEDED = isClosedAs('SUPERSEDED');
 
-interface Acquisition {
+export interface Acquisition {
   by: GenerationHolder;
   leaseMs: number;
   /** Closed answers that the caller may charge all the same. Default: none. */
@@ -59,7 +64,7 @@ type Acquired =
  */
 export async function acquireGeneration(
   mongo: Mongo,
-  previewId: string,
+  { _id, key }: GenerationKey,
   { by, leaseMs, evenIf = [] }: Acquisition,
 ): Promise<Acquired> {
   const isOver = { $lte: [msOf('$leaseUntil'), NOW_MS] };
@@ -78,7 +83,7 @@ export async function acquireGeneration(
     // answer is being made.
     idleSince: { $cond: [{ $eq: ['$state', 'MAKING'] }, '$$NOW', null] },
   });
-  const row = await generations(mongo).findOneAndUpdate({ _id: previewId }, update.pipeline, {
+  const row = await generations(mongo).findOneAndUpdate({ _id, key }, update.pipeline, {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
   });
@@ -95,7 +100,8 @@ export async function renewGeneration(mongo: Mongo, held: HeldGeneration, leaseM
   const { pipeline } = guardedUpdate([{ $eq: ['$fence', held.fence] }, { $gt: [msOf('$leaseUntil'), NOW_MS] }], {
     leaseUntil: nowPlus(leaseMs),
   });
-  await generations(mongo).updateOne({ _id: held.row._id }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
+  const { _id, key } = held.row;
+  await generations(mongo).updateOne({ _id, key }, pipeline, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
 /**
@@ -113,8 +119,9 @@ export async function releaseGeneration(
     leaseUntil: '$$NOW',
     failure: literal(failure),
   });
+  const { _id, key } = row;
   const options = session === undefined ? {} : { session };
-  await generations(mongo).updateOne({ _id: row._id }, pipeline, { maxTimeMS: QUERY_LIMIT_MS, ...options });
+  await generations(mongo).updateOne({ _id, key }, pipeline, { maxTimeMS: QUERY_LIMIT_MS, ...options });
 }
 
 /** The answer of a model, and the kind of holder that calls usage and wallet service for it. */
@@ -141,7 +148,7 @@ export async function storeReplay(
 ): Promise<{ kind: 'stored' } | { kind: 'lost' }> {
   const isWorkers = settledBy === 'worker';
   const command = newCommand({
-    ...settlementOrder(row._id),
+    ...settlementOrder(row),
     maxAttempts: SETTLEMENT_ATTEMPTS,
     now,
     ...(isWorkers ? {} : { runAt: now + SETTLEMENT_BACKOFF.baseMs }),
@@ -157,7 +164,8 @@ export async function storeReplay(
       idleSince: null,
       ...(isWorkers ? { leaseUntil: '$$NOW' } : {}),
     });
-    const written = await generations(mongo).updateOne({ _id: row._id }, pipeline, { session });
+    const { _id, key } = row;
+    const written = await generations(mongo).updateOne({ _id, key }, pipeline, { session });
     if (written.modifiedCount !== 1) return { kind: 'lost' };
     await convertHold(mongo, row, charge, session);
     await postCommandIn(mongo, session, command);
@@ -171,16 +179,19 @@ export async function storeReplay(
  */
 export async function markConsumed(
   mongo: Mongo,
-  { _id, organizationId }: Pick<Generation, '_id' | 'organizationId'>,
+  { _id, key, organizationId }: GenerationKey & Pick<Generation, 'organizationId'>,
   session: ClientSession,
 ): Promise<void> {
   const { pipeline } = guardedUpdate([{ $eq: ['$state', 'PENDING'] }], { usageConsumed: true });
-  await generations(mongo).updateOne({ _id }, pipeline, { session });
+  await generations(mongo).updateOne({ _id, key }, pipeline, { session });
   await markHoldConsumed(mongo, { _id, organizationId }, session);
 }
 
 /** Does the same as `markConsumed` in a transaction of its own, for a front door that settles. */
-export async function markConsumedAtDoor(mongo: Mongo, row: Pick<Generation, '_id' | 'organizationId'>): Promise<void> {
+export async function markConsumedAtDoor(
+  mongo: Mongo,
+  row: GenerationKey & Pick<Generation, 'organizationId'>,
+): Promise<void> {
   await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, (session) => markConsumed(mongo, row, session));
 }
 
@@ -190,7 +201,7 @@ export async function markConsumedAtDoor(mongo: Mongo, row: Pick<Generation, '_i
  */
 export async function markSettled(
   mongo: Mongo,
-  { _id, organizationId }: Pick<Generation, '_id' | 'organizationId'>,
+  { _id, key, organizationId }: GenerationKey & Pick<Generation, 'organizationId'>,
   session: ClientSession,
 ): Promise<void> {
   const { pipeline } = guardedUpdate([{ $eq: ['$state', 'PENDING'] }], {
@@ -201,7 +212,7 @@ export async function markSettled(
     leaseUntil: '$$NOW',
     failure: null,
   });
-  await generations(mongo).updateOne({ _id }, pipeline, { session });
+  await generations(mongo).updateOne({ _id, key }, pipeline, { session });
   await releaseHold(mongo, { _id, organizationId }, session);
 }
 
@@ -221,7 +232,7 @@ export async function settleAtDoor(mongo: Mongo, row: AnsweredGeneration): Promi
       { session },
     );
   });
-  const settled = await generations(mongo).findOne({ _id: row._id }, { maxTimeMS: QUERY_LIMIT_MS });
+  const settled = await findGeneration(mongo, row);
   if (settled === null || settled.state !== 'SETTLED') throw new Error(`generation ${row._id} was not settled`);
   return settled;
 }

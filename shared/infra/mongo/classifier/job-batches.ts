@@ -43,7 +43,7 @@ export async function openBatches(
 export async function findBatches(mongo: Mongo, jobId: string, indexes: readonly number[]): Promise<JobBatch[]> {
   const ids = indexes.map((index) => batchId(jobId, index));
   const found = await aiJobBatches(mongo)
-    .find({ _id: { $in: ids } }, { maxTimeMS: QUERY_LIMIT_MS })
+    .find({ _id: { $in: ids }, jobId }, { maxTimeMS: QUERY_LIMIT_MS })
     .toArray();
   const byId = new Map(found.map((batch) => [batch._id, batch]));
   return ids.map((id) => {

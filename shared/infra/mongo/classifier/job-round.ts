@@ -144,12 +144,12 @@ export async function endOrphanedRound(
 /** Writes all batches with one command. In a transaction, single writes would cost one round trip each. */
 async function setInBatches(
   mongo: Mongo,
-  at: JobRound,
+  { jobId }: JobRound,
   changes: ReadonlyMap<number, Partial<JobBatch>>,
   session: ClientSession,
 ): Promise<void> {
   const writes = [...changes].map(([index, $set]) => ({
-    updateOne: { filter: { _id: batchId(at.jobId, index) }, update: { $set } },
+    updateOne: { filter: { _id: batchId(jobId, index), jobId }, update: { $set } },
   }));
   if (writes.length > 0) await aiJobBatches(mongo).bulkWrite(writes, { session, maxTimeMS: QUERY_LIMIT_MS });
 }

@@ -7,11 +7,14 @@ import { type ClosedAs, REPLAY_MS } from '#shared/classifier/generation.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { generations } from './collections.ts';
+import { findGeneration, findGenerationById } from './generations.ts';
 
 /** A settlement command whose generation was not paid for within its day. */
 interface OverdueSettlement {
   command: CommandRef<'settlement'>;
   previewId: string;
+  /** Key of the generation; undefined if the command does not contain it. */
+  generationKey?: string | undefined;
 }
 
 /** A worker that runs claims a due command within seconds, so a command that is due for longer has no worker. */
@@ -36,7 +39,11 @@ export async function overdueSettlements(mongo: Mongo, now: number, limit: numbe
     .limit(limit)
     .hint('due')
     .toArray();
-  return rows.map(({ _id, queue, key, body }) => ({ command: { _id, queue, key }, previewId: body.previewId }));
+  return rows.map(({ _id, queue, key, body }) => ({
+    command: { _id, queue, key },
+    previewId: body.previewId,
+    generationKey: body.key,
+  }));
 }
 
 /** Thrown to abort the transaction of a settlement that a worker runs. */
@@ -52,7 +59,7 @@ const WAS_NOT_SETTLED = { fingerprint: 'Unsettled', message: 'the generation was
  */
 export async function closeOverdueSettlement(
   mongo: Mongo,
-  { command, previewId }: OverdueSettlement,
+  { command, previewId, generationKey }: OverdueSettlement,
 ): Promise<'dead' | 'done' | 'in use'> {
   const isFree = { $lte: [msOf('$leaseUntil'), NOW_MS] };
   const isOver = { $lte: [msOf('$replayUntil'), NOW_MS] };
@@ -60,10 +67,13 @@ export async function closeOverdueSettlement(
     closed: { $ifNull: ['$closed', literal('EXPIRED' satisfies ClosedAs)] },
     fence: { $add: ['$fence', 1] },
   });
+  const named =
+    generationKey === undefined ? null : await findGeneration(mongo, { _id: previewId, key: generationKey });
+  const key = (named ?? (await findGenerationById(mongo, previewId)))?.key ?? '';
   try {
     return await inTransaction(mongo, CLOSE_BUDGET_MS, async (session) => {
       const options = { returnDocument: 'after', session } as const;
-      const row = await generations(mongo).findOneAndUpdate({ _id: previewId }, update.pipeline, options);
+      const row = await generations(mongo).findOneAndUpdate({ _id: previewId, key }, update.pipeline, options);
       const isPaid = row?.state === 'SETTLED';
       if (row !== null && !isPaid && !wasAccepted(update, row)) return 'in use';
       const end = isPaid

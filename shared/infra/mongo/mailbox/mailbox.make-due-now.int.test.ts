@@ -13,7 +13,7 @@ let count = 0;
 
 async function posted(runInMs: number) {
   const now = Date.now();
-  const order = settlementOrder(`preview-${count++}`);
+  const order = settlementOrder({ _id: `preview-${count++}`, key: 'k' });
   return (await postCommand(mongo, newCommand({ ...order, maxAttempts: 5, now, runAt: now + runInMs }))).command;
 }
 

@@ -8,6 +8,10 @@ import type { Notification } from '#shared/notification/notification.ts';
 import type { Preferences } from '#shared/notification/preferences.ts';
 
 export type NotificationRow = Notification & Stamped;
+/** Names one row and its owner, who decides on which shard it is. */
+export type NotificationKey = Pick<Notification, '_id' | 'userId'>;
+/** Names one row and the user of its notification, who decides on which shard it is. */
+export type DeliveryAttemptKey = Pick<DeliveryAttempt, '_id' | 'userId'>;
 /** The keys of `enabledTypes` are field names here; `preferences.ts` converts types to them and back. */
 export type PreferencesRow = Preferences & Stamped;
 

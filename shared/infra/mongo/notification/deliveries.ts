@@ -46,7 +46,7 @@ export async function findDispatch(
   { notificationId, userId }: Pick<DeliveryBody, 'notificationId' | 'userId'>,
 ): Promise<Dispatch> {
   const [notification, own] = await Promise.all([
-    notifications(mongo).findOne({ _id: notificationId }, OPTIONS),
+    notifications(mongo).findOne({ _id: notificationId, userId }, OPTIONS),
     findPreferences(mongo, userId),
   ]);
   const fanOutId = notification?.fanOutId ?? null;

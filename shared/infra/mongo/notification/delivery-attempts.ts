@@ -3,8 +3,9 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { literal } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import type { DeliveryBody } from '#shared/notification/commands.ts';
 import type { DeliveryAttempt, DeliveryStatus } from '#shared/notification/delivery.ts';
-import { deliveryAttempts, notifications } from './collections.ts';
+import { type DeliveryAttemptKey, deliveryAttempts, notifications } from './collections.ts';
 import type { Page } from './inbox.ts';
 
 /** Outcome of a delivery attempt that ran to its end. */
@@ -13,9 +14,13 @@ export type DeliveryAttemptEnd = { kind: 'sent'; providerId: string | null } | {
 /** Error of a row whose delivery attempt never recorded its end. */
 export const INTERRUPTED = 'broken off: its worker ended or lost the database during this try';
 
-/** Returns the row id of a delivery attempt. Each claim of a command has a row of its own. */
-export function deliveryAttemptId({ _id, fence }: Pick<Command, '_id' | 'fence'>): string {
-  return `${_id}:${fence}`;
+/** Returns the key of a delivery attempt's row. Each claim of a command has a row of its own. */
+export function deliveryAttemptKey({
+  _id,
+  fence,
+  body,
+}: Pick<Command<DeliveryBody>, '_id' | 'fence' | 'body'>): DeliveryAttemptKey {
+  return { _id: `${_id}:${fence}`, userId: body.userId };
 }
 
 /** Inserts the row of a delivery attempt that is about to begin. */
@@ -24,17 +29,25 @@ export async function beginDeliveryAttempt(mongo: Mongo, row: DeliveryAttempt, s
 }
 
 /** Marks the row of an earlier delivery attempt as FAILED if it is still QUEUED: its worker can no longer record the end. */
-export async function failAbandonedAttempt(mongo: Mongo, id: string, session: ClientSession): Promise<void> {
+export async function failAbandonedAttempt(
+  mongo: Mongo,
+  { _id, userId }: DeliveryAttemptKey,
+  session: ClientSession,
+): Promise<void> {
   await deliveryAttempts(mongo).updateOne(
-    { _id: id, status: 'QUEUED' },
+    { _id, userId, status: 'QUEUED' },
     [{ $set: { status: 'FAILED', error: literal(INTERRUPTED), updatedAt: '$$NOW' } }],
     { session },
   );
 }
 
 /** Deletes the row of a delivery attempt that was not made after all. */
-export async function deleteDeliveryAttempt(mongo: Mongo, id: string, session: ClientSession): Promise<void> {
-  await deliveryAttempts(mongo).deleteOne({ _id: id }, { session });
+export async function deleteDeliveryAttempt(
+  mongo: Mongo,
+  { _id, userId }: DeliveryAttemptKey,
+  session: ClientSession,
+): Promise<void> {
+  await deliveryAttempts(mongo).deleteOne({ _id, userId }, { session });
 }
 
 /**
@@ -43,7 +56,7 @@ export async function deleteDeliveryAttempt(mongo: Mongo, id: string, session: C
  */
 export async function endDeliveryAttempt(
   mongo: Mongo,
-  command: Command,
+  command: Command<DeliveryBody>,
   end: DeliveryAttemptEnd,
   session: ClientSession,
 ): Promise<void> {
@@ -51,13 +64,8 @@ export async function endDeliveryAttempt(
     end.kind === 'failed'
       ? { ...(await afterFailure(mongo, command, session)), error: literal(end.error.slice(0, 500)) }
       : { status: 'SENT', providerId: literal(end.providerId) };
-  await deliveryAttempts(mongo).updateOne(
-    { _id: deliveryAttemptId(command) },
-    [{ $set: { ...changes, updatedAt: '$$NOW' } }],
-    {
-      session,
-    },
-  );
+  const key = deliveryAttemptKey(command);
+  await deliveryAttempts(mongo).updateOne(key, [{ $set: { ...changes, updatedAt: '$$NOW' } }], { session });
 }
 
 async function afterFailure(
@@ -82,10 +90,12 @@ export async function insertDeliveryAttempt(
   mongo: Mongo,
   attempt: Omit<DeliveryAttempt, 'isSupport'>,
 ): Promise<DeliveryAttempt> {
-  const about = await notifications(mongo).findOne(
-    { _id: attempt.notificationId },
-    { projection: { isSupport: 1 }, maxTimeMS: QUERY_LIMIT_MS },
-  );
+  const options = { projection: { isSupport: 1 }, maxTimeMS: QUERY_LIMIT_MS };
+  const { notificationId: _id, userId } = attempt;
+  // A report may name another user than the owner of the notification; every shard then searches for the notification.
+  const about =
+    (await notifications(mongo).findOne({ _id, userId }, options)) ??
+    (await notifications(mongo).findOne({ _id }, options));
   const row = { ...attempt, isSupport: about?.isSupport ?? false };
   await deliveryAttempts(mongo).insertOne(row, { maxTimeMS: QUERY_LIMIT_MS });
   return row;

@@ -6,7 +6,7 @@ import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { isSupportType, type Notification } from '#shared/notification/notification.ts';
 import type { Snapshot } from '#shared/notification/snapshot.ts';
-import { type NotificationRow, notifications } from './collections.ts';
+import { type NotificationKey, type NotificationRow, notifications } from './collections.ts';
 import { type Deliveries, queueDeliveries } from './deliveries.ts';
 import { SNAPSHOT_READ, visiblePlace } from './inbox.ts';
 
@@ -14,12 +14,12 @@ import { SNAPSHOT_READ, visiblePlace } from './inbox.ts';
  * Marks a row as read and returns it as it is afterwards. The caller must have found the row visible. A row that was read before
  * keeps its first time. Returns null if the row was deleted meanwhile.
  */
-export async function markRead(mongo: Mongo, id: string): Promise<Notification | null> {
+export async function markRead(mongo: Mongo, { _id, userId }: NotificationKey): Promise<Notification | null> {
   const { pipeline } = guardedUpdate([{ $eq: ['$isRead', false] }, { $ne: ['$place', 'DELETED'] }], {
     isRead: true,
     readAt: '$$NOW',
   });
-  const row = await notifications(mongo).findOneAndUpdate({ _id: id }, pipeline, {
+  const row = await notifications(mongo).findOneAndUpdate({ _id, userId }, pipeline, {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
   });
@@ -46,9 +46,9 @@ export function markAllRead(mongo: Mongo, userId: string, signal: AbortSignal): 
  * Hides a row for good and returns its last state. The caller must have found the row visible. Returns null if another request
  * deleted it first.
  */
-export async function deleteNotification(mongo: Mongo, id: string): Promise<Notification | null> {
+export async function deleteNotification(mongo: Mongo, { _id, userId }: NotificationKey): Promise<Notification | null> {
   const update = guardedUpdate([{ $ne: ['$place', 'DELETED'] }], { place: 'DELETED', deletedAt: '$$NOW' });
-  const row = await notifications(mongo).findOneAndUpdate({ _id: id }, update.pipeline, {
+  const row = await notifications(mongo).findOneAndUpdate({ _id, userId }, update.pipeline, {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
   });
@@ -95,12 +95,13 @@ const CHANGE_LIMIT_MS = 3 * QUERY_LIMIT_MS;
  * aborts: a part of the rows is changed then, and another walk changes the rest.
  */
 async function walkInbox(mongo: Mongo, walk: Walk, signal: AbortSignal): Promise<number> {
+  const { userId } = walk;
   const place = await visiblePlace(mongo);
   let changed = 0;
   for (let createdAt = {}; ; ) {
     const rows = await notifications(mongo)
       .find(
-        { userId: walk.userId, place, ...walk.only, ...createdAt },
+        { userId, place, ...walk.only, ...createdAt },
         {
           projection: { createdAt: 1 },
           sort: { createdAt: -1, _id: -1 },
@@ -114,7 +115,7 @@ async function walkInbox(mongo: Mongo, walk: Walk, signal: AbortSignal): Promise
     for (let at = 0; at < rows.length; at += CHANGED_AT_ONCE) {
       signal.throwIfAborted();
       const ids = rows.slice(at, at + CHANGED_AT_ONCE).map(({ _id }) => _id);
-      const updated = await notifications(mongo).updateMany({ _id: { $in: ids } }, walk.change, {
+      const updated = await notifications(mongo).updateMany({ _id: { $in: ids }, userId }, walk.change, {
         maxTimeMS: CHANGE_LIMIT_MS,
       });
       changed += updated.modifiedCount;
@@ -147,6 +148,9 @@ type StoredSnapshot =
 
 /**
  * Stores a row as another system has it. `fresh` builds a new row; an existing row is updated with the fields of the snapshot.
+ *
+ * Shards do not share their ids, so a row of another user is looked up before the insert. Of two concurrent requests that name different
+ * users, the insert refuses one only if both rows are on one shard.
  */
 export async function putSnapshot(
   mongo: Mongo,
@@ -154,7 +158,8 @@ export async function putSnapshot(
   fresh: (snapshot: Snapshot) => Notification,
 ): Promise<StoredSnapshot> {
   const before = await replace(mongo, snapshot);
-  if (before.kind !== 'missing') return before;
+  if (before !== null) return before;
+  if (await belongsToAnother(mongo, snapshot)) return { kind: 'foreign' };
   const row = fresh(snapshot);
   try {
     await notifications(mongo).insertOne({ ...row });
@@ -164,14 +169,22 @@ export async function putSnapshot(
   }
   // Another request inserted the row in between.
   const after = await replace(mongo, snapshot);
-  if (after.kind === 'missing') throw new Error('duplicate key for a notification that does not exist');
-  return after;
+  if (after !== null) return after;
+  if (await belongsToAnother(mongo, snapshot)) return { kind: 'foreign' };
+  throw new Error('duplicate key for a notification that does not exist');
 }
 
-async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot | { kind: 'missing' }> {
+async function belongsToAnother(mongo: Mongo, { id, userId }: Snapshot): Promise<boolean> {
+  const options = { projection: { userId: 1 }, maxTimeMS: QUERY_LIMIT_MS };
+  const row = await notifications(mongo).findOne({ _id: id }, options);
+  return row !== null && row.userId !== userId;
+}
+
+/** Updates the user's row with the fields of the snapshot. Returns null if the user has no such row. */
+async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot | null> {
   const { id, userId, organizationId, type, title, content, isRead, readAt, deletedAt, createdAt } = snapshot;
   const firstRead = readAt === null ? { $ifNull: ['$readAt', '$$NOW'] } : literal(readAt);
-  const update = guardedUpdate([{ $eq: ['$userId', literal(userId)] }], {
+  const update = guardedUpdate([], {
     ...(organizationId === null ? {} : { organizationId: literal(organizationId) }),
     type: literal(type),
     title: literal(title),
@@ -182,10 +195,9 @@ async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot
     readAt: isRead ? firstRead : literal(null),
     ...(deletedAt === null ? {} : { place: 'DELETED', deletedAt: { $ifNull: ['$deletedAt', literal(deletedAt)] } }),
   });
-  const row = await notifications(mongo).findOneAndUpdate({ _id: id }, update.pipeline, {
+  const row = await notifications(mongo).findOneAndUpdate({ _id: id, userId }, update.pipeline, {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
   });
-  if (row === null) return { kind: 'missing' };
-  return wasAccepted(update, row) ? { kind: 'updated', notification: row } : { kind: 'foreign' };
+  return row === null ? null : { kind: 'updated', notification: row };
 }

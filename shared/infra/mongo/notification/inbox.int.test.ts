@@ -92,36 +92,36 @@ t.test('each filter selects its rows, and the unread count ignores the filter', 
     [deleted, false],
     [staged, false],
   ] as const) {
-    t.equal((await findNotification(mongo, row._id)) !== null, isSeen);
+    t.equal((await findNotification(mongo, row)) !== null, isSeen);
   }
   await fanOuts(mongo).updateOne({ _id: staged.place }, { $set: { state: 'PUBLISHED' } });
   t.match(await listed(mongo, {}), { total: 4, unread: 3 }, 'a published row is visible before it is moved');
-  t.match(await findNotification(mongo, staged._id), { _id: staged._id });
+  t.match(await findNotification(mongo, staged), { _id: staged._id });
 });
 
 t.test('a row keeps its first read time and is deleted once', async (t) => {
   const mongo = await openTestMongo(t);
   const [row = freshNotification()] = await storeNotifications(mongo, 1);
-  const first = await markRead(mongo, row._id);
+  const first = await markRead(mongo, row);
   t.match(first, { isRead: true, readAt: Date });
-  const again = await Promise.all(Array.from({ length: 5 }, () => markRead(mongo, row._id)));
+  const again = await Promise.all(Array.from({ length: 5 }, () => markRead(mongo, row)));
   for (const one of again) t.strictSame(one?.readAt, first?.readAt);
-  const deletions = await Promise.all(Array.from({ length: 5 }, () => deleteNotification(mongo, row._id)));
+  const deletions = await Promise.all(Array.from({ length: 5 }, () => deleteNotification(mongo, row)));
   t.equal(deletions.filter((one) => one !== null).length, 1);
   t.match(await notifications(mongo).findOne({ _id: row._id }), {
     place: 'DELETED',
     deletedAt: Date,
     readAt: first?.readAt,
   });
-  t.equal(await markRead(mongo, row._id), null, 'a deleted row is not read');
+  t.equal(await markRead(mongo, row), null, 'a deleted row is not read');
 });
 
 t.test('a row that is deleted before a concurrent read stays unread and is not returned', async (t) => {
   const mongo = await openTestMongo(t);
   const rows = await storeNotifications(mongo, 15);
-  for (const { _id } of rows) {
-    const [read, deleted] = await Promise.all([markRead(mongo, _id), deleteNotification(mongo, _id)]);
-    const stored = await notifications(mongo).findOne({ _id });
+  for (const row of rows) {
+    const [read, deleted] = await Promise.all([markRead(mongo, row), deleteNotification(mongo, row)]);
+    const stored = await notifications(mongo).findOne({ _id: row._id });
     t.match(stored, { place: 'DELETED', isRead: read !== null });
     t.equal(deleted?.isRead, read !== null, 'the deletion shows the row as it was last');
   }
@@ -204,10 +204,10 @@ async function actOnInboxes(
   });
   switch (chance.below(8)) {
     case 0:
-      await markRead(mongo, id);
+      await markRead(mongo, { _id: id, userId });
       break;
     case 1:
-      await deleteNotification(mongo, id);
+      await deleteNotification(mongo, { _id: id, userId });
       break;
     case 2:
       if (chance.next() < 0.3) await markAllRead(mongo, userId, signal);

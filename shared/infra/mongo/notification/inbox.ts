@@ -2,7 +2,7 @@ import type { Filter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { CONSISTENT_READ_MS } from '#shared/notification/fan-out.ts';
 import { literalPattern, type Notification, type Place } from '#shared/notification/notification.ts';
-import { fanOuts, type NotificationRow, notifications } from './collections.ts';
+import { fanOuts, type NotificationKey, type NotificationRow, notifications } from './collections.ts';
 
 export type ListFilter = 'ALL' | 'UNREAD' | 'READ' | 'SUPPORT';
 
@@ -67,10 +67,22 @@ function totalBeside(onPage: number, { page, limit }: Page, counted: number): nu
   return isLast ? before + onPage : Math.max(counted, onPage === 0 ? 0 : before + onPage);
 }
 
-/** Returns a row if it is visible, that is, neither deleted nor staged; otherwise null. */
-export async function findNotification(mongo: Mongo, id: string): Promise<Notification | null> {
+/** Returns a row of this user if it is visible, that is, neither deleted nor staged; otherwise null. */
+export function findNotification(mongo: Mongo, { _id, userId }: NotificationKey): Promise<Notification | null> {
+  return findVisible(mongo, { _id, userId });
+}
+
+/** Returns a row of any user if it is visible; otherwise null. Every shard searches for it, so call it only if the user is unknown. */
+export function findNotificationOfAnyUser(mongo: Mongo, _id: string): Promise<Notification | null> {
+  return findVisible(mongo, { _id });
+}
+
+async function findVisible(
+  mongo: Mongo,
+  one: NotificationKey | Pick<NotificationKey, '_id'>,
+): Promise<Notification | null> {
   for (let staged: string | null = null; ; ) {
-    const row = await notifications(mongo).findOne({ _id: id }, { maxTimeMS: QUERY_LIMIT_MS });
+    const row = await notifications(mongo).findOne(one, { maxTimeMS: QUERY_LIMIT_MS });
     if (row === null) return null;
     if (await isVisible(mongo, row)) return row;
     // Between the two queries its fan-out may have been published, finished and deleted. The row is then in another place, so

@@ -11,7 +11,13 @@ import { countAlertCall } from './alert-calls.ts';
 import { fanOuts } from './collections.ts';
 import { insertDeliveryAttempt, listDeliveryAttempts } from './delivery-attempts.ts';
 import { findEvent, idsOfFanOut, insertFanOut } from './fan-out.ts';
-import { countUnread, findNotification, listNotifications, recentNotifications } from './inbox.ts';
+import {
+  countUnread,
+  findNotification,
+  findNotificationOfAnyUser,
+  listNotifications,
+  recentNotifications,
+} from './inbox.ts';
 import { deleteAll, deleteNotification, markAllRead, markRead, putSnapshot } from './inbox-changes.ts';
 import { findPreferences, patchPreferences, preferencesOf } from './preferences.ts';
 import { orphanedFanOuts, rowsOfFanOut } from './stage-fan-out.ts';
@@ -65,9 +71,10 @@ async function useInboxes(mongo: Mongo): Promise<void> {
     const [row = freshNotification()] = await storeNotifications(mongo, 1, () => ({ userId }));
     await countUnread(mongo, userId);
     await recentNotifications(mongo, userId, new Date(0));
-    await findNotification(mongo, row._id);
-    await markRead(mongo, row._id);
-    await deleteNotification(mongo, row._id);
+    await findNotification(mongo, row);
+    await findNotificationOfAnyUser(mongo, row._id);
+    await markRead(mongo, row);
+    await deleteNotification(mongo, row);
     await summarizeSupport(mongo, 5);
     await markAllRead(mongo, userId, signal);
     await deleteAll(mongo, userId, signal);

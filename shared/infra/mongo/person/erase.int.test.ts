@@ -4,6 +4,7 @@ import { eventRow, openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
@@ -171,6 +172,17 @@ t.test('rows that other work still needs wait, and the next run erases them', as
     .find({ _id: { $in: [person.attemptId, ungraded._id] } })
     .toArray();
   t.equal(new Set(both.map((one) => one.studentId)).size, 1, 'one pseudonym for all rows of a person');
+});
+
+t.test('a generation loses its key, which digests the person, and so does its settlement command', async (t) => {
+  const person = await storePerson(mongo);
+  const { _id = '', key } = (await generations(mongo).findOne({ 'actor.id': person.id })) ?? {};
+  const settlement = () => mailboxOf(mongo, 'settlement').findOne({ subject: _id });
+  t.match(await settlement(), { body: { previewId: _id, key } });
+  const { tombstone } = await erasePerson(mongo, person.id, act());
+  t.match(await generations(mongo).findOne({ _id }), { key: `erased:${_id}`, actor: { id: /^erased-/ } });
+  t.strictSame((await settlement())?.body, { previewId: _id });
+  t.match(tombstone.counts, { ai_generations: { pseudonymised: 1 } });
 });
 
 t.test('an event keeps its replay key after its person was erased', async (t) => {

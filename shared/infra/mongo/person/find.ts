@@ -3,6 +3,7 @@ import { accounts } from '#infra/mongo/auth/collections.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { type CollectionLink, type CollectionName, linksBy } from '#infra/mongo/schema/personal-fields.ts';
+import { shardKeyOf } from '#infra/mongo/schema/shard-keys.ts';
 
 /** A person, with the values that lead to rows. */
 export interface Person {
@@ -41,6 +42,30 @@ export async function* valuesOf(
   }
 }
 
+/** The `_id` of a row and the fields that decide on which shard it is. */
+export interface Located extends Readonly<Record<string, unknown>> {
+  readonly _id: string;
+}
+
+/** Yields where the rows that match are, in portions of `atOnce`. */
+export async function* rowsIn(
+  mongo: Mongo,
+  collection: CollectionName,
+  filter: Document,
+  atOnce: number,
+): AsyncGenerator<Located[]> {
+  const projection = Object.fromEntries(['_id', ...shardKeyOf(collection)].map((field) => [field, 1]));
+  const options = { projection, batchSize: Math.max(atOnce, 2) };
+  let rows: Located[] = [];
+  for await (const row of mongo.db.collection<Located>(collection).find(filter, options)) {
+    rows.push(row);
+    if (rows.length < atOnce) continue;
+    yield rows;
+    rows = [];
+  }
+  if (rows.length > 0) yield rows;
+}
+
 /** Yields the ids of the rows that match, in portions of `atOnce`. */
 export async function* idsIn(
   mongo: Mongo,
@@ -48,15 +73,13 @@ export async function* idsIn(
   filter: Document,
   atOnce: number,
 ): AsyncGenerator<string[]> {
-  const options = { projection: { _id: 1 }, batchSize: Math.max(atOnce, 2) } as const;
-  let ids: string[] = [];
-  for await (const { _id } of mongo.db.collection<{ _id: string }>(collection).find(filter, options)) {
-    ids.push(_id);
-    if (ids.length < atOnce) continue;
-    yield ids;
-    ids = [];
-  }
-  if (ids.length > 0) yield ids;
+  for await (const rows of rowsIn(mongo, collection, filter, atOnce)) yield rows.map(({ _id }) => _id);
+}
+
+/** Returns the filter of these rows. It lists the values of the shard key, so that only their shards are called. */
+export function filterOf(collection: CollectionName, rows: readonly Located[]): Document {
+  const fields = new Set(['_id', ...shardKeyOf(collection)]);
+  return Object.fromEntries([...fields].map((field) => [field, { $in: [...new Set(rows.map((row) => row[field]))] }]));
 }
 
 /** Returns the filter of the rows behind a link. One value is an equality, so that every server uses the index. */

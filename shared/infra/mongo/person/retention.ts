@@ -62,12 +62,12 @@ export async function expireAttempts(
       continue;
     }
     await inTransaction(mongo, BUDGET_MS, async (session) => {
-      await REWRITES.attempt(mongo, _id, keys, { now, session });
+      await REWRITES.attempt(mongo, { _id }, keys, { now, session });
       // The seat belongs to all attempts of the student on the link; it keeps the id while one of them does.
       const more =
         accessLinkId === null ? null : await attempts(mongo).findOne({ studentId, accessLinkId }, { session });
       if (accessLinkId !== null && more === null) {
-        await REWRITES.seat(mongo, seatId({ linkId: accessLinkId, studentId }), keys, { now, session });
+        await REWRITES.seat(mongo, { _id: seatId({ linkId: accessLinkId, studentId }) }, keys, { now, session });
       }
     });
     finished += 1;
@@ -84,7 +84,7 @@ export async function expireNotifications(mongo: Mongo, { before, now, limit }: 
   const expired = await notifications(mongo)
     .find(
       { place: { $in: ['INBOX', 'DELETED'] }, createdAt: { $lt: before } },
-      { projection: { _id: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
+      { projection: { userId: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
     )
     .toArray();
   const ids = expired.map(({ _id }) => _id);
@@ -92,7 +92,8 @@ export async function expireNotifications(mongo: Mongo, { before, now, limit }: 
   const keys = { id: '', pseudonym: '' };
   const walk: Walk = { mongo, keys, now, waiting: new Map(), count: async () => undefined };
   for (const link of linksBy('notification')) await eraseLink(walk, link, ids);
-  await notifications(mongo).deleteMany({ _id: { $in: ids } });
+  const userIds = new Set(expired.map(({ userId }) => userId));
+  await notifications(mongo).deleteMany({ _id: { $in: ids }, userId: { $in: [...userIds] } });
   return ids.length;
 }
 

@@ -2,12 +2,16 @@ import type { ClientSession } from 'mongodb';
 import { attempts, eventRows, seats, textRows, whereKey } from '#infra/mongo/attempt/collections.ts';
 import { putRows, rowsOf } from '#infra/mongo/attempt/event-tail.ts';
 import { linkOfSeat, seatId } from '#infra/mongo/attempt/insert-attempt.ts';
+import { generations } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newStamp } from '#infra/mongo/guarded-update.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { PersonKeys } from '#infra/mongo/schema/personal-fields/rules.ts';
 import type { CollectionName } from '#infra/mongo/schema/personal-fields.ts';
 import { erasedFields } from '#shared/attempt/erased.ts';
+import { settlementOrder } from '#shared/classifier/commands.ts';
 import type { ErasedCounts } from './erased-persons.ts';
+import type { Located } from './find.ts';
 
 /** Rows that a step of an erasure has changed. */
 export interface Changed {
@@ -27,7 +31,7 @@ interface At {
  */
 async function rewriteAttempt(
   mongo: Mongo,
-  attemptId: string,
+  { _id: attemptId }: Located,
   { id, pseudonym }: PersonKeys,
   { now, session }: At,
 ): Promise<Changed[]> {
@@ -53,7 +57,7 @@ async function rewriteAttempt(
 /** Moves a seat to the pseudonym: its `_id` contains the student's. The seat stays taken, because the limit of a link counts for ever. */
 async function rewriteSeat(
   mongo: Mongo,
-  seat: string,
+  { _id: seat }: Located,
   { pseudonym: studentId }: PersonKeys,
   { session }: At,
 ): Promise<Changed[]> {
@@ -65,5 +69,25 @@ async function rewriteSeat(
   return [{ collection: 'attempt_link_seats', how: 'pseudonymised', rows: 1 }];
 }
 
+/**
+ * Replaces the actor and the key of a generation: the key is a digest that contains the actor. It also decides on which shard the row is,
+ * and a sharded cluster moves a row only if the update names it and the old key, in a transaction. Its settlement command loses the key.
+ */
+async function rewriteGeneration(
+  mongo: Mongo,
+  { _id, key }: Located,
+  { id, pseudonym }: PersonKeys,
+  { session }: At,
+): Promise<Changed[]> {
+  const filter = { _id, key: String(key), 'actor.id': id };
+  const $set = { 'actor.id': pseudonym, key: `erased:${_id}` };
+  const { matchedCount } = await generations(mongo).updateOne(filter, { $set }, { session });
+  if (matchedCount === 0) return [];
+  const command = settlementOrder({ _id, key: filter.key });
+  const withoutKey = [{ $unset: ['body.key'] }];
+  await mailboxOf(mongo, command.queue).updateOne({ key: command.key, live: true }, withoutKey, { session });
+  return [{ collection: 'ai_generations', how: 'pseudonymised', rows: matchedCount }];
+}
+
 /** Rewrites of single rows, each in the caller's transaction. */
-export const REWRITES = { attempt: rewriteAttempt, seat: rewriteSeat } as const;
+export const REWRITES = { attempt: rewriteAttempt, seat: rewriteSeat, generation: rewriteGeneration } as const;

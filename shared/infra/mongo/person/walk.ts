@@ -3,13 +3,13 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { PersonKeys } from '#infra/mongo/schema/personal-fields/rules.ts';
 import { type CollectionLink, type CollectionName, LINKED_FROM, linksBy } from '#infra/mongo/schema/personal-fields.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import { idsIn, rowsBehind } from './find.ts';
+import { filterOf, idsIn, type Located, rowsBehind, rowsIn } from './find.ts';
 import { type Changed, REWRITES } from './rewrite.ts';
 import { ungradedAmong } from './ungraded.ts';
 
 /** Time limit of one step, retries included. */
 export const BUDGET_MS = 30_000;
-/** Rows in one transaction. Attempts go one by one: an attempt waits if a row of its own must wait. */
+/** Rows in one transaction. Those that are rewritten go one by one: an attempt may have to wait, and a generation may move to another shard. */
 const AT_ONCE = 200;
 
 /** An erasure under way: of a person, or of what has reached the end of its retention. */
@@ -31,11 +31,12 @@ export async function eraseLink(walk: Walk, link: CollectionLink, values: readon
   const waiting = waits === undefined ? new Set() : await allIds(walk, collection, { ...left, ...waits(walk.now) });
   note(walk, collection, waiting.size);
   // The rows leave the index range under the cursor, which does not disturb it.
-  for await (const ids of idsIn(walk.mongo, collection, left, collection === 'attempts' ? 1 : AT_ONCE)) {
+  const atOnce = typeof erase === 'object' && 'rewrite' in erase ? 1 : AT_ONCE;
+  for await (const rows of rowsIn(walk.mongo, collection, left, atOnce)) {
     const ready = await eraseBelow(
       walk,
       link,
-      ids.filter((id) => !waiting.has(id)),
+      rows.filter(({ _id }) => !waiting.has(_id)),
     );
     if (ready.length > 0) await eraseRows(walk, link, left, ready);
   }
@@ -51,11 +52,12 @@ function note({ waiting }: Walk, collection: CollectionName, rows: number): void
   if (rows > 0) waiting.set(collection, (waiting.get(collection) ?? 0) + rows);
 }
 
-/** Erases the rows that depend on these rows. Returns the ids of those rows that need not wait. */
-async function eraseBelow(walk: Walk, { collection, erase }: CollectionLink, ids: string[]): Promise<string[]> {
-  if (ids.length === 0) return [];
+/** Erases the rows that depend on these rows. Returns those of the rows that need not wait. */
+async function eraseBelow(walk: Walk, { collection, erase }: CollectionLink, rows: Located[]): Promise<Located[]> {
+  if (rows.length === 0) return [];
   const below = LINKED_FROM[collection];
-  if (below === undefined || (typeof erase === 'object' && 'update' in erase)) return ids;
+  if (below === undefined || (typeof erase === 'object' && 'update' in erase)) return rows;
+  const ids = rows.map(({ _id }) => _id);
   if (below === 'attempt') {
     const ungraded = await ungradedAmong(walk.mongo, walk.keys.id, ids);
     note(walk, collection, ungraded.length);
@@ -63,7 +65,7 @@ async function eraseBelow(walk: Walk, { collection, erase }: CollectionLink, ids
   }
   const before = waitingRows(walk);
   for (const link of linksBy(below)) await eraseLink(walk, link, ids);
-  return waitingRows(walk) === before ? ids : [];
+  return waitingRows(walk) === before ? rows : [];
 }
 
 export function waitingRows({ waiting }: Walk): number {
@@ -71,20 +73,20 @@ export function waitingRows({ waiting }: Walk): number {
 }
 
 /** Erases these rows in one transaction. A row that another run of the erasure has changed meanwhile no longer matches, and is not counted. */
-async function eraseRows(walk: Walk, link: CollectionLink, left: Document, ids: string[]): Promise<void> {
+async function eraseRows(walk: Walk, link: CollectionLink, left: Document, rows: Located[]): Promise<void> {
   await inTransaction(walk.mongo, BUDGET_MS, async (session) => {
-    await walk.count(await change(walk, link, { left, ids }, session), session);
+    await walk.count(await change(walk, link, { left, ready: rows }, session), session);
   });
 }
 
 async function change(
   { mongo, keys, now }: Walk,
   { collection, erase }: CollectionLink,
-  { left, ids }: { left: Document; ids: string[] },
+  { left, ready }: { left: Document; ready: readonly Located[] },
   session: ClientSession,
 ): Promise<Changed[]> {
   const rows = mongo.db.collection<{ _id: string }>(collection);
-  const these = { ...left, _id: { $in: ids } };
+  const these = { ...left, ...filterOf(collection, ready) };
   if (erase === 'with its attempt') return [];
   if (erase === 'delete') {
     const { deletedCount } = await rows.deleteMany(these, { session });
@@ -95,6 +97,6 @@ async function change(
     return [{ collection, how: 'pseudonymised', rows: matchedCount }];
   }
   const changed: Changed[] = [];
-  for (const id of ids) changed.push(...(await REWRITES[erase.rewrite](mongo, id, keys, { now, session })));
+  for (const row of ready) changed.push(...(await REWRITES[erase.rewrite](mongo, row, keys, { now, session })));
   return changed;
 }

@@ -60,6 +60,12 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   schema_state: onOne(1, 'it holds the version of the schema'),
 };
 
+/** Returns the fields that decide on which shard a row of the collection is. Empty: all rows are on one shard. */
+export function shardKeyOf(collection: CollectionName): readonly string[] {
+  const placement = PLACEMENTS[collection];
+  return 'shardKey' in placement ? placement.shardKey : [];
+}
+
 function by(...shardKey: string[]): Sharded {
   return { shardKey };
 }

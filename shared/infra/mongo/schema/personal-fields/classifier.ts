@@ -72,11 +72,7 @@ export const CLASSIFIER_FIELDS = {
       {
         by: 'person',
         field: 'actor.id',
-        erase: {
-          update: ({ pseudonym }) => [
-            { $set: { 'actor.id': { $literal: pseudonym }, key: { $concat: ['erased:', '$_id'] } } },
-          ],
-        },
+        erase: { rewrite: 'generation' },
         // Usage and wallet service receive the actor with the charge, and may refuse a repeat that names another one.
         waits: (now) => ({
           $or: [

@@ -38,7 +38,7 @@ export interface PersonKeys {
 export type Erasure =
   | 'delete'
   | { readonly update: (keys: PersonKeys) => Document | Document[] }
-  | { readonly rewrite: 'attempt' | 'seat' }
+  | { readonly rewrite: 'attempt' | 'seat' | 'generation' }
   | 'with its attempt';
 
 /** A way from a person to rows of a collection. Every field of a link leads an index. */

@@ -1,0 +1,64 @@
+import { type Broadcast, broadcasts } from './judge.ts';
+
+/** Lists of an ADMIN over all inboxes narrow them by any of these, and the place of a row. */
+const NARROWED = {
+  place: ['place', 'place $in'],
+  state: ['', 'isRead', 'isSupport'],
+  organization: ['', 'organizationId'],
+  text: ['', '$or(title $regex $options|content $regex $options)'],
+};
+
+function listsOfAllInboxes(): string[] {
+  const { place, state, organization, text } = NARROWED;
+  const shapes = text.flatMap((a) => state.flatMap((b) => organization.flatMap((c) => place.map((d) => [a, b, c, d]))));
+  return shapes.flatMap((fields) => {
+    const shape = fields.filter((field) => field !== '').join(', ');
+    return [`notifications find {${shape}}`, `notifications aggregate {${shape}}`];
+  });
+}
+
+/** Filters of an ADMIN over the delivery attempts of all users. */
+const ATTEMPT_LISTS = [
+  '',
+  'channel',
+  'channel, createdAt $gt $lte',
+  'channel, createdAt $gt $lte, notificationId',
+  'createdAt $gt',
+  'createdAt $gt $lte',
+  'createdAt $gt $lte, notificationId',
+  'notificationId',
+  'notificationId, status',
+  'organizationId',
+  'provider',
+];
+
+/** Statements on notifications and delivery attempts that go to every shard. Rows are on the shard of their user. */
+export const INBOX_BROADCASTS: readonly Broadcast[] = [
+  ...broadcasts(
+    { why: 'an ADMIN lists the inboxes or the delivery attempts of all users', rate: 'a page of an ADMIN' },
+    [
+      ...listsOfAllInboxes(),
+      ...ATTEMPT_LISTS.flatMap((shape) => [
+        `notification_delivery_attempts find {${shape}}`,
+        `notification_delivery_attempts aggregate {${shape}}`,
+      ]),
+      'notification_delivery_attempts aggregate {isSupport}',
+    ],
+  ),
+  ...broadcasts(
+    {
+      why: 'the path or the report names a notification whose user is not known: of an ADMIN, of a wrong caller, or new',
+      rate: 'one such request',
+    },
+    ['notifications find {_id}'],
+  ),
+  ...broadcasts(
+    { why: 'the rows of a fan-out belong to many users', rate: 'a replayed event, or 1,000 rows of a large one' },
+    [
+      'notifications find {fanOutId}',
+      'notifications find {fanOutId, ordinal $gt}',
+      'notifications update {fanOutId, ordinal $gt $lte}',
+      'notifications delete {fanOutId, ordinal $lte}',
+    ],
+  ),
+];
