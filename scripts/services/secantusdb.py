@@ -20,10 +20,15 @@ SecantusDBServer.__init__.__kwdefaults__["transaction_lifetime_seconds"] = float
 _keys_by_index = Storage._try_index_id_keys
 
 
+def _is_id_with_fields(filter):
+    return len(filter) > 1 and isinstance(filter.get("_id"), str) and not any(field.startswith("$") for field in filter)
+
+
 def _keys_by_id_or_index(self, db, coll, filter, **options):
     # findAndModify filters by {_id, $and: [query]}. The planner uses no index if an operator is at the top of a filter,
-    # so every save would scan the collection. The caller still checks each candidate against the whole filter.
-    if filter and filter.keys() == {"_id", "$and"}:
+    # so every save would scan the collection. For {_id, field} it examines every index before that of _id, which takes
+    # longer than the read. The caller still checks each candidate against the whole filter.
+    if filter and (filter.keys() == {"_id", "$and"} or _is_id_with_fields(filter)):
         filter = {"_id": filter["_id"]}
     return _keys_by_index(self, db, coll, filter, **options)
 
