@@ -66,7 +66,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     'attempt_notices find {lockedUntil $gt, subject}',
     'commands find {lockedUntil $gt, subject}',
     'commands find {status, subject}',
-    'commands find {$or(body.client $ne|body.handoff.feedback $ne|body.handoff.criteria $ne), subject}',
+    'commands find {$or(body.studentId $ne|body.client $ne|body.handoff.feedback $ne|body.handoff.criteria $ne), subject}',
     'notification_deliveries find {subject $in}',
   ]),
 ];
