@@ -1,5 +1,5 @@
 import { type Config, secretsOf } from '#infra/config/config.ts';
-import { openLog } from '#infra/log/log.ts';
+import { type LogDestination, openLog } from '#infra/log/log.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import type { FollowedModels, openFollowedModels } from '#infra/models/followed-models.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
@@ -18,9 +18,14 @@ const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
 /** The connections and services of a worker process, the same for every actor. Opening it does not wait for any connection. */
 export type WorkerRuntime = Awaited<ReturnType<typeof openRuntime>>;
 
-/** Opens the connections and services of a worker process. Does not wait for any connection. */
-export async function openRuntime(config: Config, name: string) {
-  const { log, flush } = openLog({ level: config.logLevel, name, secrets: secretsOf(config) });
+/** Opens the connections and services of a worker process. Does not wait for any connection. `logTo` receives the log. */
+export async function openRuntime(config: Config, name: string, logTo?: LogDestination) {
+  const { log, flush } = openLog({
+    level: config.logLevel,
+    name,
+    secrets: secretsOf(config),
+    ...(logTo === undefined ? {} : { destination: logTo }),
+  });
   const metrics = await metricsOf(config);
   const mongo = openMongo({ ...config.mongodb, appName: `examhall-${name}` });
   const redis = { redisUrl: config.redis.url, log };

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { recordForRunner } from '#scripts/services/throw-away.ts';
+import type { Crash } from './crash-points.ts';
 
 const MAIN = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url));
 const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;
@@ -12,8 +13,8 @@ const POLL_MS = 50;
 /** Time limit of `runWorkerUntil`. A worker may first have to finish commands of killed workers. */
 const TIMEOUT_MS = 240_000;
 
-export interface WorkerProcess {
-  child: ChildProcess;
+/** A worker that a test has started, as a process or inside its own. */
+export interface RunningWorker {
   /** Resolves with the signal that ended the worker, or with its exit code. */
   ended: Promise<string>;
   /** Returns the standard error so far. */
@@ -24,12 +25,12 @@ export interface WorkerProcess {
   stop(): Promise<string>;
 }
 
+export interface WorkerProcess extends RunningWorker {
+  child: ChildProcess;
+}
+
 /** Starts a real worker process as the Procfile does. If `crash` is set, the worker kills itself at that point of that command. */
-export function startWorker(
-  name: string,
-  env: NodeJS.ProcessEnv,
-  crash?: { commandId: string; point: number },
-): WorkerProcess {
+export function startWorker(name: string, env: NodeJS.ProcessEnv, crash?: Crash): WorkerProcess {
   const args = crash === undefined ? [MAIN, name] : ['--import', CRASH_AT, MAIN, name];
   const crashEnv = crash === undefined ? {} : { CRASH_COMMAND: crash.commandId, CRASH_POINT: `${crash.point}` };
   const child = spawn(process.execPath, args, {
@@ -66,7 +67,7 @@ function collected(stream: Readable | null): () => string {
 }
 
 /** Runs the worker until `isDone`, then stops it. Returns how it ended; `SIGKILL` if it reached its crash point. */
-export async function runWorkerUntil(worker: WorkerProcess, isDone: () => Promise<boolean>): Promise<string> {
+export async function runWorkerUntil(worker: RunningWorker, isDone: () => Promise<boolean>): Promise<string> {
   const giveUpAt = performance.now() + TIMEOUT_MS;
   for (;;) {
     const over = await Promise.race([worker.ended, delay(POLL_MS, null)]);

@@ -1,18 +1,19 @@
-import pLimit from 'p-limit';
 import type { Test } from 'tap';
-import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { HOUR, MINUTE } from '#shared/kernel/time.ts';
 import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
-import { runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
+import type { Crash } from '#testing/processes/crash-points.ts';
+import { startMortalWorker } from '#testing/processes/mortal-worker.ts';
+import { type RunningWorker, runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
 import { openTestMongo, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
-import { until } from '#testing/until.ts';
+import { untilSlowly } from '#testing/until.ts';
 import { type CrashScenario, crashScenarios } from './crash-scenarios.ts';
 
-/** Scenarios at the same time; few, because the test runner runs other files too. */
-const LANES = 2;
 /** Upper bound of the points of a run. A run with more points would not end. */
 const MAX_POINTS = 200;
 
@@ -33,8 +34,8 @@ const ENV = {
 };
 
 /**
- * Leases that outlast any pause of a busy machine. A live worker that loses its lease would spend an attempt that no crash explains. The
- * leases of killed workers expire while the suite visits further points.
+ * Leases of the last worker, which outlast any pause of a busy machine. A live worker that loses its lease would spend an attempt that no
+ * crash explains. The workers that die have the short leases of ENV, because no other worker runs beside them.
  */
 const LONG_LEASES = {
   WORKER_LEASE_MS: '10000',
@@ -59,68 +60,96 @@ export async function openLane(t: Teardown) {
   };
 }
 
-/** Runs each scenario of this actor and kills a worker at every point of the run. */
+/** Runs each scenario of this actor and lets a worker die at every point of the run. */
 export async function crashSuite(t: Test, actor: string): Promise<void> {
   const scenarios = crashScenarios().filter((scenario) => scenario.actor === actor);
   if (scenarios.length === 0) throw new Error(`no crash scenario is about ${actor}`);
-  const lane = pLimit(LANES);
-  // A single scenario is split over the lanes by its points.
-  const step = scenarios.length < LANES ? LANES : 1;
-  const tasks = scenarios.flatMap((scenario) =>
-    Array.from({ length: step }, (_, index) => () => crashAtEach(t, scenario, { first: index + 1, step })),
-  );
-  await Promise.all(tasks.map((task) => lane(task)));
+  await Promise.all(scenarios.map((scenario) => dieAtEach(t, scenario)));
 }
 
 /**
- * Posts one command for each point of the actor's run and kills the command's worker at that point. Later workers claim the command after
- * its lease has expired. At the end a worker without crash point finishes the remaining commands.
+ * Posts one command for each point of the actor's run and lets the command's worker die at that point. Later workers claim the command
+ * after its lease has expired. At the end a worker without crash point finishes the remaining commands.
+ *
+ * At every point dies a worker inside this process (`life.ts`). At the first, the middle and the last point a whole process is killed by
+ * SIGKILL as well; the state after both deaths must pass the same checks.
  */
-async function crashAtEach(t: Test, scenario: CrashScenario, at: { first: number; step: number }): Promise<void> {
-  const { mongo, neighbours, env: laneEnv } = await openLane(t);
-  const env = { ...laneEnv, ...LONG_LEASES, LOG_LEVEL: 'warn' };
-  const commands: Command[] = [];
-  const isOver = scenario.isOver ?? (({ settledAt }: Command) => settledAt !== null);
-  const isSettled = async (command: Command) => {
-    const now = await readCommand(mongo, command);
-    return now !== null && isOver(now);
-  };
-  const points: string[] = [];
+async function dieAtEach(t: Test, scenario: CrashScenario): Promise<void> {
+  const lane = await openLane(t);
+  const { mongo, neighbours } = lane;
+  const deaths: Death[] = [];
   let logged = '';
-  for (let point = at.first; point < MAX_POINTS; point += at.step) {
-    const command = await scenario.post(mongo);
-    commands.push(command);
-    const crash = { commandId: command._id, point };
-    const worker = startWorker(
-      scenario.actor,
-      { ...env, WORKER_CONCURRENCY: '1', AI_CLASSIFIER_WORKER_CONCURRENCY: '1' },
-      crash,
-    );
-    const how = await runWorkerUntil(worker, () => isSettled(command));
+  const visit = async (start: StartWorker, point: number): Promise<string | null> => {
+    const command = await postFirst(lane, scenario, deaths.length);
+    const env = { ...lane.env, LOG_LEVEL: 'warn', WORKER_CONCURRENCY: '1', AI_CLASSIFIER_WORKER_CONCURRENCY: '1' };
+    const worker = await start(scenario.actor, env, { commandId: command._id, point });
+    const how = await runWorkerUntil(worker, () => isOver(lane, scenario, command));
     logged += worker.logged();
-    if (how !== 'SIGKILL') {
-      t.equal(how, '0', `a worker whose run has no point ${point} stops with exit code 0`);
-      break;
-    }
-    points.push(worker.said().trim());
-    t.comment(`${scenario.name}: died at point ${point}, ${points.at(-1)}`);
+    const at = how === 'SIGKILL' ? worker.said().trim() : null;
+    deaths.push({ command, at: at ?? 'no point' });
+    if (at === null) t.equal(how, '0', `a worker whose run has no point ${point} stops with exit code 0`);
+    return at;
+  };
+
+  const points: string[] = [];
+  for (let at = await visit(startMortalWorker, 1); at !== null && points.length < MAX_POINTS; ) {
+    points.push(at);
+    at = await visit(startMortalWorker, points.length + 1);
   }
   t.comment(`${scenario.name}: died at ${points.length} points: ${points.join(', ')}`);
-  t.ok(points.length * at.step >= scenario.leastPoints, `${points.length} points of ${scenario.name}`);
+  t.ok(points.length >= scenario.leastPoints, `${points.length} points of ${scenario.name}`);
+  const killed: string[] = [];
+  for (const wanted of [1, Math.ceil(points.length / 2), points.length]) {
+    // The order and the number of commands that a run sends at once may differ from run to run.
+    for (let point = wanted, at: string | null = null; at === null && point > 0; point--) {
+      at = await visit(startProcess, point);
+      if (at !== null) killed.push(`${point}, ${at}`);
+    }
+  }
+  t.comment(`${scenario.name}: processes killed at ${killed.join('; ')}`);
+  t.equal(killed.length, 3, 'SIGKILL at the first, the middle and the last point');
 
-  const healthy = startWorker(scenario.actor, env);
-  for (const command of commands) await until(`${scenario.name} settled`, () => isSettled(command));
-  await healthy.stop();
+  const healthy = await startMortalWorker(scenario.actor, { ...lane.env, ...LONG_LEASES, LOG_LEVEL: 'warn' });
+  for (const { command } of deaths)
+    await untilSlowly(`${scenario.name} settled`, () => isOver(lane, scenario, command));
+  t.equal(await healthy.stop(), '0', 'the last worker stops with exit code 0');
   logged += healthy.logged();
   const [least, most] = scenario.spent ?? [1, 2];
-  for (const [index, command] of commands.entries()) {
+  for (const { command, at } of deaths) {
     const now = await readCommand(mongo, command);
-    t.match(now, { status: scenario.status }, `${scenario.name} after death at ${points[index]}`);
+    t.match(now, { status: scenario.status }, `${scenario.name} after death at ${at}`);
     const hasSpent = now !== null && now.attempts >= least && now.attempts <= most;
     t.ok(hasSpent, `${now?.attempts} attempts`, { now, logged: linesOf(logged, command) });
     await scenario.check(t, { mongo, neighbours }, command);
   }
-  t.ok(neighbours.notices.size <= commands.length, 'every notice has the id of its command');
+  t.ok(neighbours.notices.size <= deaths.length, 'every notice has the id of its command');
+}
+
+/** A command, and the point at which its first worker died. */
+interface Death {
+  command: Command;
+  at: string;
+}
+
+const startProcess: StartWorker = async (...run) => startWorker(...run);
+type StartWorker = (name: string, env: NodeJS.ProcessEnv, crash: Crash) => Promise<RunningWorker>;
+
+/**
+ * Posts a command that is due before the commands of the earlier deaths. Otherwise a worker could first run one of those, load what both
+ * need, and have fewer points in the run that is observed.
+ */
+async function postFirst({ mongo }: { mongo: Mongo }, scenario: CrashScenario, earlier: number): Promise<Command> {
+  const command = await scenario.post(mongo);
+  const nextRunAt = new Date(command.createdAt.getTime() - HOUR - earlier * MINUTE);
+  await mailboxOf(mongo, command.queue).updateOne({ _id: command._id }, { $set: { nextRunAt } });
+  return command;
+}
+
+/** Returns whether no worker needs to run the command any more. */
+async function isOver({ mongo }: { mongo: Mongo }, scenario: CrashScenario, command: Command): Promise<boolean> {
+  const now = await readCommand(mongo, command);
+  if (now === null) return false;
+  return scenario.isOver === undefined ? now.settledAt !== null : scenario.isOver(now);
 }
 
 /** Returns the log lines of this command. */

@@ -20,6 +20,11 @@ interface Logs {
   flush(): void;
 }
 
+/** Receives a log, one line at a time. */
+export interface LogDestination {
+  write(text: string): void;
+}
+
 interface LogOptions {
   level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent';
   /** Name of the process type: `web`, `grading`, … */
@@ -27,7 +32,7 @@ interface LogOptions {
   /** Configured secrets. They are replaced wherever they occur in a line. */
   secrets?: readonly (string | undefined)[];
   /** Where lines go. Default: standard output, buffered. Tests pass their own. */
-  destination?: { write(text: string): void };
+  destination?: LogDestination;
 }
 
 /** Interval at which buffered lines are written. */
