@@ -5,7 +5,7 @@ import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { OwedGeneration } from '#shared/classifier/generation.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
-import { runExamhall } from '#testing/processes/run-examhall.ts';
+import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { ageGeneration, generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { runCommand } from '#workers/run-command.ts';
@@ -15,7 +15,7 @@ const mongo = await openTestMongo(t);
 const owners = await openFakeOwners(t);
 const actor = settlementActor(testWorkerDeps(mongo, { ...owners.env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' }));
 const run = (id: string) => runCommand(testKernel(mongo), actor, 'settlement', id);
-const examhall = (...args: string[]) => runExamhall(mongo, args);
+const examhall = (...args: string[]) => callExamhall(mongo, args);
 
 /** Stores a dead settlement whose answer is older than a day. Returns its id and its generation. */
 async function deadSettlement() {
