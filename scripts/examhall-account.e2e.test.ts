@@ -12,7 +12,7 @@ import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
-import { runExamhall } from '#testing/processes/run-examhall.ts';
+import { callExamhall, runExamhall } from '#testing/processes/run-examhall.ts';
 import { storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
@@ -21,12 +21,11 @@ const COSTS = { passwordCost: 4, tokenCost: 4, concurrency: 2 };
 const hasher = openHasher(COSTS);
 const WHY = ['--reason', 'requested by the school'];
 
-const run = (args: readonly string[], typed?: string | Buffer) =>
-  runExamhall(mongo, ['account', ...args], {
-    ...(typed === undefined ? {} : { typed }),
-    env: { AUTH_BCRYPT_COST: '4', AUTH_DEFAULT_ORGANIZATION_ID: 'truong-1' },
-  });
-/** Runs an account command inside this process, which is faster than `run`. */
+const ENV = { AUTH_BCRYPT_COST: '4', AUTH_DEFAULT_ORGANIZATION_ID: 'truong-1' };
+const run = (args: readonly string[]) => callExamhall(mongo, ['account', ...args], { env: ENV });
+/** Runs an account command as a process. */
+const start = (args: readonly string[], typed = '') => runExamhall(mongo, ['account', ...args], { typed, env: ENV });
+/** Runs an account command on the database of this process, without the command line. */
 async function call(args: readonly string[], typed: string | Buffer = '') {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -71,7 +70,7 @@ t.test('examhall account shows an account, grants ADMIN and changes its status, 
   t.match(await findAccount(mongo, account._id), { role: 'ADMIN' });
   t.match(await run(['make-admin', typed, ...WHY]), { code: 1, out: '', err: /^error: \S+ is already an ADMIN\n$/ });
 
-  const shown = await run(['show', typed]);
+  const shown = await start(['show', typed]);
   t.equal(shown.code, 0, shown.said);
   t.match(JSON.parse(shown.out), {
     id: account._id,
@@ -107,7 +106,7 @@ t.test('examhall account shows an account, grants ADMIN and changes its status, 
     { detail: { to: 'DELETED' } },
   ]);
   t.match(
-    (await runExamhall(mongo, ['audit'])).said,
+    (await callExamhall(mongo, ['audit'])).said,
     new RegExp(`an +account\\.status +- +${account._id} +requested by`),
   );
 });
@@ -130,7 +129,7 @@ t.test('examhall account set-password reads standard input, applies the policy a
   t.match(await findAccount(mongo, account._id), { password: account.password });
   t.strictSame(await audit(account._id), []);
 
-  const done = await run(args, 'ngựa đúng pin ghim\n');
+  const done = await start(args, 'ngựa đúng pin ghim\n');
   t.equal(done.code, 0, done.said);
   t.notMatch(done.said, 'ngựa');
   const stored = await findAccount(mongo, account._id);
@@ -223,7 +222,7 @@ t.test('examhall account import stores accounts with their hashes and skips thos
     { detail: { end: 'begun', lines: 63 } },
     { detail: { end: 'done', imported: 1, thereAlready: 60, refused: 2 } },
   ]);
-  t.match(await run(['import', `${file}.gone`, ...WHY]), { code: 1, err: /^error: ENOENT[^\n]*\n$/ });
+  t.match(await start(['import', `${file}.gone`, ...WHY]), { code: 1, err: /^error: ENOENT[^\n]*\n$/ });
 });
 
 t.test(

@@ -6,7 +6,7 @@ import type { OwedGeneration } from '#shared/classifier/generation.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
-import { runExamhall } from '#testing/processes/run-examhall.ts';
+import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { ageGeneration, generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { runCommand } from '#workers/run-command.ts';
@@ -16,7 +16,7 @@ const mongo = await openTestMongo(t);
 const owners = await openFakeOwners(t);
 const actor = settlementActor(testWorkerDeps(mongo, { ...owners.env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' }));
 const run = (command: Command) => runCommand(testKernel(mongo), actor, command);
-const examhall = (...args: string[]) => runExamhall(mongo, args);
+const examhall = (...args: string[]) => callExamhall(mongo, args);
 
 /** Stores a dead settlement whose answer is older than a day. Returns it with its generation. */
 async function deadSettlement() {

@@ -8,7 +8,7 @@ import type { Command } from '#shared/kernel/command.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testConfig, testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
-import { runExamhall } from '#testing/processes/run-examhall.ts';
+import { callExamhall, runExamhall } from '#testing/processes/run-examhall.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -18,7 +18,9 @@ import { runCommand } from '#workers/run-command.ts';
 const mongo = await openTestMongo(t);
 const grading = makeActor('grading', testWorkerDeps(mongo));
 
-const examhall = (...args: string[]) => runExamhall(mongo, args);
+const examhall = (...args: string[]) => callExamhall(mongo, args);
+/** Runs the command as a process. */
+const started = (...args: string[]) => runExamhall(mongo, args);
 
 async function deadGrading(cause: string): Promise<Command> {
   const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });
@@ -33,7 +35,7 @@ t.test('examhall dead lists dead letters, replays each once and audits the repla
   const [one, other] = [await deadGrading('the disk is full'), await deadGrading('the moon is full')];
   const [first, second] = [one._id, other._id];
 
-  const list = await examhall('dead', 'list');
+  const list = await started('dead', 'list');
   t.equal(list.code, 0);
   t.match(list.said, /1 +grading +Error: the disk is full/);
   const groups = JSON.parse((await examhall('dead', 'list', '--json')).said);
@@ -55,7 +57,7 @@ t.test('examhall dead lists dead letters, replays each once and audits the repla
   t.match(await replayed(), [{ commandId: first, operator: 'binh', reason: 'disk was cleared' }]);
   t.equal(await runCommand(testKernel(mongo), grading, one), 'done', 'a worker claims it');
 
-  const again = await examhall('dead', 'replay', first, '--reason', 'disk was cleared', '--yes');
+  const again = await started('dead', 'replay', first, '--reason', 'disk was cleared', '--yes');
   t.equal(again.code, 1);
   t.match(again.out, /skipped: not dead/);
   const bulk = [
@@ -154,10 +156,10 @@ t.test('examhall refuses invalid arguments with `error: …` on stderr and chang
     t.match(told.err, /^error: /);
     t.equal(told.out, '', args.join(' '));
   }
-  const absent = await examhall('dead', 'replay', 'unknown', '--reason', 'long enough', '--yes');
+  const absent = await started('dead', 'replay', 'unknown', '--reason', 'long enough', '--yes');
   t.match(absent, { code: 1, out: '0 of 0 replayed\n', err: 'error: no command with id unknown\n' });
-  t.match(await examhall(), { code: 2, out: '', err: /^examhall: operator commands/ });
-  t.match(await examhall('--help'), { code: 0, out: /^examhall: operator commands/, err: '' });
+  t.match(await started(), { code: 2, out: '', err: /^examhall: operator commands/ });
+  t.match(await started('--help'), { code: 0, out: /^examhall: operator commands/, err: '' });
   t.match(await readCommand(mongo, command), { status: 'DEAD' });
   t.equal((await replayed()).length, before);
 });

@@ -1,4 +1,6 @@
+import { Console } from 'node:console';
 import { userInfo } from 'node:os';
+import type { Writable } from 'node:stream';
 import { parseArgs } from 'node:util';
 import { configOrExit } from '#infra/config/config.ts';
 import { openLog } from '#infra/log/log.ts';
@@ -13,6 +15,7 @@ import { EVIDENCE_COMMANDS } from '#scripts/examhall/evidence-commands.ts';
 import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
 import type { CliCommand, Operator } from '#scripts/examhall/operator.ts';
 import { PERSON_COMMANDS } from '#scripts/examhall/person-commands.ts';
+import type { SecretInput } from '#scripts/examhall/read-secret.ts';
 import { SCHEMA_COMMANDS } from '#scripts/examhall/schema-commands.ts';
 
 const USAGE = `examhall: operator commands
@@ -67,23 +70,35 @@ const ALL = new Map<string, CliCommand>(
 /** First words of commands that consist of two words, or may do so. */
 const GROUPS = new Set(['dead', 'account', 'audit', 'person']);
 
-/** Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */
-async function main(args: string[]): Promise<number> {
-  const parsed = parse(args);
+/** The environment and the streams of the process, or those of a test. */
+export interface Surroundings {
+  readonly env: NodeJS.ProcessEnv;
+  readonly input: SecretInput;
+  readonly output: Writable;
+  readonly errors: Writable;
+}
+
+/** Runs one command. Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */
+export async function runCommandLine(args: readonly string[], around: Surroundings): Promise<number> {
+  const { env, input, output, errors } = around;
+  // A console ignores a pipe that its reader has closed.
+  const screen = new Console(output, errors);
+  const fail = (fault: string) => screen.error(`error: ${fault}`);
+  const parsed = parse(args, fail);
   const words = parsed?.positionals ?? [];
   const name = words.slice(0, GROUPS.has(words[0] ?? '') ? 2 : 1).join(' ');
   const command = ALL.get(name);
   if (parsed?.values.help === true) {
-    console.log(USAGE);
+    screen.log(USAGE);
     return 0;
   }
   if (parsed === null || command === undefined) {
     if (words.length > 0) fail(`unknown command "${words.join(' ')}"`);
-    console.error(USAGE);
+    screen.error(USAGE);
     return 2;
   }
-  const config = configOrExit(withLocalCluster(process.env));
-  const { log } = openLog({ level: 'info', name: 'examhall', destination: process.stderr });
+  const config = configOrExit(withLocalCluster(env));
+  const { log } = openLog({ level: 'info', name: 'examhall', destination: errors });
   const open = name in SCHEMA_COMMANDS ? openReleaseMongo : openMongo;
   const mongo = open({ ...config.mongodb, appName: 'examhall-cli' });
   const clock = openServerClock(mongo);
@@ -92,19 +107,19 @@ async function main(args: string[]): Promise<number> {
     const operator: Operator = {
       mongo,
       now: clock.now,
-      name: parsed.values.operator ?? ownName(),
-      say: (line) => console.log(line),
-      note: (line) => console.error(line),
+      name: parsed.values.operator ?? ownName(env),
+      say: (line) => screen.log(line),
+      note: (line) => screen.error(line),
       fail,
       logAct: (row) => log.info({ ...row }, 'operator act'),
       async endStreams(accountId) {
         const isSent = await publishChange({ redisUrl: config.redis.url, of: 'accounts' }, accountId);
         if (!isSent)
-          console.error('note: Redis does not answer; open live streams of the account end within ten minutes');
+          screen.error('note: Redis does not answer; open live streams of the account end within ten minutes');
       },
-      input: process.stdin,
+      input,
       settings: config.auth,
-      output: process.stdout,
+      output,
       commandAttempts: config.worker.maxAttempts,
     };
     return await command(operator, words.slice(name.split(' ').length), parsed.values);
@@ -119,24 +134,20 @@ async function main(args: string[]): Promise<number> {
   }
 }
 
-function fail(fault: string): void {
-  console.error(`error: ${fault}`);
-}
-
 /** Returns the operator's name for the audit, `unknown` if the system has none: a container often has neither USER nor a login name. */
-function ownName(): string {
+function ownName(env: NodeJS.ProcessEnv): string {
   try {
-    return process.env.USER || userInfo().username;
+    return env.USER || userInfo().username;
   } catch {
     return 'unknown';
   }
 }
 
 /** Returns the parsed arguments. If they are invalid, prints the fault and returns null. */
-function parse(args: string[]) {
+function parse(args: readonly string[], fail: (fault: string) => void) {
   try {
     return parseArgs({
-      args,
+      args: [...args],
       allowPositionals: true,
       options: {
         help: { type: 'boolean', short: 'h' },
@@ -162,4 +173,7 @@ function parse(args: string[]) {
   }
 }
 
-process.exitCode = await main(process.argv.slice(2));
+if (import.meta.main) {
+  const { env, stdin: input, stdout: output, stderr: errors } = process;
+  process.exitCode = await runCommandLine(process.argv.slice(2), { env, input, output, errors });
+}

@@ -15,7 +15,7 @@ t.test('pure files share a process, unless their source uses the process itself'
   const own = ['process.env.A', "import nock from 'nock'", 't.testdir({})', 'globalThis.fetch'];
   for (const [index, source] of own.entries()) sources[`own${index}.test.ts`] = source;
   const plan = planRun([...FILES, ...own.map((_, index) => `own${index}.test.ts`)], { expected }, (file) => {
-    if (/\.(int|e2e)\./.test(file)) throw new Error('the source of a file with stores is not needed');
+    if (/\.e2e\./.test(file)) throw new Error('the source of a file that starts processes is not needed');
     return sources[file] ?? '';
   });
   t.strictSame(plan.slice(0, 3), ['b.e2e.test.ts', 'a.test.ts,d.test.ts', 'c.int.test.ts']);
@@ -25,10 +25,22 @@ t.test('pure files share a process, unless their source uses the process itself'
   );
 });
 
-t.test('no process gets more than sixteen files', async (t) => {
-  const many = Array.from({ length: 40 }, (_, index) => `${index}.test.ts`);
-  const sizes = planRun(many, { expected: () => 1 }, () => '').map((item) => item.split(',').length);
-  t.strictSame(sizes, [16, 16, 8]);
+t.test('files with stores share a process among themselves, unless they are long', async (t) => {
+  const files = ['a.test.ts', 'b.test.ts', 'c.int.test.ts', 'd.int.test.ts', 'long.int.test.ts', 'e.e2e.test.ts'];
+  const times: Record<string, number> = { 'long.int.test.ts': 20_000, 'e.e2e.test.ts': 9_000, 'a.test.ts': 100 };
+  const plan = planRun(files, { expected: (file) => times[file] ?? 10 }, () => "import '#testing/dying-process.ts'");
+  t.strictSame(plan, ['long.int.test.ts', 'e.e2e.test.ts', 'a.test.ts,b.test.ts', 'c.int.test.ts,d.int.test.ts']);
+});
+
+t.test('no process gets more than sixteen pure files or eight files with stores', async (t) => {
+  for (const [kind, wanted] of [
+    ['test.ts', [16, 16, 8]],
+    ['int.test.ts', [8, 8, 8, 8, 8]],
+  ] as const) {
+    const many = Array.from({ length: 40 }, (_, index) => `${index}.${kind}`);
+    const sizes = planRun(many, { expected: () => 1 }, () => '').map((item) => item.split(',').length);
+    t.strictSame(sizes, wanted);
+  }
 });
 
 t.test('the estimate follows the stored durations at first, then the pace of the run', async (t) => {

@@ -52,6 +52,19 @@ t.test('a failure in a shared process is that of its file', async (t) => {
   t.match(said, /^ok +3\/3 f3\.test\.ts/m);
 });
 
+t.test('a file of a shared process ends its tests and its teardown before the next file begins', async (t) => {
+  const first = `${USES}import { setImmediate } from 'node:timers/promises';
+    globalThis.log = [];
+    t.teardown(() => log.push('closed first'));
+    t.teardown(async () => { await setImmediate(); log.push('closed last'); });
+    t.test('slow', async (t) => { await setImmediate(); log.push('tested'); t.ok(true); });`;
+  const second = `${USES}const found = log.join();
+    t.test('after it', async (t) => { t.equal(found, 'tested,closed last,closed first'); });`;
+  const { code, totals } = await run(t, [[first, second]]);
+  t.equal(code, 0);
+  t.strictSame(totals, { passed: 2, failed: 0 });
+});
+
 t.test('a file that dies, throws or has no test fails', async (t) => {
   const dies = `${USES}t.test('dies', async (t) => { t.ok(true); process.kill(process.pid, 'SIGKILL'); });`;
   const { code, said, totals } = await run(t, [dies, "throw new Error('at once');", `${USES}`, [GOOD, USES]]);

@@ -66,7 +66,7 @@ async function runItem(files: readonly string[], lane: number): Promise<void> {
       ...TEST_ENV,
       ...TAP_ENV,
       TAP_JOB_ID: String(lane),
-      ...(isAlone ? {} : { TEST_GROUP: files.join(',') }),
+      TEST_GROUP: isAlone ? undefined : files.join(','),
     },
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -6,6 +6,9 @@ const NEEDS_STORES = /\.(int|e2e)\.test\.ts$/;
 /** Returns whether a test file needs no MongoDB, no Redis and no process of the product: neither `.int.test.ts` nor `.e2e.test.ts`. */
 export const isPure = (file: string): boolean => !NEEDS_STORES.test(file);
 
+/** Returns whether a test file starts whole processes of the product: `.e2e.test.ts`. */
+export const startsProcesses = (file: string): boolean => /\.e2e\.test\.ts$/.test(file);
+
 /** Test of the quick run with a whole cluster: starts, saves, submits and grades attempts of every kind of question. */
 const SMOKE = 'api/attempt/scoring.e2e.test.ts';
 

@@ -16,7 +16,9 @@ const PRODUCT_MAIN =
   /(?:^|\/)(?:(?:api|workers)\/main|scripts\/(?:examhall|migrate|testing\/processes\/worker-host))\.ts$/;
 if (coverage === '0') leaveChildrenAlone();
 passCompileCacheOn();
-if (lane !== undefined && !isPure(process.argv[1] ?? '')) {
+/** The files of this process: those of a group (`scripts/checks/file-group.ts`), or the program itself. */
+const files = process.env.TEST_GROUP?.split(',') ?? [process.argv[1] ?? ''];
+if (lane !== undefined && !files.every(isPure)) {
   await enterLane(lane);
   if (process.env[FEATURES_FOLDER] !== undefined) await recordFeatures();
 }

@@ -1,24 +1,61 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { runCommandLine } from '#scripts/examhall.ts';
 import type { TestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const SCRIPT = path.resolve(import.meta.dirname, '../../../scripts/examhall.ts');
 
-/** Runs the operator command as a shell would. `typed` is its standard input; `said` joins stdout and stderr. */
+type Place = Pick<TestMongo, 'url' | 'database'>;
+
+interface CommandOptions {
+  /** Standard input. */
+  typed?: string | Buffer;
+  env?: NodeJS.ProcessEnv;
+}
+
+/** Exit code of a command, its stdout, its stderr, and both joined. */
+interface CommandResult {
+  code: number;
+  said: string;
+  out: string;
+  err: string;
+}
+
+/** Runs the operator command as a shell would, for tests of its streams and its exit code. */
 export async function runExamhall(
-  mongo: Pick<TestMongo, 'url' | 'database'>,
+  mongo: Place,
   args: readonly string[],
-  options: { typed?: string | Buffer; env?: NodeJS.ProcessEnv } = {},
-): Promise<{ code: number; said: string; out: string; err: string }> {
-  const place = { MONGODB_URL: mongo.url, MONGODB_DATABASE: mongo.database, USER: 'an' };
+  options: CommandOptions = {},
+): Promise<CommandResult> {
   const child = spawn(process.execPath, [SCRIPT, ...args], {
-    env: { PATH: process.env.PATH, ...place, ...options.env },
+    env: envOf(mongo, options),
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   // Most commands end without reading their input, so that the pipe breaks.
   child.stdin.on('error', () => undefined).end(options.typed ?? '');
   const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   return { code, said: out + err, out, err };
+}
+
+/** Runs the operator command inside this process, which spares its start: half a second of processor time. */
+export async function callExamhall(
+  mongo: Place,
+  args: readonly string[],
+  options: CommandOptions = {},
+): Promise<CommandResult> {
+  const [output, errors] = [new PassThrough(), new PassThrough()];
+  const input = Readable.from([Buffer.from(options.typed ?? '')]);
+  const running = runCommandLine(args, { env: envOf(mongo, options), input, output, errors }).finally(() => {
+    output.end();
+    errors.end();
+  });
+  const [out, err, code] = await Promise.all([text(output), text(errors), running]);
+  return { code, said: out + err, out, err };
+}
+
+function envOf({ url, database }: Place, { env }: CommandOptions): NodeJS.ProcessEnv {
+  return { PATH: process.env.PATH, MONGODB_URL: url, MONGODB_DATABASE: database, USER: 'an', ...env };
 }
