@@ -1,26 +1,30 @@
 import t from 'tap';
 import { KNOWN_FOR_MS } from '#shared/auth/address-rule.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { learnPair, openPairLookup, pairOf } from './known-pairs.ts';
 
 const mongo = await openTestMongo(t);
 const ADDRESS = '203.0.113.7';
 const pupil = (n: number) => pairOf(`pupil ${n}`, ADDRESS);
 
-/** Counts the reads that the test's look-ups send, and the keys in each. */
-function countReads(): number[] {
+/** Opens a look-up, and counts the keys of each read that it sends. */
+function openCounted() {
   const reads: number[] = [];
-  mongo.client.on('commandStarted', ({ commandName, command }) => {
-    if (commandName === 'find') reads.push(command.filter._id.$in.length);
+  const db = tappedDb(mongo, (method, name) => {
+    if (name !== 'find') return undefined;
+    return (filter, ...rest) => {
+      reads.push((filter as { _id: { $in: unknown[] } })._id.$in.length);
+      return method(filter, ...rest);
+    };
   });
-  return reads;
+  return { isKnown: openPairLookup({ ...mongo, db }, Date.now), reads };
 }
 
 t.test('look-ups during a read share the next read', async (t) => {
   await learnPair(mongo, pupil(3), Date.now());
   await learnPair(mongo, pupil(8), Date.now());
-  const isKnown = openPairLookup(mongo, Date.now);
-  const reads = countReads();
+  const { isKnown, reads } = openCounted();
   const first = isKnown(pupil(0));
   await new Promise(setImmediate);
   const others = Array.from({ length: 9 }, (_, n) => isKnown(pupil(n + 1)));
