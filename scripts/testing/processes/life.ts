@@ -3,6 +3,8 @@ import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { Socket } from 'node:net';
 import timers from 'node:timers';
 import timersPromises from 'node:timers/promises';
+import type { ClientSession } from 'mongodb';
+import { sessionIdOf } from '#infra/mongo/mailbox/claim.ts';
 import type { Sent } from './crash-points.ts';
 
 /**
@@ -16,6 +18,8 @@ import type { Sent } from './crash-points.ts';
 export interface Life {
   live<T>(work: () => T): T;
   end(): void;
+  /** Returns the ids of the MongoDB sessions with an open transaction. After `end`, the server still has these transactions. */
+  openTransactions(): string[];
 }
 
 /** Passes the traffic of a life on. A promise that never settles ends the life at that point. */
@@ -28,6 +32,7 @@ interface State {
   readonly traffic: Traffic;
   readonly sockets: Set<Socket>;
   readonly timers: Set<NodeJS.Timeout>;
+  readonly sessions: Set<ClientSession>;
   /** Aborted at the end of the life. */
   readonly over: AbortSignal;
 }
@@ -41,7 +46,7 @@ export function beginLife(traffic: Traffic): Life {
   if (!areWatched) watchLives();
   areWatched = true;
   const over = new AbortController();
-  const state: State = { traffic, sockets: new Set(), timers: new Set(), over: over.signal };
+  const state: State = { traffic, sockets: new Set(), timers: new Set(), sessions: new Set(), over: over.signal };
   return {
     live: (work) => lives.run(state, work),
     end() {
@@ -52,6 +57,8 @@ export function beginLife(traffic: Traffic): Life {
       state.timers.clear();
       state.sockets.clear();
     },
+    openTransactions: () =>
+      [...state.sessions].filter((session) => session.inTransaction()).flatMap((session) => sessionIdOf(session) ?? []),
   };
 }
 
@@ -100,16 +107,20 @@ function watchSockets(): void {
   });
 }
 
-type Send = (this: unknown, ns: unknown, command: Sent, ...rest: unknown[]) => Promise<unknown>;
+interface SendOptions {
+  session?: ClientSession;
+}
+type Send = (this: unknown, ns: unknown, command: Sent, options?: SendOptions, ...rest: unknown[]) => Promise<unknown>;
 
 function watchCommands(): void {
   const driver: { Connection: { prototype: { command: Send } } } = createRequire(import.meta.url)(
     'mongodb/lib/cmap/connection',
   );
   const send = driver.Connection.prototype.command;
-  driver.Connection.prototype.command = function watched(ns, command, ...rest) {
+  driver.Connection.prototype.command = function watched(ns, command, options, ...rest) {
     const life = lives.getStore();
-    const pass = () => send.call(this, ns, command, ...rest);
+    if (options?.session?.inTransaction()) life?.sessions.add(options.session);
+    const pass = () => send.call(this, ns, command, options, ...rest);
     return life ? whileAlive(life, () => life.traffic.command(command, pass)) : pass();
   };
 }

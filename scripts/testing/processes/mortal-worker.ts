@@ -45,6 +45,7 @@ export async function startMortalWorker(name: string, env: NodeJS.ProcessEnv, cr
     ended: ended.promise,
     said: () => said,
     logged: () => logged,
+    openTransactions: life.openTransactions,
     stop() {
       life.live(() => signals.emit('SIGTERM', 'SIGTERM'));
       return ended.promise;

@@ -23,6 +23,8 @@ export interface RunningWorker {
   logged(): string;
   /** Sends SIGTERM and waits until the worker has finished its commands. Returns the same as `ended`. */
   stop(): Promise<string>;
+  /** Returns the ids of its MongoDB sessions with an open transaction. Missing for a process of its own, which does not publish them. */
+  openTransactions?(): string[];
 }
 
 export interface WorkerProcess extends RunningWorker {

@@ -42,6 +42,8 @@ export interface CrashScenario {
   leastPoints: number;
   /** Returns whether no worker needs to run the command any more. Default: it is settled. A recurring command never settles. */
   isOver?: (command: Command) => boolean;
+  /** True if `post` waits for the open transactions of dead workers. The suite ends them, before the server's own time limit does. */
+  waitsForTransactions?: boolean;
   /** Minimum and maximum of the attempts spent in the end. Default: 1 and 2. */
   spent?: readonly [number, number];
   post(mongo: Mongo): Promise<Command>;
@@ -236,6 +238,7 @@ function overdueSweep(): CrashScenario {
     actor: 'upkeep',
     status: 'PENDING',
     leastPoints: 8,
+    waitsForTransactions: true,
     // Each run snoozes the command for the next sweep and refunds the attempt.
     isOver: ({ fence, lockedUntil }) => fence > 0 && lockedUntil === null,
     spent: [0, 1],

@@ -1,5 +1,6 @@
 import type { Test } from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { endHolderSession } from '#infra/mongo/mailbox/claim.ts';
 import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 import type { Command } from '#shared/kernel/command.ts';
@@ -85,6 +86,8 @@ async function dieAtEach(t: Test, scenario: CrashScenario): Promise<void> {
     const worker = await start(scenario.actor, env, { commandId: command._id, point });
     const how = await runWorkerUntil(worker, () => isOver(lane, scenario, command));
     logged += worker.logged();
+    if (scenario.waitsForTransactions)
+      for (const id of worker.openTransactions?.() ?? []) await endHolderSession(mongo, id);
     const at = how === 'SIGKILL' ? worker.said().trim() : null;
     deaths.push({ command, at: at ?? 'no point' });
     if (at === null) t.equal(how, '0', `a worker whose run has no point ${point} stops with exit code 0`);
