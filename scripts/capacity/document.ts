@@ -19,6 +19,19 @@ const SIZES: readonly Pick<Load, 'students' | 'shards'>[] = [
   { students: 1_000_000, shards: 13 },
 ];
 
+/** Transactions of the hot routes and workers. */
+const TRANSACTIONS: readonly (readonly string[])[] = [
+  ['start with a seat of a link', '3', '2: link, student'],
+  ['save of a long text', '4 to 6', '2: student, texts and events of the attempt'],
+  ['submit', '3', '2: student, command'],
+  ['grade', '4, 5 if events move to rows', '5: command, student, two notices, events of the attempt'],
+  ['grade by hand', '3 or 4', '3: command, student, events of the attempt'],
+  ['refresh of a session', '4', '1: account'],
+  ['end of a delivery', '3', '2: delivery, user'],
+  ['outcomes of a job’s batches', '4', '3: command, job, batches'],
+  ['100 attempts of a release', '4', 'all'],
+];
+
 /** Returns docs/capacity.md. */
 export function capacityMarkdown(measured: MeasuredCosts): string {
   const { costs } = measured;
@@ -78,9 +91,14 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
       '  each shard, 100 workers 100. Each is one read of an index that holds due commands alone, and most find nothing. Add shards for statements of',
       '  students, not for workers: the polls of a shard stay the same.',
       '- **A release, a sweep and an administrator’s list** go to every shard as well: they are rare, and each reads by an index.',
-      '- **Transactions** of a grade, a submit or a fan-out span a student’s shard and those of one to three mailboxes or inboxes. They then commit in two',
-      '  phases. MongoDB promises the same atomicity. The commit takes some milliseconds longer.',
+      '- **Clocks.** A router sets `$$NOW` for the statements that it sends. Keep the clocks of routers within a second of each other: a deadline or lease',
+      '  shifts by as much. Fences, stamps and unique keys depend on no clock.',
+      '- **Snapshot reads** of an inbox name its user and go to one shard. `killSessions` reaches every shard of a killed worker’s transaction.',
     ].join('\n'),
+    [
+      'A transaction that spans shards commits in two phases: the same atomicity, some milliseconds later. Each statement of it names its shard key.',
+    ].join('\n'),
+    markdownTable(['transaction', 'commands with the commit', 'shards at most'], TRANSACTIONS),
   ].join('\n\n')}\n`;
 }
 
