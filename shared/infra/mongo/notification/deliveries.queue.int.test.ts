@@ -29,10 +29,10 @@ t.test('one job per notification and channel is queued, with its cause or not at
 
   const [first, second] = [freshNotification({ _id: 'n1' }), freshNotification({ _id: 'n2' })];
   t.strictSame(await insert([first, second], ['log', 'webhook']), [
-    { queue: 'delivery:log', id: 'n1:log' },
-    { queue: 'delivery:webhook', id: 'n1:webhook' },
-    { queue: 'delivery:log', id: 'n2:log' },
-    { queue: 'delivery:webhook', id: 'n2:webhook' },
+    { _id: 'n1:log', queue: 'delivery:log', key: 'n1:log' },
+    { _id: 'n1:webhook', queue: 'delivery:webhook', key: 'n1:webhook' },
+    { _id: 'n2:log', queue: 'delivery:log', key: 'n2:log' },
+    { _id: 'n2:webhook', queue: 'delivery:webhook', key: 'n2:webhook' },
   ]);
   t.match(await jobs(), [
     {
