@@ -1,7 +1,8 @@
+import { PLACEMENTS } from '#infra/mongo/schema/shard-keys.ts';
 import { ACCOUNT_BROADCASTS } from './account-broadcasts.ts';
 import { ATTEMPT_BROADCASTS } from './attempt-broadcasts.ts';
 import { INBOX_BROADCASTS } from './inbox-broadcasts.ts';
-import type { Broadcast } from './judge.ts';
+import { type Broadcast, broadcasts } from './judge.ts';
 import { MAILBOX_BROADCASTS } from './mailbox-broadcasts.ts';
 
 /**
@@ -13,4 +14,7 @@ export const BROADCASTS: readonly Broadcast[] = [
   ...ATTEMPT_BROADCASTS,
   ...ACCOUNT_BROADCASTS,
   ...INBOX_BROADCASTS,
+  ...broadcasts({ why: '`examhall migrate --shard` shows the size of each collection', rate: 'one for each plan' }, [
+    ...Object.entries(PLACEMENTS).flatMap(([name, placement]) => ('shardKey' in placement ? [`${name} count {}`] : [])),
+  ]),
 ];

@@ -40,12 +40,10 @@ function asRouter(mongo: Mongo) {
     },
   };
   const config = {
-    collection: () => ({
-      findOne: async ({ _id }: { _id: string }) => {
-        const key = sharded.get(_id);
-        return key === undefined ? null : { _id, key };
-      },
-    }),
+    async command({ filter: { _id } }: Document) {
+      const key = sharded.get(_id);
+      return { cursor: { firstBatch: key === undefined ? [] : [{ _id, key }] } };
+    },
   };
   const client = new Proxy(mongo.client, {
     get(target, name) {

@@ -88,12 +88,11 @@ export async function isRouter(mongo: Mongo): Promise<boolean> {
 }
 
 async function stateOf(mongo: Mongo, collection: string, key: Document): Promise<DistributionStep['state']> {
-  const entry = await mongo.client
-    .db('config')
-    .collection<{ _id: string; key: Document; unsplittable?: boolean }>('collections')
-    .findOne({ _id: `${mongo.db.databaseName}.${collection}` });
+  const filter = { _id: `${mongo.db.databaseName}.${collection}` };
+  const reply = await mongo.client.db('config').command({ find: 'collections', filter, limit: 1 });
+  const [entry] = reply.cursor.firstBatch;
   // MongoDB 8 also lists collections that were moved whole.
-  if (entry === null || entry.unsplittable === true) return 'whole';
+  if (entry === undefined || entry.unsplittable === true) return 'whole';
   return JSON.stringify(entry.key) === JSON.stringify(key) ? 'sharded' : 'other';
 }
 
