@@ -166,7 +166,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
 
   // One loop for each queue: the poll of a queue with a constant backlog never ends, and must not delay the other queues.
   const loops = queues.map((queue) =>
-    startLoop(options.pollMs, () =>
+    startLoop({ everyMs: options.pollMs, phase: kernel.random() }, () =>
       pollQueue(queue).catch((err: unknown) => kernel.log.warn({ err, actor: actor.name, queue }, 'poll failed')),
     ),
   );
@@ -184,16 +184,23 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   };
 }
 
-/** Runs `turn` every `everyMs`, never twice at a time. If a turn takes longer, the next one follows at once. */
-function startLoop(everyMs: number, turn: () => Promise<unknown>): { stop: () => void } {
+/**
+ * Runs `turn` at once and then every `everyMs`, never twice at a time. If a turn takes longer, the next one follows at once. `turn` must
+ * not reject.
+ *
+ * The second turn follows after `phase` times `everyMs`. Processes that start together, as after a deploy, get different phases, so that
+ * the database does not receive all their polls at once.
+ */
+export function startLoop({ everyMs, phase }: { everyMs: number; phase: number }, turn: () => Promise<unknown>) {
   let timer: NodeJS.Timeout;
   let stopped = false;
-  async function next(): Promise<void> {
+  async function next(waitMs: number): Promise<void> {
     const began = performance.now();
     await turn();
-    if (!stopped) timer = setTimeout(next, Math.max(0, everyMs - (performance.now() - began)));
+    if (stopped) return;
+    timer = setTimeout(next, Math.max(0, waitMs - (performance.now() - began)), everyMs);
   }
-  timer = setTimeout(next, 0);
+  timer = setTimeout(next, 0, everyMs * phase);
   return {
     stop() {
       stopped = true;

@@ -89,7 +89,7 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
     [
       '- **Polls go to every shard.** A worker process lists the due commands of each of its queues once a second. 10 workers are 10 statements a second on',
       '  each shard, 100 workers 100. Each is one read of an index that holds due commands alone, and most find nothing. Add shards for statements of',
-      '  students, not for workers: the polls of a shard stay the same.',
+      '  students, not for workers: the polls of a shard stay the same. Each process polls in a phase of its own.',
       '- **A release, a sweep and an administrator’s list** go to every shard as well: they are rare, and each reads by an index.',
       '- **Clocks.** A router sets `$$NOW` for the statements that it sends. Keep the clocks of routers within a second of each other: a deadline or lease',
       '  shifts by as much. Fences, stamps and unique keys depend on no clock.',

@@ -34,7 +34,7 @@ export const ASSUMED = {
   attemptKiB: 24,
   /** Commands of Redis for a ring and its reply. */
   redisOfRing: 8,
-  /** Polls of a second of one worker process and its live door. */
+  /** Polls of a worker process in a second; one with several queues sends one for each. */
   pollsOfWorker: 1,
   /** Connections of one process at the peak; the pool holds at most 50. */
   connectionsOfProcess: 20,
