@@ -5,7 +5,8 @@ export interface Load {
   students: number;
   /** Saves of one student in a minute. */
   savesPerMinute: number;
-  /** Time within which all students start, and within which all submit (s). */
+  /** Times within which all students sign in, start and submit (s). */
+  signInSeconds: number;
   startSeconds: number;
   submitSeconds: number;
   /** Time within which the notices of all grades are announced (s). */
@@ -18,6 +19,7 @@ export interface Load {
 
 export const USUAL_LOAD: Omit<Load, 'students' | 'shards'> = {
   savesPerMinute: 2,
+  signInSeconds: 3_600,
   startSeconds: 300,
   submitSeconds: 120,
   noticeSeconds: 600,
@@ -34,8 +36,8 @@ export const ASSUMED = {
   attemptKiB: 24,
   /** Commands of Redis for a ring and its reply. */
   redisOfRing: 8,
-  /** Polls of a worker process in a second; one with several queues sends one for each. */
-  pollsOfWorker: 1,
+  /** Seconds between two refreshes of a session, which is the life of an access token. */
+  refreshSeconds: 900,
   /** Connections of one process at the peak; the pool holds at most 50. */
   connectionsOfProcess: 20,
 } as const;
@@ -44,14 +46,14 @@ export const ASSUMED = {
 type Rates = Partial<Readonly<Record<Operation, number>>>;
 
 export interface Sizing {
-  phases: readonly { name: string; rates: Rates; doors: number; commands: number }[];
+  phases: readonly { name: string; rates: Rates; doors: number; commands: number; twoPhase: number; first: number }[];
   processes: { web: number; grading: number; gradenotices: number; others: number };
-  /** Commands a second of the busiest phase on one shard. */
+  /** Commands a second of the busiest phase on the first shard, which has more than the others. */
   commandsOfShard: number;
   /** Part of these that are polls, which every shard receives. */
   pollsOfShard: number;
-  /** Least number of shards for this load. */
-  shardsNeeded: number;
+  /** Least number of shards for this load; null if the first shard cannot carry its part. */
+  shardsNeeded: number | null;
   redisCommands: number;
   connections: number;
   /** Gigabytes on disk that a term adds, on each member of a shard. */
@@ -59,7 +61,16 @@ export interface Sizing {
 }
 
 /** One process of each type that the load does not scale: handoffs, releases, account notices, delivery, models, payment, sweeps. */
-const OTHERS = 7;
+const OTHERS = { processes: 7, queues: 8 } as const;
+/** Queues of a process. Each is polled once a second. */
+const QUEUES = { grading: 1, gradenotices: 2 } as const;
+/**
+ * Commands that shards send each other so that a transaction over several of them commits in two phases: one to coordinate, two for each
+ * shard. A submit has two such transactions, of two and four shards, and a notice one of two.
+ */
+const TWO_PHASE: Rates = { submit: 14, notice: 5 };
+/** Commands to collections that stay on the first shard: accounts, and the events of notifications. */
+const FIRST_SHARD: Rates = { login: 2, refresh: 1, notice: 3 };
 const MS = 1_000;
 
 /** Returns the processes and the load of MongoDB for an exam. */
@@ -69,24 +80,31 @@ export function sizeOf(load: Load, costs: Costs): Sizing {
   const submits = students / load.submitSeconds;
   // One notice for the student, one for a parent.
   const notices = (2 * students) / load.noticeSeconds;
+  const refresh = students / ASSUMED.refreshSeconds;
   const phases = [
-    phase('all start', { start: students / load.startSeconds }, costs),
-    phase('all save', { save: saves }, costs),
-    phase('all submit', { save: saves / 2, submit: submits, read: submits }, costs),
+    phase('all sign in', { login: students / load.signInSeconds }, costs),
+    phase('all start', { start: students / load.startSeconds, refresh }, costs),
+    phase('all save', { save: saves, refresh }, costs),
+    phase('all submit', { save: saves / 2, submit: submits, read: submits, refresh }, costs),
     phase('all notices', { notice: notices, inbox: notices, read: notices }, costs),
   ];
   const web = Math.max(2, ...phases.map(({ doors }) => doors));
   const grading = processesFor(submits * costs.submit.workerMs);
   const gradenotices = processesFor(notices * costs.notice.workerMs);
-  const workers = grading + gradenotices + OTHERS;
-  const polls = workers * ASSUMED.pollsOfWorker;
-  const peak = Math.max(...phases.map(({ commands }) => commands));
+  const workers = grading + gradenotices + OTHERS.processes;
+  const polls = grading * QUEUES.grading + gradenotices * QUEUES.gradenotices + OTHERS.queues;
+  const onFirstOf = (count: number) =>
+    Math.max(
+      ...phases.map(({ commands, twoPhase, first }) =>
+        count === 1 ? commands + polls : first + (commands - first + twoPhase) / count + polls,
+      ),
+    );
   return {
     phases,
-    processes: { web, grading, gradenotices, others: OTHERS },
-    commandsOfShard: Math.ceil(peak / shards + polls),
+    processes: { web, grading, gradenotices, others: OTHERS.processes },
+    commandsOfShard: Math.ceil(onFirstOf(shards)),
     pollsOfShard: polls,
-    shardsNeeded: Math.max(1, Math.ceil(peak / Math.max(1, ASSUMED.commandsOfShard - polls))),
+    shardsNeeded: leastShards(onFirstOf),
     redisCommands: Math.ceil((submits + notices) * ASSUMED.redisOfRing),
     connections: (web + workers) * ASSUMED.connectionsOfProcess,
     diskGiB: (students * load.attemptsPerTerm * ASSUMED.attemptKiB) / 1_024 ** 2 / shards,
@@ -94,9 +112,22 @@ export function sizeOf(load: Load, costs: Costs): Sizing {
 }
 
 function phase(name: string, rates: Rates, costs: Costs): Sizing['phases'][number] {
-  const sum = (of: 'doorMs' | 'commands') =>
-    Object.entries(rates).reduce((total, [operation, rate]) => total + rate * costs[operation as Operation][of], 0);
-  return { name, rates, doors: processesFor(sum('doorMs')), commands: Math.ceil(sum('commands')) };
+  const sum = (of: (operation: Operation) => number) =>
+    Object.entries(rates).reduce((total, [operation, rate]) => total + rate * of(operation as Operation), 0);
+  return {
+    name,
+    rates,
+    doors: processesFor(sum((operation) => costs[operation].doorMs)),
+    commands: Math.ceil(sum((operation) => costs[operation].commands)),
+    twoPhase: Math.ceil(sum((operation) => TWO_PHASE[operation] ?? 0)),
+    first: Math.ceil(sum((operation) => FIRST_SHARD[operation] ?? 0)),
+  };
+}
+
+/** Returns the least number of shards with which the first one carries its part; null if no number suffices. */
+function leastShards(onFirstOf: (shards: number) => number): number | null {
+  for (let shards = 1; shards <= 1_000; shards++) if (onFirstOf(shards) <= ASSUMED.commandsOfShard) return shards;
+  return null;
 }
 
 /** Returns the processes that provide so many milliseconds of processor time in a second. */

@@ -63,11 +63,15 @@ const WHAT: Readonly<Record<DistributionStep['state'], string>> = {
 };
 
 function planText(steps: readonly DistributionStep[]): string {
-  const rows = steps.map(({ collection, key, state, drops, documents }) => [
+  const rows = steps.map(({ collection, key, state, drops, foreign, documents }) => [
     collection,
     Object.keys(key).join(', '),
     String(documents),
-    state === 'whole' && drops.length > 0 ? `${WHAT[state]}; drops ${drops.join(', ')}` : WHAT[state],
+    [
+      WHAT[state],
+      ...(state === 'whole' && drops.length > 0 ? [`drops ${drops.join(', ')}`] : []),
+      ...(foreign.length > 0 ? [`refused because of the unique index ${foreign.join(', ')}`] : []),
+    ].join('; '),
   ]);
   return table(['collection', 'hashed key', 'documents', 'state'], rows);
 }

@@ -62,7 +62,8 @@ function reachOf(filter: Document, placement: Placement): Reach {
 
 /** Returns the number of values that the filter lists for a field; null if it does not list them. */
 function valuesOf(filter: Document, field: string): number | null {
-  if (field in filter) return listed(filter[field]);
+  // The client leaves undefined fields out of what it sends.
+  if (filter[field] !== undefined) return listed(filter[field]);
   for (const part of filter.$and ?? []) {
     const count = valuesOf(part, field);
     if (count !== null) return count;
@@ -83,7 +84,8 @@ function isOperators(condition: unknown): condition is Document {
 }
 
 function shapeOf(filter: Document): string {
-  const parts = Object.entries(filter).map(([field, condition]) => {
+  const sent = Object.entries(filter).filter(([, condition]) => condition !== undefined);
+  const parts = sent.map(([field, condition]) => {
     if (Array.isArray(condition) && field.startsWith('$')) return `${field}(${condition.map(shapeOf).join('|')})`;
     return isOperators(condition) ? `${field} ${Object.keys(condition).join(' ')}` : field;
   });

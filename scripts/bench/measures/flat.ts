@@ -1,9 +1,8 @@
 import { timed } from '#scripts/bench/alternate.ts';
 import type { Measure } from '#scripts/bench/context.ts';
 import { answerBody, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
-import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { figuresOf } from '#scripts/bench/row.ts';
-import { openStage } from '#scripts/bench/stage.ts';
+import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import type { AttemptKey } from '#shared/attempt/attempt.ts';
 import { byOwnCommand } from './save-answer.ts';
 
@@ -36,13 +35,12 @@ export const measureFlat: Measure = async (context) => {
         }),
       );
     }
-    await saves(client, 'warm-up', samples);
+    await saves(stage, 'warm-up', samples);
     written += samples;
     await writeUpTo(few - samples);
-    const early = await saves(client, 'early', samples);
+    const early = await saves(stage, 'early', samples);
     await writeUpTo(many - samples);
-    const late = await saves(client, 'late', samples);
-    client.close();
+    const late = await saves(stage, 'late', samples);
     return [
       {
         name: `a save after ${many} writes`,
@@ -61,8 +59,12 @@ export const measureFlat: Measure = async (context) => {
   }
 };
 
-/** Saves answers of a new attempt one after the other and returns the times (ms). */
-async function saves(client: HttpClient, student: string, count: number): Promise<number[]> {
+/**
+ * Saves answers of a new attempt one after the other and returns the times (ms). Connects anew, because the front door closes a
+ * connection that idles while the writers work.
+ */
+async function saves(stage: Stage, student: string, count: number): Promise<number[]> {
+  const client = await stage.connect();
   const attemptId = await startOverHttp(client, EXAM, student);
   const headers = studentHeaders(student);
   const times: number[] = [];
@@ -74,5 +76,6 @@ async function saves(client: HttpClient, student: string, count: number): Promis
     });
     times.push(ms);
   }
+  client.close();
   return times;
 }

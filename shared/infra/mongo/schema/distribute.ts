@@ -1,4 +1,5 @@
 import type { Document, IndexDescriptionInfo } from 'mongodb';
+import { ATTEMPTS } from '#infra/mongo/attempt/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { schemaFaults } from './migrate.ts';
 import type { CollectionName } from './personal-fields.ts';
@@ -16,6 +17,8 @@ export interface DistributionStep {
   state: 'whole' | 'sharded' | 'other';
   /** Names of unique indexes of earlier versions. MongoDB refuses the key as long as they exist. */
   drops: string[];
+  /** Names of other unique indexes that MongoDB refuses. This version does not know what depends on them. */
+  foreign: string[];
   /** Documents by the collection's own count, which is exact unless a server crashed. */
   documents: number;
 }
@@ -25,25 +28,32 @@ export class NotDistributable extends Error {
   override name = 'NotDistributable';
 }
 
+/** Unique indexes of attempts that schema version 4 needs. Version 5 has others, which begin with the student. */
+const FORMER: readonly string[] = ['start_key', 'open_attempt', 'attempt_number'];
 /** The oldest schema version whose processes need none of the dropped indexes. */
 const COMPATIBLE_FROM = 5;
 const NOT_FOUND = 26;
+const NO_SUCH_INDEX = 27;
 
 /** Returns what each sharded collection needs, in the order of the declaration. Reads only. */
 export async function planDistribution(mongo: Mongo): Promise<DistributionStep[]> {
   const steps: DistributionStep[] = [];
+  const router = await isRouter(mongo);
   for (const [name, placement] of Object.entries(PLACEMENTS)) {
     if (!('shardKey' in placement)) continue;
     const collection = name as CollectionName;
     const key = Object.fromEntries(placement.shardKey.map((field) => [field, 'hashed' as const]));
-    const refused = (await indexesOf(mongo, collection)).filter(
-      (index) => index.unique === true && refusesUnique(Object.keys(index.key), placement),
-    );
+    const refused = (await indexesOf(mongo, collection))
+      .filter((index) => index.unique === true && refusesUnique(Object.keys(index.key), placement))
+      .map((index) => String(index.name));
+    const isFormer = (index: string) => collection === ATTEMPTS && FORMER.includes(index);
     steps.push({
       collection,
       key,
-      state: await stateOf(mongo, collection, key),
-      drops: refused.map((index) => String(index.name)),
+      // Only a router has this list, and a user of a replica set may lack the right to read it.
+      state: router ? await stateOf(mongo, collection, key) : 'whole',
+      drops: refused.filter(isFormer),
+      foreign: refused.filter((index) => !isFormer(index)),
       documents: await mongo.db.collection(collection).estimatedDocumentCount(),
     });
   }
@@ -51,8 +61,8 @@ export async function planDistribution(mongo: Mongo): Promise<DistributionStep[]
 }
 
 /**
- * Carries the steps out, one collection after the other. May be repeated: finished collections are left alone. A collection with rows
- * first gets the index of its key. An empty one is split over all shards at once; the rows of another one are moved by the balancer.
+ * Carries the steps out, one collection after the other. May be repeated: finished collections are left alone. An empty collection is
+ * split over the present shards at once. The balancer moves the rows of another one.
  *
  * @throws NotDistributable before the first change
  */
@@ -65,20 +75,32 @@ export async function distribute(
   // The dropped indexes are replaced by those of the present schema, which must exist.
   const [fault] = await schemaFaults(mongo);
   if (fault !== undefined) throw new NotDistributable(fault);
-  for (const { collection, state } of steps) {
+  for (const { collection, state, foreign } of steps) {
+    if (foreign.length > 0)
+      throw new NotDistributable(`${collection} has unique indexes of others: ${foreign.join(', ')}`);
     if (state === 'other') throw new NotDistributable(`${collection} is sharded by another key; see reshardCollection`);
   }
   // Processes of earlier versions check for the indexes that are dropped here, so they must no longer start.
   const older = { _id: 'schema', compatibleFrom: { $lt: COMPATIBLE_FROM } } as const;
   await schemaState(mongo).updateOne(older, { $set: { compatibleFrom: COMPATIBLE_FROM } });
-  for (const { collection, key, state, drops, documents } of steps) {
+  for (const { collection, key, state, drops } of steps) {
     if (state === 'sharded') continue;
-    for (const name of drops) await mongo.db.collection(collection).dropIndex(name);
-    // MongoDB creates this index by itself for an empty collection only.
-    if (documents > 0) await mongo.db.collection(collection).createIndex(key, { name: 'shard_key' });
+    for (const name of drops) await dropIndex(mongo, collection, name);
+    // MongoDB creates this index by itself for an empty collection only, under the same name. Rows may have come since the plan.
+    await mongo.db.collection(collection).createIndex(key);
     await mongo.client.db('admin').command({ shardCollection: `${mongo.db.databaseName}.${collection}`, key });
     report(`${collection}: sharded by ${Object.keys(key).join(', ')}`);
   }
+}
+
+/** Drops an index. Another run may have dropped it. */
+async function dropIndex(mongo: Mongo, collection: string, name: string): Promise<void> {
+  await mongo.db
+    .collection(collection)
+    .dropIndex(name)
+    .catch((error: { code?: unknown }) => {
+      if (error.code !== NO_SUCH_INDEX) throw error;
+    });
 }
 
 /** Returns whether the client talks to a router of a sharded cluster. */

@@ -147,7 +147,8 @@ async function extendLease(mongo: Mongo, runner: string): Promise<void> {
 async function noteVersion(mongo: Mongo, runner: string, step: Migration): Promise<void> {
   const noted = await schemaState(mongo).updateOne(
     { _id: 'schema', runner },
-    { $set: { version: step.version, compatibleFrom: step.compatibleFrom } },
+    // A sharded database has excluded older processes already.
+    [{ $set: { version: step.version, compatibleFrom: { $max: ['$compatibleFrom', step.compatibleFrom] } } }],
   );
   if (noted.matchedCount !== 1) throw new Error('the migration lease was lost: another runner took over');
 }
