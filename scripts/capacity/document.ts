@@ -93,9 +93,9 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
       'move onto shards.',
     ].join('\n'),
     [
-      '- **Polls** go to every shard. A worker process lists the due commands of each of its queues once a second, in a phase of its own. 10 workers of one',
-      '  queue send 10 statements a second to each shard, 100 workers 100. Each reads an index that holds due commands alone, and most find nothing. Polls do',
-      '  not become fewer with more shards.',
+      '- **Polls** go to every shard. A worker process lists the due commands of each of its queues once a second, in a phase of its own. Ten workers of one',
+      '  queue send ten statements a second to each shard, a hundred workers a hundred. Each reads an index that holds due commands',
+      '  alone, and most find nothing. Polls do not become fewer with more shards.',
       '- **The grade of an attempt with an essay** searches every shard for handoffs that wait for it.',
       '- **A release, a sweep and an administrator’s list** go to every shard as well: they are rare, and each reads by an index.',
       '- **Clocks.** A router sets `$$NOW` for the statements that it sends. Keep the clocks of routers within a second of each other: a deadline or lease',
