@@ -25,6 +25,15 @@ t.test('the limit is the processors, a process that fills one, or neither', asyn
   );
   t.equal(limitOf(shares([['front door', 40]], 10)), 'waiting, not processor time');
   t.equal(sharesText(shares([['front door', 40]], 10)), 'front door 40 %, other programs 10 %');
+  t.equal(
+    sharesText(
+      shares([
+        ['front door', 40],
+        ['Redis', 0],
+      ]),
+    ),
+    'front door 40 %',
+  );
 });
 
 t.test(

@@ -60,7 +60,8 @@ export function limitOf({ of, others, processors }: Shares): string {
   return 'waiting, not processor time';
 }
 
-/** Returns the shares as text: "front door 61 %, MongoDB 40 %, other programs 12 %". */
+/** Returns the shares as text, without those of 0 %: "front door 61 %, MongoDB 40 %, other programs 12 %". */
 export function sharesText({ of, others }: Shares): string {
-  return [...of, ['other programs', others] as const].map(([name, share]) => `${name} ${share} %`).join(', ');
+  const all = [...of, ['other programs', others] as const].filter(([, share]) => share > 0);
+  return all.map(([name, share]) => `${name} ${share} %`).join(', ');
 }

@@ -169,7 +169,8 @@ async function searchRate(context: BenchContext, stage: Stage, client: HttpClien
       ...(broke === undefined
         ? []
         : [
-            `at ${broke.rate} saves a second the p99 is ${broke.p99.toFixed(0)} ms; processor time, in percent of one: ${sharesText(broke.shares)}`,
+            `at ${broke.rate} saves a second the p99 is ${broke.p99.toFixed(0)} ms`,
+            `processor time there, in percent of one: ${sharesText(broke.shares)}`,
           ]),
     ],
   };
