@@ -1,10 +1,12 @@
 import t, { type Test } from 'tap';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
 import { openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
-import { acquireGeneration } from '#infra/mongo/classifier/generations.ts';
+import { acquireGeneration, markConsumed, markSettled } from '#infra/mongo/classifier/generations.ts';
+import { Stale } from '#infra/mongo/guarded-update.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { type OwedGeneration, ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { HOUR } from '#shared/kernel/time.ts';
@@ -65,6 +67,23 @@ t.test('a command without the current key of its generation finds it by the id',
     t.match(await generationOf(mongo, command), { state: 'SETTLED' });
   }
   t.equal(owners.ledger.debits.size, 2);
+});
+
+t.test('a generation whose key was replaced during the charge is not marked under its old key', async (t) => {
+  const { mongo, run } = await setUp(t);
+  const command = await postSettlement(mongo);
+  const read = (await generationOf(mongo, command)) as OwedGeneration;
+  await generations(mongo).updateOne({ _id: read._id }, { $set: { key: 'erased' } });
+  const holds = await generationHolds(mongo).findOne();
+  for (const mark of [markConsumed, markSettled]) {
+    await t.rejects(
+      inTransaction(mongo, FRONT_DOOR_BUDGET_MS, (session) => mark(mongo, read, session)),
+      Stale,
+    );
+  }
+  t.match(await generations(mongo).findOne({ _id: read._id }), { state: 'PENDING', usageConsumed: false });
+  t.strictSame(await generationHolds(mongo).findOne(), holds);
+  t.equal(await run(command), 'done', 'the next run reads the new key');
 });
 
 t.test('a failed settlement backs off longer each time, and longer still if an owner requests it', async (t) => {

@@ -1,6 +1,6 @@
 import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, Stale, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
@@ -176,6 +176,8 @@ export async function storeReplay(
 /**
  * Records that the usage service has counted the consumption, on the row and on its hold. This is true whichever holder reported it,
  * so no fence is required.
+ *
+ * @throws Stale if no row has this key: an erasure has replaced the key since the row was read
  */
 export async function markConsumed(
   mongo: Mongo,
@@ -183,7 +185,7 @@ export async function markConsumed(
   session: ClientSession,
 ): Promise<void> {
   const { pipeline } = guardedUpdate([{ $eq: ['$state', 'PENDING'] }], { usageConsumed: true });
-  await generations(mongo).updateOne({ _id, key }, pipeline, { session });
+  await updateByKey(mongo, { _id, key }, pipeline, session);
   await markHoldConsumed(mongo, { _id, organizationId }, session);
 }
 
@@ -198,6 +200,8 @@ export async function markConsumedAtDoor(
 /**
  * Changes PENDING to SETTLED once both the usage and the wallet service are done. From now on the answer may be returned, and its
  * hold is released.
+ *
+ * @throws Stale as `markConsumed` does
  */
 export async function markSettled(
   mongo: Mongo,
@@ -212,8 +216,18 @@ export async function markSettled(
     leaseUntil: '$$NOW',
     failure: null,
   });
-  await generations(mongo).updateOne({ _id, key }, pipeline, { session });
+  await updateByKey(mongo, { _id, key }, pipeline, session);
   await releaseHold(mongo, { _id, organizationId }, session);
+}
+
+async function updateByKey(
+  mongo: Mongo,
+  { _id, key }: GenerationKey,
+  pipeline: Document[],
+  session: ClientSession,
+): Promise<void> {
+  const { matchedCount } = await generations(mongo).updateOne({ _id, key }, pipeline, { session });
+  if (matchedCount !== 1) throw new Stale(`generation ${_id}`);
 }
 
 /**
