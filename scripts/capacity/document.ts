@@ -84,7 +84,7 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
       '- The first shard also holds the collections that stay whole: accounts and the events of notifications.',
       `- An attempt takes ${ASSUMED.attemptKiB} KiB with its commands, notices, inbox rows and indexes, before compression.`,
       `- A process holds about ${ASSUMED.connectionsOfProcess} connections at the peak, and 50 at most to each server or router.`,
-      '- One Redis carries up to 100 000 commands a second. It holds ids of commands only. Without it, grades come by polls, up to a second later.',
+      '- One Redis carries up to 100 000 commands a second. It holds ids and keys of commands. Without it, grades come by polls, up to a second later.',
     ].join('\n'),
     '## Shards',
     [

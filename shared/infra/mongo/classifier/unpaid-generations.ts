@@ -54,8 +54,7 @@ const WAS_NOT_SETTLED = { fingerprint: 'Unsettled', message: 'the generation was
 /**
  * Closes the unpaid answer of an overdue settlement and makes its command DEAD, in one commit. From then on, only a replay by an
  * operator charges the answer. If the answer is paid for, the command becomes DONE: the front door that was paid could not end it.
- * `in use`: by MongoDB's clock the day is not over or a process holds
- * the answer; nothing is written.
+ * `in use`: by MongoDB's clock the day is not over or a process holds the answer; nothing is written.
  */
 export async function closeOverdueSettlement(
   mongo: Mongo,

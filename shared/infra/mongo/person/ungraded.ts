@@ -9,8 +9,8 @@ import { gradingKey } from '#shared/attempt/commands.ts';
 /** Attempts whose texts are still needed: they are open, or their grading has not finished. */
 
 /**
- * Returns those of these attempts of a student that must be graded before their texts are erased. A SUBMITTED attempt whose grading is dead or missing
- * need not wait: it stays without scores.
+ * Returns those of these attempts of a student that must be graded before their texts are erased. A SUBMITTED attempt whose grading is
+ * dead or missing need not wait: it stays without scores.
  */
 export async function ungradedAmong(mongo: Mongo, studentId: string, ids: readonly string[]): Promise<string[]> {
   const found = await attempts(mongo)

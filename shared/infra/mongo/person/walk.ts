@@ -9,7 +9,10 @@ import { ungradedAmong } from './ungraded.ts';
 
 /** Time limit of one step, retries included. */
 export const BUDGET_MS = 30_000;
-/** Rows in one transaction. Those that are rewritten go one by one: an attempt may have to wait, and a generation may move to another shard. */
+/**
+ * Rows in one transaction. Those that are rewritten go one by one: an attempt may have to wait, and a generation may move to another
+ * shard.
+ */
 const AT_ONCE = 200;
 
 /** An erasure under way: of a person, or of what has reached the end of its retention. */

@@ -1,7 +1,7 @@
-import type { Document, IndexDescriptionInfo } from 'mongodb';
+import type { Document } from 'mongodb';
 import { ATTEMPTS } from '#infra/mongo/attempt/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { schemaFaults } from './migrate.ts';
+import { indexesOf, schemaFaults } from './migrate.ts';
 import type { CollectionName } from './personal-fields.ts';
 import { schemaState } from './schema-state.ts';
 import { PLACEMENTS, refusesUnique } from './shard-keys.ts';
@@ -32,7 +32,6 @@ export class NotDistributable extends Error {
 const FORMER: readonly string[] = ['start_key', 'open_attempt', 'attempt_number'];
 /** The oldest schema version whose processes need none of the dropped indexes. */
 const COMPATIBLE_FROM = 5;
-const NOT_FOUND = 26;
 const NO_SUCH_INDEX = 27;
 
 /** Returns what each sharded collection needs, in the order of the declaration. Reads only. */
@@ -116,15 +115,4 @@ async function stateOf(mongo: Mongo, collection: string, key: Document): Promise
   // MongoDB 8 also lists collections that were moved whole.
   if (entry === undefined || entry.unsplittable === true) return 'whole';
   return JSON.stringify(entry.key) === JSON.stringify(key) ? 'sharded' : 'other';
-}
-
-/** Returns the indexes of a collection; an empty list if it does not exist. */
-async function indexesOf(mongo: Mongo, collection: string): Promise<IndexDescriptionInfo[]> {
-  return mongo.db
-    .collection(collection)
-    .indexes()
-    .catch((error: { code?: unknown }) => {
-      if (error.code === NOT_FOUND) return [];
-      throw error;
-    });
 }

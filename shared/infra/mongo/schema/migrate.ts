@@ -190,7 +190,7 @@ async function missingUniqueIndexes(mongo: Mongo): Promise<string[]> {
 }
 
 /** Returns the indexes of a collection; an empty list if the collection does not exist. */
-async function indexesOf(mongo: Mongo, collection: string): Promise<IndexDescriptionInfo[]> {
+export async function indexesOf(mongo: Mongo, collection: string): Promise<IndexDescriptionInfo[]> {
   try {
     return await mongo.db.collection(collection).indexes();
   } catch (error) {

@@ -31,9 +31,9 @@ export const COMMAND_FIELDS = {
 const PERSONAL_PARTS = ['body.studentId', 'body.client', 'body.handoff.feedback', 'body.handoff.criteria'] as const;
 
 /**
- * Notices to the owner of an account are deleted. Commands of an attempt stay, because their keys make a repeat a replay; the
- * student and the remarks in them go. A dead one is deleted: replayed after the erasure, it would grade the attempt without its texts. `body.handoff.gradedById`
- * names a teacher and stays with the grade.
+ * Notices to the owner of an account are deleted. Commands of an attempt stay, because their keys make a repeat a replay; the student
+ * and the remarks in them go. A dead one is deleted: replayed after the erasure, it would grade the attempt without its texts.
+ * `body.handoff.gradedById` names a teacher and stays with the grade.
  */
 export const COMMANDS_DECLARATION = {
   links: [
