@@ -10,8 +10,8 @@ const FOREIGN = [
   ...['restify', 'libphonenumber-js', 'bcrypt', 'jsonwebtoken', '@zxcvbn-ts/language-common'],
   ...['undici', 'eventsource-parser', 'ajv', '@prometheus-io/client', 'es-abstract'],
 ];
-/** Libraries that the clients of model providers need. */
-const OF_MODELS = ['undici', 'eventsource-parser', 'ajv'];
+/** Libraries that the clients of model providers need before the first call. That call loads undici. */
+const OF_MODELS = ['eventsource-parser', 'ajv'];
 /** Node's own HTTP client. `fetch` loads it at the first call, and so does an import of `node:http`. */
 const OWN_CLIENT = 'NativeModule internal/deps/undici/undici';
 const FOLDERS: Readonly<Record<string, string>> = {
