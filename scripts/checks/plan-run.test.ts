@@ -15,7 +15,6 @@ t.test('pure files share a process, unless their source uses the process itself'
   const own = ['process.env.A', "import nock from 'nock'", 't.testdir({})', 'globalThis.fetch'];
   for (const [index, source] of own.entries()) sources[`own${index}.test.ts`] = source;
   const plan = planRun([...FILES, ...own.map((_, index) => `own${index}.test.ts`)], { expected }, (file) => {
-    if (/\.e2e\./.test(file)) throw new Error('the source of a file that starts processes is not needed');
     return sources[file] ?? '';
   });
   t.strictSame(plan.slice(0, 3), ['b.e2e.test.ts', 'a.test.ts,d.test.ts', 'c.int.test.ts']);
@@ -30,6 +29,16 @@ t.test('files with stores share a process among themselves, unless they are long
   const times: Record<string, number> = { 'long.int.test.ts': 20_000, 'e.e2e.test.ts': 9_000, 'a.test.ts': 100 };
   const plan = planRun(files, { expected: (file) => times[file] ?? 10 }, () => "import '#testing/dying-process.ts'");
   t.strictSame(plan, ['long.int.test.ts', 'e.e2e.test.ts', 'a.test.ts,b.test.ts', 'c.int.test.ts,d.int.test.ts']);
+});
+
+t.test('a cluster inside its test shares a process, and a cluster of processes does not', async (t) => {
+  const sources: Record<string, string> = {
+    'a.e2e.test.ts': 'startCluster(t, { inside: true })',
+    'b.e2e.test.ts': 'startCluster(t, {})',
+    'c.int.test.ts': 'openTestMongo(t)',
+  };
+  const plan = planRun(Object.keys(sources), { expected: () => 1 }, (file) => sources[file] ?? '');
+  t.strictSame([...plan].sort(), ['a.e2e.test.ts,c.int.test.ts', 'b.e2e.test.ts']);
 });
 
 t.test('no process gets more than sixteen pure files or eight files with stores', async (t) => {

@@ -8,11 +8,13 @@ const OWN_PROCESS =
 const GROUP_SIZES = { pure: 16, stores: 8 };
 /** Expected duration of a file that gets a process of its own, because its start is a small part of it. */
 const LONG_MS = 10_000;
+/** Source of an .e2e file whose cluster runs inside the process of the test, so that it shares a process like a file with stores. */
+const INSIDE = /\binside: true\b/;
 
 /**
  * Returns the processes of a run, the longest first. Each item names one file, or several files that share a process, joined by commas.
- * Pure files share one, and so do files that need the stores of a lane but start no process of the product. `readSource` is missing if
- * every file gets its own process.
+ * Pure files share one, and so do files that need the stores of a lane but start no process of the product for their cluster. `readSource`
+ * is missing if every file gets its own process.
  */
 export function planRun(
   files: readonly string[],
@@ -20,9 +22,10 @@ export function planRun(
   readSource?: (file: string) => string,
 ): string[] {
   const kindOf = (file: string) => {
-    if (readSource === undefined || startsProcesses(file)) return 'alone';
+    if (readSource === undefined) return 'alone';
     if (!isPure(file) && durations.expected(file) > LONG_MS) return 'alone';
-    if (OWN_PROCESS.test(readSource(file))) return 'alone';
+    const source = readSource(file);
+    if (OWN_PROCESS.test(source) || (startsProcesses(file) && !INSIDE.test(source))) return 'alone';
     return isPure(file) ? 'pure' : 'stores';
   };
   const { pure = [], stores = [], alone = [] } = Object.groupBy(files, kindOf);
