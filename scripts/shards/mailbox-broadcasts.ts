@@ -27,13 +27,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
   ),
   ...broadcasts(
     { why: 'dead letters are counted and listed whatever their keys are', rate: 'as the depth of a queue' },
-    [
-      ...eachMailbox('aggregate {status}'),
-      ...eachMailbox('find {status}'),
-      ...eachMailbox('find {queue, status}'),
-      ...eachMailbox('find {lastError.fingerprint, status}'),
-      ...eachMailbox('find {lastError.fingerprint, queue, status}'),
-    ],
+    [...eachMailbox('aggregate {letter $in, status}')],
   ),
   ...broadcasts(
     {

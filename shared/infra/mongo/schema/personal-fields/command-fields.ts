@@ -23,6 +23,7 @@ export const COMMAND_FIELDS = {
   result: 'no person',
   lastError: 'no person',
   replays: 'no person',
+  letter: 'no person',
   createdAt: 'no person',
   settledAt: 'no person',
 } as const satisfies FieldRules<Command>;
