@@ -42,13 +42,6 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     },
     eachMailbox('find {_id}'),
   ),
-  ...broadcasts(
-    {
-      why: 'the handoffs that wait for a grade have keys of their source events, which the grading does not know',
-      rate: 'one for each graded attempt with a question that a person scores, in the background',
-    },
-    ['commands find {attempts, key $gte $lt, live, lockedUntil, status}'],
-  ),
   ...broadcasts({ why: 'the sweep finds settlements of all generations', rate: 'one for each UPKEEP_INTERVAL_MS' }, [
     'commands find {createdAt $lte, nextRunAt $lte, queue, replays, status}',
   ]),
