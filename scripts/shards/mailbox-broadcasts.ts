@@ -93,7 +93,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
   ]),
   ...broadcasts(
     { why: 'commands about a person are found by their subject', rate: 'the export of a person', files: [EXPORT] },
-    ['attempt_notices find {subject}', 'commands find {subject}', 'notification_deliveries find {subject $in}'],
+    [...eachMailbox('find {subject}'), 'notification_deliveries find {subject $in}'],
   ),
 ];
 
