@@ -30,6 +30,14 @@ const ATTEMPT_LISTS = [
   'notificationId, status',
   'organizationId',
   'provider',
+  ...broadcasts(
+    {
+      why: 'the move onto shards finds the notifications of snapshots, of any user',
+      rate: 'one for each move',
+      files: ['shared/infra/mongo/notification/snapshots.ts'],
+    },
+    ['notifications find {fanOutId}'],
+  ),
 ];
 
 const BY_ADMIN = {
@@ -59,7 +67,7 @@ export const INBOX_BROADCASTS: readonly Broadcast[] = [
       rate: 'one such request',
       files: [
         'shared/infra/mongo/notification/inbox.ts',
-        'shared/infra/mongo/notification/inbox-changes.ts',
+        'shared/infra/mongo/notification/snapshots.ts',
         'shared/infra/mongo/notification/delivery-attempts.ts',
       ],
     },
@@ -83,6 +91,14 @@ export const INBOX_BROADCASTS: readonly Broadcast[] = [
       why: 'the rows of a fan-out belong to many users',
       rate: 'a replayed event',
       files: ['shared/infra/mongo/notification/fan-out.ts'],
+    },
+    ['notifications find {fanOutId}'],
+  ),
+  ...broadcasts(
+    {
+      why: 'the move onto shards finds the notifications of snapshots, of any user',
+      rate: 'one for each move',
+      files: ['shared/infra/mongo/notification/snapshots.ts'],
     },
     ['notifications find {fanOutId}'],
   ),

@@ -2,6 +2,8 @@ import type { Document } from 'mongodb';
 import { ATTEMPTS } from '#infra/mongo/attempt/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
+import { NOTIFICATIONS } from '#infra/mongo/notification/collections.ts';
+import { takeStoredIds } from '#infra/mongo/notification/snapshots.ts';
 import { isRouter } from '#infra/mongo/probe/server.ts';
 import { indexesOf, schemaFaults, underMigrationLease } from './migrate.ts';
 import type { CollectionName } from './personal-fields.ts';
@@ -86,6 +88,7 @@ export async function distribute(
       if (state === 'sharded') continue;
       await hold();
       for (const name of drops) await dropIndex(mongo, collection, name);
+      if (collection === NOTIFICATIONS) await takeStoredIds(mongo, hold);
       // MongoDB creates this index by itself for an empty collection only, under the same name. Rows may have come since the plan.
       await mongo.db.collection(collection).createIndex(key);
       await mongo.client.db('admin').command({ shardCollection: `${mongo.db.databaseName}.${collection}`, key });
