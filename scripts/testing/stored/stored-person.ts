@@ -7,7 +7,12 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { countAlertCall } from '#infra/mongo/notification/alert-calls.ts';
-import { deliveryAttempts, notificationEvents, notifications, snapshotIds } from '#infra/mongo/notification/collections.ts';
+import {
+  deliveryAttempts,
+  notificationEvents,
+  notifications,
+  snapshotIds,
+} from '#infra/mongo/notification/collections.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
 import { attemptEvent } from '#shared/attempt/events.ts';
