@@ -1,9 +1,8 @@
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { storeHandoff } from '#infra/mongo/attempt/grade.ts';
-import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { decideHandoff } from '#shared/attempt/handoff.ts';
 import { backoff } from '#shared/kernel/time.ts';
-import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
+import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 /**
  * Backoff of a handoff while its attempt is not graded yet. The wait doubles after each check, because a late grade may need an
@@ -16,18 +15,18 @@ export function essayHandoffActor(deps: WorkerDeps): Actor {
   return {
     name: 'essayhandoff',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    handlers: { essayhandoff: ({ command }) => applyHandoff(deps, command) },
+    handlers: { essayhandoff: (run) => applyHandoff(deps, run) },
   };
 }
 
 async function applyHandoff(
   deps: WorkerDeps,
-  { body, fence }: CommandOf<'essayhandoff'>,
+  { command: { body, fence }, session }: Run<'essayhandoff'>,
 ): Promise<Outcome<'essayhandoff'>> {
   const { attemptId, handoff } = body;
-  const attempt = await findAttemptOf(deps.mongo, body);
+  const attempt = await findAttemptOf(deps.mongo, body, session);
   if (attempt === null) return { kind: 'rejected', result: { rejected: 'ATTEMPT_NOT_FOUND' } };
-  const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId), handoff);
+  const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId, session), handoff);
   switch (decision.kind) {
     case 'refuse':
       return { kind: 'rejected', result: decision.rejection };
@@ -40,7 +39,7 @@ async function applyHandoff(
       return {
         kind: 'done',
         result: { attemptId },
-        effects: (session) => storeHandoff(deps.mongo, { attempt, effects: decision, event }, session),
+        effects: (commit) => storeHandoff(deps.mongo, { attempt, effects: decision, event }, commit),
       };
     }
   }
