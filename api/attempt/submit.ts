@@ -60,10 +60,11 @@ async function gradedReply(
   const limits = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
   const settled = command !== null && (await ringAndWait(deps, command, limits)) ? command : null;
   const attempt = await attemptAfter(deps, ref, settled);
-  if (attempt === null) return refusalOf(deps, ref._id);
+  const viewer = viewerOf(call.identity);
+  if (attempt === null) return refusalOf(deps, ref._id, viewer);
   return {
     status: attempt.status === 'GRADED' ? 200 : 202,
-    data: await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS),
+    data: await detailOf(deps, attempt, viewer, DETAIL_EVENTS),
   };
 }
 
@@ -110,7 +111,7 @@ export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>)
   const write = { attempt: ref, type, metadata: JSON.stringify(metadata) };
   const limits = { budgetMs: FRONT_DOOR_BUDGET_MS, now: deps.now };
   const appended = await appendClientEvent(deps.mongo, deps.eventTails, write, limits);
-  if (appended.kind === 'missing') return refusalOf(deps, ref._id);
+  if (appended.kind === 'missing') return refusalOf(deps, ref._id, viewerOf(call.identity));
   if (appended.kind === 'full') return { rejected: 'EVENT_LIMIT_REACHED' };
   return { status: 201, data: eventForReply(ref._id, appended.event, true) };
 }

@@ -1,5 +1,7 @@
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { storeHandoff } from '#infra/mongo/attempt/grade.ts';
+import { emptyLateCommand } from '#infra/mongo/person/rewrite.ts';
+import { isErasedAttempt } from '#shared/attempt/erased.ts';
 import { decideHandoff } from '#shared/attempt/handoff.ts';
 import { backoff } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
@@ -21,11 +23,14 @@ export function essayHandoffActor(deps: WorkerDeps): Actor {
 
 async function applyHandoff(
   deps: WorkerDeps,
-  { command: { body, fence }, session }: Run<'essayhandoff'>,
+  { command, checkpoint, session }: Run<'essayhandoff'>,
 ): Promise<Outcome<'essayhandoff'>> {
+  const { body, fence } = command;
   const { attemptId, handoff } = body;
   const attempt = await findAttemptOf(deps.mongo, body, session);
   if (attempt === null) return { kind: 'rejected', result: { rejected: 'ATTEMPT_NOT_FOUND' } };
+  // The front door read the student before the erasure. No later erasure would find the command.
+  if (isErasedAttempt(attempt)) await checkpoint(null, (commit) => emptyLateCommand(deps.mongo, command, commit));
   const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId, session), handoff);
   switch (decision.kind) {
     case 'refuse':
