@@ -102,8 +102,9 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
       '- **Snapshot reads** of an inbox name its user and go to one shard. `killSessions` reaches every shard of a killed worker’s transaction.',
     ].join('\n'),
     [
-      'A transaction that spans shards commits in two phases. It stays all or nothing, but while it commits, a reader may see its part on one shard and',
-      'not yet on another. Each statement of it names its shard key.',
+      'A transaction that spans shards commits in two phases. It stays all or nothing, but while it commits, a plain read may see its part on one shard and',
+      'not yet on another. Workers, and front doors that wait for them, read causally: such a read waits for the commit, and costs a worker no further',
+      'command. Each statement of a transaction names its shard key.',
     ].join('\n'),
     markdownTable(['transaction', 'commands with the commit', 'shards at most'], TRANSACTIONS),
   ].join('\n\n')}\n`;
