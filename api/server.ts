@@ -93,7 +93,7 @@ export function openServer(deps: ServerDeps): Door {
     const exchange = newExchange(request, response);
     newest.set(request.socket, exchange);
     connections.spoke(request.socket);
-    running.begin(exchange);
+    running.begin();
     try {
       const written = write(exchange, await live(exchange));
       if (written !== undefined) await written;
