@@ -23,6 +23,7 @@ import { redisProbe } from '#infra/redis/connection.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplyWaiters } from '#infra/redis/replies.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
+import { openTracing } from '#infra/trace/spans.ts';
 import { openApi } from './openapi.ts';
 import type { Route } from './route.ts';
 import { openServer } from './server.ts';
@@ -49,6 +50,7 @@ export async function openFrontDoor(config: Config, host = OWN_PROCESS): Promise
     ...(host.logTo === undefined ? {} : { destination: host.logTo }),
   });
   for (const warning of [...config.warnings, ...config.doorWarnings]) log.warn({}, warning);
+  await openTracing();
   const metrics = openMetrics({ process: true });
   const schemas = loadSchemas();
   const draining = new AbortController();

@@ -1,3 +1,4 @@
+import type { Cause } from './cause.ts';
 import type { Rejection } from './errors.ts';
 
 /**
@@ -101,6 +102,8 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   subject: string;
   /** As in its order; absent if the queue has no turns, and in commands of earlier versions. */
   organizationId?: string;
+  /** The request that posted it, or that of the command which did. Absent in recurring commands and in those of earlier versions. */
+  cause?: Cause;
   status: CommandStatus;
   /**
    * Claims that were not refunded, including the current one. Counted before the run, so that a command that kills its worker

@@ -10,6 +10,7 @@ export const COMMAND_FIELDS = {
   live: 'no person',
   subject: 'no person',
   organizationId: 'no person',
+  cause: { kept: 'ids of a request and of a trace, which the gateway makes for each request' },
   status: 'no person',
   attempts: 'no person',
   maxAttempts: 'no person',
