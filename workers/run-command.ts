@@ -45,7 +45,8 @@ async function claimAndRun<Q extends Queue>(
   if (claimed.kind === 'refused') return 'not-ours';
   if (claimed.kind === 'dead') return announceDead(kernel, claimed.command);
   const { command } = claimed;
-  return withLease({ kernel, actor, command, session }, async (life) => {
+  const startedAt = performance.now();
+  const ended = await withLease({ kernel, actor, command, session }, async (life) => {
     for (let pass = 1; ; pass++) {
       const outcome = await run(life);
       const settled = await settle(life, outcome);
@@ -55,6 +56,8 @@ async function claimAndRun<Q extends Queue>(
       await delay(kernel.random() * Math.min(pass * 5, 100));
     }
   });
+  kernel.ran(command, ended, (performance.now() - startedAt) / 1_000);
+  return ended;
 }
 
 /**

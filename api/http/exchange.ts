@@ -169,6 +169,8 @@ export class RouteCall implements Call<never, never> {
 export interface RunningRequests {
   begin(exchange: Exchange): void;
   end(exchange: Exchange): void;
+  /** Returns the number of running requests. */
+  size(): number;
   /** Returns a signal that is aborted when the client leaves before its reply is complete, or by `cut`. */
   signalOf(exchange: Exchange): AbortSignal;
   /** Returns a signal that only `cut` aborts. */
@@ -186,6 +188,7 @@ export function openRunningRequests(): RunningRequests {
   let isCut = false;
   return {
     begin: (exchange) => void running.add(exchange),
+    size: () => running.size,
     end(exchange) {
       running.delete(exchange);
       if (running.size > 0) return;

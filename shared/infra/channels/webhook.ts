@@ -1,4 +1,5 @@
-import { retryAfterMs } from '#infra/neighbours/call.ts';
+import type { CallObserver } from '#infra/config/settings.ts';
+import { observed, retryAfterMs } from '#infra/neighbours/call.ts';
 import { HOUR, type Now } from '#shared/kernel/time.ts';
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from './channel.ts';
 import { signWebhook } from './standard-webhooks.ts';
@@ -9,6 +10,7 @@ interface WebhookSettings {
   secrets: readonly string[];
   /** Time limit for connect, headers and body together, in milliseconds. */
   timeoutMs: number;
+  called?: CallObserver;
   /** Returns the signed time of a delivery attempt, in Unix milliseconds. */
   now: Now;
 }
@@ -31,7 +33,9 @@ export function webhookAdapter(settings: WebhookSettings): Adapter {
     async send(job, { signal }) {
       const timeout = AbortSignal.timeout(settings.timeoutMs);
       try {
-        const response = await post(settings, job, AbortSignal.any([timeout, signal]));
+        const response = await observed(settings.called, signal, () =>
+          post(settings, job, AbortSignal.any([timeout, signal])),
+        );
         if (!response.ok) throw await refusal(response);
         await drop(response);
         return { providerId: null };
