@@ -8,7 +8,7 @@ import { productionSources } from '#testing/production-sources.ts';
 const ROOT = path.resolve(import.meta.dirname, '..');
 const read = (file: string) => readFileSync(path.join(ROOT, file), 'utf8');
 const GUIDE = read('docs/operating.md');
-const RULES = read('docs/alerts.rules.yml');
+const RULES = read('ops/prometheus/rules.yml');
 const SOURCES = [...productionSources().values()].join('\n');
 
 /** Returns true if the sources register a metric of this name, or Node exports it. */
@@ -18,7 +18,7 @@ async function openExposed(): Promise<(name: string) => boolean> {
   return (name) => usual.has(name) || SOURCES.includes(`'${name.replace(/_(bucket|sum|count)$/, '')}'`);
 }
 
-t.test('docs/alerts.rules.yml uses only metrics and label values that the product exposes', async (t) => {
+t.test('ops/prometheus/rules.yml uses only metrics and label values that the product exposes', async (t) => {
   const isExposed = await openExposed();
   const used = [...RULES.matchAll(/\b(?:examhall|http|nodejs|process)_\w+/g)].map(([name]) => name);
   t.ok(new Set(used).size > 5);

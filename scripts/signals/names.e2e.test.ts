@@ -11,11 +11,11 @@ const GUIDE = readFileSync(path.join(ROOT, 'docs/operating.md'), 'utf8');
 /** Metrics of Node itself, which the guide names together. */
 const USUAL = /^(process|nodejs)_/;
 
-const port = await freePort();
+const [port, noticePort] = [await freePort(), await freePort()];
 const cluster = await startCluster(t, {
-  workers: ['grading', 'classifier'],
+  workers: ['grading', 'classifier', 'gradenotices'],
   envOf: {
-    grading: { METRICS_PORT: String(await freePort()) },
+    gradenotices: { METRICS_PORT: String(noticePort) },
     classifier: { METRICS_PORT: String(port), AI_CLASSIFIER_WORKER_ENABLED: '1' },
   },
 });
@@ -68,4 +68,65 @@ t.test('a process begins each known series at 0', async (t) => {
   t.notOk(has('examhall_dependency_up', { name: 'analytics' }), 'nothing has called it');
   const worker = await scrape(`http://127.0.0.1:${port}`);
   t.ok(worker.some(({ name, labels }) => name === 'examhall_commands_total' && labels.ending === 'dead'));
+});
+
+/** A selector of a metric in a rule or a panel: its name, and its label matchers. */
+interface Selector {
+  name: string;
+  matchers: { label: string; operator: string; value: string }[];
+}
+
+function selectorsOf(expressions: string): Selector[] {
+  return [...expressions.matchAll(/\b((?:examhall|http|nodejs|process)_\w+)(?:\{([^}]*)\})?/g)].map(
+    ([, name = '', inner = '']) => ({
+      name,
+      matchers: [...inner.matchAll(/(\w+)(=~|!~|!=|=)"((?:[^"\\]|\\.)*)"/g)].map(
+        ([, label = '', operator = '', value = '']) => ({ label, operator, value: value.replaceAll('\\\\', '\\') }),
+      ),
+    }),
+  );
+}
+
+/** Labels whose values depend on requests that this test does not make. The static test finds their values in the sources. */
+const BY_REQUEST = new Set(['status', 'route', 'method']);
+
+t.test('rules and dashboard use only metrics, labels and label values that processes export', async (t) => {
+  const dashboard = JSON.parse(readFileSync(path.join(ROOT, 'ops/grafana/examhall.json'), 'utf8'));
+  const expressions = dashboard.panels.flatMap(({ targets = [] }: { targets?: { expr: string }[] }) =>
+    targets.map(({ expr }) => expr),
+  );
+  const rules = readFileSync(path.join(ROOT, 'ops/prometheus/rules.yml'), 'utf8');
+  const code = rules.replaceAll(/^ *#.*$/gm, '');
+  const urls = [cluster.door().url, `http://127.0.0.1:${port}`, `http://127.0.0.1:${noticePort}`];
+  const samples = (await Promise.all(urls.map(scrape))).flat();
+  const selectors = selectorsOf([code, ...expressions].join('\n'));
+  t.ok(selectors.length > 60);
+  for (const { name, matchers } of selectors) {
+    const found = samples.filter((sample) => sample.name === name);
+    t.ok(found.length > 0, name);
+    for (const { label, operator, value } of matchers) {
+      t.ok(
+        found.some(({ labels }) => label in labels),
+        `${name}{${label}}`,
+      );
+      if (operator.startsWith('!') || BY_REQUEST.has(label)) continue;
+      const isMeant =
+        operator === '=' ? (text: string) => text === value : (text: string) => new RegExp(`^(?:${value})$`).test(text);
+      t.ok(
+        found.some(({ labels }) => isMeant(labels[label] ?? '')),
+        `${name}{${label}${operator}"${value}"}`,
+      );
+    }
+  }
+  const exported = new Set(samples.flatMap(({ labels }) => Object.keys(labels)));
+  // `instance` is a label of the scrape, the others are those of recording rules and alerts.
+  for (const label of ['instance', 'objective', 'alertname', 'severity']) exported.add(label);
+  for (const [, names = ''] of [code, ...expressions].join('\n').matchAll(/\b(?:by|on) \(([^)]*)\)/g))
+    for (const label of names.split(',')) t.ok(exported.has(label.trim()), `by (${label.trim()})`);
+
+  const recorded = new Set([...code.matchAll(/- record: (\S+)/g)].map(([, name]) => name));
+  for (const [name] of [code, ...expressions].join('\n').matchAll(/\bexamhall:\w+(?::\w+)?/g))
+    t.ok(recorded.has(name), name);
+  const listed = [...selectors.map(({ name }) => name.replace(/_(bucket|sum|count)$/, ''))];
+  for (const name of documented().keys()) t.ok(listed.includes(name), `${name} is in a rule or a panel`);
 });
