@@ -6,6 +6,7 @@ import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes } from '#api/operations/routes.ts';
+import { traceRoutes } from '#api/operations/trace.ts';
 import { configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { openLog } from '#infra/log/log.ts';
 import { connectionMetrics, httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
@@ -107,7 +108,10 @@ const routes: Route[] = [
   }),
   ...behindGateway(
     onlyWhenUsable(
-      services.flatMap((name) => SERVICES[name]?.(context) ?? []),
+      [
+        ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
+        ...traceRoutes({ mongo, now: clock.now, log, opsToken: config.opsToken, pingRedis: probe.ping }),
+      ],
       usable,
     ),
     gatewayToken(config),

@@ -46,6 +46,7 @@ async function call(args: readonly string[], typed: string | Buffer = '') {
     fail: print,
     logAct: () => undefined,
     endStreams: async () => undefined,
+    redisState: async () => 'up' as const,
   };
   const input = Readable.from([Buffer.from(typed)]);
   const code = await command(

@@ -8,6 +8,7 @@ import { openMongo, openReleaseMongo } from '#infra/mongo/connect.ts';
 import { outageInWords } from '#infra/mongo/faults.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { publishChange } from '#infra/redis/change-feed.ts';
+import { redisState } from '#infra/redis/connection.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
 import { COMMANDS } from '#scripts/examhall/commands.ts';
 import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
@@ -17,6 +18,7 @@ import type { CliCommand, Operator } from '#scripts/examhall/operator.ts';
 import { PERSON_COMMANDS } from '#scripts/examhall/person-commands.ts';
 import type { SecretInput } from '#scripts/examhall/read-secret.ts';
 import { SCHEMA_COMMANDS } from '#scripts/examhall/schema-commands.ts';
+import { TRACE_COMMANDS } from '#scripts/examhall/trace-command.ts';
 
 const USAGE = `examhall: operator commands
 
@@ -25,6 +27,9 @@ const USAGE = `examhall: operator commands
   examhall dead replay (ID ... | --queue QUEUE [--cause TEXT]) --reason TEXT [--limit 100] [--charge-superseded] [--yes]
                                                                replay dead commands, once per death; audited. Without --yes: a dry run.
                                                                Skips a settlement whose request was charged anew, unless the flag is set
+  examhall trace (ID | student:ID | exam:ID | user:ID) [--limit 200] [--json]
+                                                               one timeline with the reasons for what did not happen; reads of a person
+                                                               are audited
   examhall workers [--json]                                    live worker processes and their current work
   examhall queues [--json]                                     waiting, running and dead commands, and the age of the oldest due one
   examhall audit [--limit 20] [--json]                         operator actions, newest first
@@ -60,6 +65,7 @@ const USAGE = `examhall: operator commands
 const ALL = new Map<string, CliCommand>(
   Object.entries({
     ...COMMANDS,
+    ...TRACE_COMMANDS,
     ...DOCTOR_COMMANDS,
     ...SCHEMA_COMMANDS,
     ...EVIDENCE_COMMANDS,
@@ -117,6 +123,7 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
         if (!isSent)
           screen.error('note: Redis does not answer; open live streams of the account end within ten minutes');
       },
+      redisState: () => redisState(config.redis.url),
       input,
       settings: config.auth,
       output,

@@ -1,6 +1,6 @@
 import { isSuperseded } from '#infra/mongo/classifier/generation-epochs.ts';
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
-import { DELIVERIES, MAILBOX_OF, QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { actorOf, DELIVERIES, MAILBOX_OF, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import type { Command } from '#shared/kernel/command.ts';
@@ -135,10 +135,14 @@ async function listWorkers(operator: Operator, _words: string[], flags: Flags): 
 
 async function listQueues(operator: Operator, _words: string[], flags: Flags): Promise<number> {
   const now = operator.now();
-  const depths = await queueDepths(operator.mongo, now, await liveWorkers(operator.mongo, now));
+  const live = await liveWorkers(operator.mongo, now);
+  const depths = (await queueDepths(operator.mongo, now, live)).map((depth) => ({
+    ...depth,
+    workers: live.filter(({ actor }) => actor === actorOf(depth.queue)).length,
+  }));
   print(operator, flags, depths, () =>
     table(
-      ['queue', 'waiting', 'due', 'running', 'dead', 'oldest due'],
+      ['queue', 'waiting', 'due', 'running', 'dead', 'oldest due', 'workers'],
       depths.map((depth) => [
         depth.queue,
         `${depth.waiting}`,
@@ -146,6 +150,7 @@ async function listQueues(operator: Operator, _words: string[], flags: Flags): P
         `${depth.running}`,
         `${depth.dead}`,
         depth.oldestDueMs === null ? '-' : `${Math.round(depth.oldestDueMs / 1_000)} s`,
+        depth.due > 0 && depth.workers === 0 ? `no worker: scale \`${actorOf(depth.queue)}\`` : `${depth.workers}`,
       ]),
     ),
   );

@@ -21,6 +21,8 @@ export interface Operator {
   logAct: (row: AuditRow) => void;
   /** Ends the live streams of an account. Prints a note if Redis does not answer; the streams then end within ten minutes. */
   endStreams: (accountId: string) => Promise<void>;
+  /** Returns whether Redis answers. A trace states it as a reason. */
+  redisState: () => Promise<'up' | 'down'>;
   /** Standard input. Passwords are read from it, because arguments are visible in the list of processes. */
   input: SecretInput;
   settings: AuthSettings;
