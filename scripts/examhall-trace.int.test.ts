@@ -260,10 +260,8 @@ t.test('a trace of nothing is an error, and one of a healthy object states it', 
   const unknown = await callExamhall(mongo, ['trace', 'no-such-id'], { env: { REDIS_URL } });
   t.match(unknown, { code: 1, out: '', err: 'error: nothing is stored under id no-such-id\n' });
   for (const words of [[], ['a', 'b'], ['student:'], ['']]) {
-    t.match(await callExamhall(mongo, ['trace', ...words], { env: { REDIS_URL } }), {
-      code: 2,
-      err: /^error: pass one of ID/,
-    });
+    const refused = await callExamhall(mongo, ['trace', ...words], { env: { REDIS_URL } });
+    t.match(refused, { code: 2, out: '' }, words.join());
   }
   const attempt = await storeAttempt(mongo, { deadlineAt: null });
   const { out } = await callExamhall(mongo, ['trace', attempt._id], { env: { REDIS_URL } });

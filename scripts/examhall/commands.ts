@@ -1,25 +1,56 @@
 import { isSuperseded } from '#infra/mongo/classifier/generation-epochs.ts';
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
-import { actorOf, DELIVERIES, MAILBOX_OF, QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { actorOf, DELIVERIES, MAILBOX_OF } from '#infra/mongo/mailbox/commands.ts';
 import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
-import { actFor, type CliCommand, counted, type Flags, type Operator, reasonOf } from './operator.ts';
+import { EXIT } from './exit-codes.ts';
+import { actFor, type CliCommands, counted, type Flags, type Operator, reasonOf } from './operator.ts';
 import { iso, LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
 
 /** The commands for mailboxes and workers. */
-export const COMMANDS: Readonly<Record<string, CliCommand>> = {
-  'dead list': listDead,
-  'dead show': showDead,
-  'dead replay': replay,
-  workers: listWorkers,
-  queues: listQueues,
+export const COMMANDS: CliCommands = {
+  queues: {
+    summary: 'list waiting, due, running and dead commands, and the age of the oldest due one',
+    options: ['json', 'watch'],
+    examples: ['queues', 'queues --watch 5'],
+    run: listQueues,
+  },
+  workers: {
+    summary: 'list live worker processes and their current work',
+    options: ['json', 'watch'],
+    examples: ['workers', 'workers --json | jq \'.[] | select(.actor == "grading")\''],
+    run: listWorkers,
+  },
+  'dead list': {
+    summary: 'list dead letters, grouped by queue and cause',
+    options: ['queue', 'json'],
+    examples: ['dead list', 'dead list --queue delivery:webhook'],
+    run: listDead,
+  },
+  'dead show': {
+    summary: 'print one command as JSON',
+    args: { '<id>': 'id of the command, as `dead list` prints it' },
+    options: ['json'],
+    examples: ['dead show 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5'],
+    run: showDead,
+  },
+  'dead replay': {
+    summary: 'replay dead commands, once per death; audited',
+    details: `Pass ids, or --queue with or without --cause. A settlement whose request was charged anew is skipped, unless
+--charge-superseded is set.`,
+    args: { '[id...]': 'ids of dead commands' },
+    options: ['queue', 'cause', 'limit', 'reason', 'charge-superseded', 'operator', 'yes', 'json'],
+    examples: [
+      'dead replay --queue grading --reason "disk was cleared"',
+      'dead replay --queue grading --reason "disk was cleared" --yes',
+    ],
+    run: replay,
+  },
 };
 
 async function listDead(operator: Operator, _words: string[], flags: Flags): Promise<number> {
-  const noQueue = unknownQueue(flags);
-  if (noQueue !== null) return refuse(operator, noQueue);
   const groups = (await deadGroups(operator.mongo)).filter(
     (group) => flags.queue === undefined || group.queue === flags.queue,
   );
@@ -31,19 +62,19 @@ async function listDead(operator: Operator, _words: string[], flags: Flags): Pro
           groups.map((group) => [`${group.count}`, group.queue, group.fingerprint, iso(group.lastAt), group.example]),
         ),
   );
-  return 0;
+  return EXIT.done;
 }
 
-async function showDead(operator: Operator, [id]: string[]): Promise<number> {
-  const command = id === undefined ? null : await findCommand(operator.mongo, id);
+async function showDead(operator: Operator, [id = '']: string[]): Promise<number> {
+  const command = await findCommand(operator.mongo, id);
   if (command === null) {
-    operator.fail(id === undefined ? 'ID is required: the id of a command' : `no command with id ${id}`);
-    return 1;
+    operator.fail(`no command with id ${id}`);
+    return EXIT.failed;
   }
   const superseded = (await isSupersededSettlement(operator, command)) ? { superseded: true } : {};
   operator.say(JSON.stringify({ ...command, ...stateOf(command, operator.now()), ...superseded }, null, 2));
   if (superseded.superseded === true) operator.note(SUPERSEDED_WARNING);
-  return 0;
+  return EXIT.done;
 }
 
 const SUPERSEDED_WARNING =
@@ -64,40 +95,62 @@ function stateOf({ queue, status, lockedUntil }: Command, now: number): { state?
 
 async function replay(operator: Operator, ids: string[], flags: Flags): Promise<number> {
   const reason = reasonOf(operator, flags);
-  if (reason === null) return 2;
+  if (reason === null) return EXIT.usage;
   if (ids.length === 0 && flags.queue === undefined) return refuse(operator, 'pass command ids or --queue QUEUE');
-  const noQueue = unknownQueue(flags);
-  if (noQueue !== null) return refuse(operator, noQueue);
   const limit = limitOf(flags, 100);
   if (limit === null) return refuse(operator, LIMIT_WANTED);
   const wanted = await chosen(operator, ids, flags, limit);
   const superseded = new Set<string>();
   for (const command of wanted) if (await isSupersededSettlement(operator, command)) superseded.add(command._id);
-  const mayCharge = flags['charge-superseded'] === true;
-  const isRefused = ({ _id }: Command) => superseded.has(_id) && !mayCharge;
-  if (flags.yes !== true) {
-    const count = wanted.filter((command) => !isRefused(command)).length;
-    const pronoun = count === 1 ? 'it' : 'them';
-    operator.say(`dry run: ${counted(count, 'dead command')} would be replayed; pass --yes to replay ${pronoun}`);
-    for (const command of wanted) {
-      const note = isRefused(command) ? REFUSED : superseded.has(command._id) ? WILL_CHARGE : '';
-      operator.say(`  ${command._id}  ${command.queue}  ${command.lastError?.message ?? ''}${note}`);
-    }
-    return 0;
-  }
-  let revived = 0;
+  const mayCharge = flags.chargeSuperseded === true;
+  const rows: ReplayRow[] = [];
   for (const command of wanted) {
-    if (isRefused(command)) {
-      operator.say(`${command._id}${REFUSED}`);
-      continue;
+    const { _id: id, queue, lastError } = command;
+    const isCharge = superseded.has(id);
+    const row = { id, queue, cause: lastError?.message ?? '', superseded: isCharge };
+    if (isCharge && !mayCharge) rows.push({ ...row, outcome: 'refused' });
+    else if (flags.yes !== true) rows.push({ ...row, outcome: 'dry run' });
+    else {
+      const act = actFor(operator, reason);
+      const isDone = await replayDead(operator.mongo, command, act, { chargeSuperseded: isCharge });
+      rows.push({ ...row, outcome: isDone ? 'replayed' : 'not dead' });
     }
-    const act = actFor(operator, reason);
-    const done = await replayDead(operator.mongo, command, act, { chargeSuperseded: superseded.has(command._id) });
-    operator.say(`${command._id}  ${done ? 'replayed' : 'skipped: not dead'}`);
-    if (done) revived += 1;
   }
-  operator.say(`${revived} of ${wanted.length} replayed`);
-  return revived === wanted.length && revived > 0 ? 0 : 1;
+  print(operator, flags, { dryRun: flags.yes !== true, rows }, () =>
+    flags.yes === true ? replayText(rows) : dryRunText(rows),
+  );
+  if (flags.yes !== true) return EXIT.done;
+  return rows.length > 0 && rows.every(({ outcome }) => outcome === 'replayed') ? EXIT.done : EXIT.failed;
+}
+
+/** The result for one command that the operator has chosen. */
+interface ReplayRow {
+  id: string;
+  queue: string;
+  cause: string;
+  /** A replay charges an answer that no request returns any longer. */
+  superseded: boolean;
+  outcome: 'dry run' | 'replayed' | 'refused' | 'not dead';
+}
+
+function dryRunText(rows: readonly ReplayRow[]): string {
+  const count = rows.filter(({ outcome }) => outcome === 'dry run').length;
+  const pronoun = count === 1 ? 'it' : 'them';
+  return [
+    `dry run: ${counted(count, 'dead command')} would be replayed; pass --yes to replay ${pronoun}`,
+    ...rows.map(({ id, queue, cause, superseded, outcome }) => {
+      const note = outcome === 'refused' ? REFUSED : superseded ? WILL_CHARGE : '';
+      return `  ${id}  ${queue}  ${cause}${note}`;
+    }),
+  ].join('\n');
+}
+
+function replayText(rows: readonly ReplayRow[]): string {
+  const texts = { 'dry run': '', replayed: '  replayed', refused: REFUSED, 'not dead': '  skipped: not dead' };
+  const revived = rows.filter(({ outcome }) => outcome === 'replayed').length;
+  return [...rows.map(({ id, outcome }) => `${id}${texts[outcome]}`), `${revived} of ${rows.length} replayed`].join(
+    '\n',
+  );
 }
 
 async function chosen(operator: Operator, ids: string[], flags: Flags, limit: number): Promise<Command[]> {
@@ -130,7 +183,7 @@ async function listWorkers(operator: Operator, _words: string[], flags: Flags): 
       ]),
     ),
   );
-  return 0;
+  return EXIT.done;
 }
 
 async function listQueues(operator: Operator, _words: string[], flags: Flags): Promise<number> {
@@ -154,12 +207,5 @@ async function listQueues(operator: Operator, _words: string[], flags: Flags): P
       ]),
     ),
   );
-  return 0;
-}
-
-/** Returns the fault of a misspelt queue, otherwise null. An empty list would make the operator believe that the queue is empty. */
-function unknownQueue({ queue }: Flags): string | null {
-  return queue === undefined || (QUEUES as readonly string[]).includes(queue)
-    ? null
-    : `--queue must be one of ${QUEUES.join(', ')}`;
+  return EXIT.done;
 }

@@ -159,21 +159,3 @@ export function redisProbe({ redisUrl, log }: { redisUrl: string; log: LinkLog }
     close: () => link.close(),
   };
 }
-
-/** Time limit of `redisState`: dial and PING together. */
-const STATE_TIMEOUT_MS = 1_000;
-
-/** Dials Redis once and closes: for a command of an operator, which has no lasting connection. Never throws. */
-export async function redisState(redisUrl: string): Promise<'up' | 'down'> {
-  const lost = Promise.withResolvers<never>();
-  lost.promise.catch(() => undefined);
-  const session = openIoredis(readRedisUrl(redisUrl), lost.reject);
-  try {
-    await withReplyTimeout(STATE_TIMEOUT_MS, Promise.race([session.ready, lost.promise]));
-    return 'up';
-  } catch {
-    return 'down';
-  } finally {
-    session.end();
-  }
-}
