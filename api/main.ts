@@ -7,6 +7,7 @@ import { mountNotification } from '#api/notification/mount.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
+import { traceRoutes } from '#api/operations/trace.ts';
 import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { type Log, openLog } from '#infra/log/log.ts';
 import { connectionMetrics, httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
@@ -128,7 +129,10 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     }),
     ...behindGateway(
       onlyWhenUsable(
-        services.flatMap((name) => SERVICES[name]?.(context) ?? []),
+        [
+          ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
+          ...traceRoutes({ mongo, now: clock.now, log, opsToken: config.opsToken, pingRedis: probe.ping }),
+        ],
         usable,
       ),
       gatewayToken(config),
