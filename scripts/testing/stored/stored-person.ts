@@ -7,7 +7,12 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { countAlertCall } from '#infra/mongo/notification/alert-calls.ts';
-import { deliveryAttempts, notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
+import {
+  deliveryAttempts,
+  notificationEvents,
+  notifications,
+  snapshotIds,
+} from '#infra/mongo/notification/collections.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
 import { attemptEvent } from '#shared/attempt/events.ts';
@@ -17,6 +22,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import { deliveryOrder } from '#shared/notification/commands.ts';
 import { recordedAttempt } from '#shared/notification/delivery.ts';
 import { newEvent } from '#shared/notification/event.ts';
+import type { Suppression } from '#shared/notification/preferences.ts';
 import { storeSignedIn } from './stored-accounts.ts';
 import { graded, postHandoff, storeAttempt } from './stored-attempts.ts';
 import { postSettlement } from './stored-generations.ts';
@@ -71,6 +77,7 @@ async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Prom
   const ofGrade = freshNotification({ userId: 'parent-1', entity: 'ExamAttempt', entityId: attemptId });
   const byPerson = freshNotification({ userId: 'teacher-1', actorId: userId });
   await notifications(mongo).insertMany([own, about, ofGrade, byPerson]);
+  await snapshotIds(mongo).insertOne({ _id: own._id });
   await notificationEvents(mongo).insertMany([
     newEvent({ sourceService: 's', sourceEventId: newId(), entityId: userId, payload: { name: MARKER } }, facts()),
     newEvent({ sourceService: 's', sourceEventId: newId(), entityId: attemptId, targetUserIds: ['parent-1'] }, facts()),
@@ -80,6 +87,10 @@ async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Prom
       facts(),
     ),
     newEvent({ sourceService: 's', sourceEventId: newId(), actorId: userId }, { ...facts(), keyedByActor: true }),
+    newEvent(
+      { sourceService: 's', sourceEventId: newId() },
+      { ...facts(), suppressed: [muted(userId), muted('student-2')] },
+    ),
   ]);
   for (const { _id: notificationId, userId: to } of [own, about]) {
     const order = deliveryOrder({ notificationId, userId: to, channel: 'log' });
@@ -89,6 +100,10 @@ async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Prom
   }
   await patchPreferences(mongo, userId, { enabledTypes: { GRADE_RELEASED: true }, mutedUntil: null });
   await countAlertCall(mongo, userId, { limit: 5, now: Date.now() });
+}
+
+function muted(userId: string): Suppression {
+  return { userId, reason: 'MUTED' };
 }
 
 async function storeModelWork(mongo: Mongo, actorId: string): Promise<void> {
