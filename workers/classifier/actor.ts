@@ -16,8 +16,8 @@ import { runJob } from './run-job.ts';
 const CAP_MS = 5 * MINUTE;
 
 /**
- * Classifies the questions of jobs in batches of five; no other actor does. The outcome of a batch is stored before its slot is free.
- * A run that is cut off therefore repeats at most the batches that were with the provider. Idles unless it is enabled.
+ * Classifies the questions of jobs in batches of five; no other actor does. The outcome of a batch is stored while its slot classifies the
+ * next one. A run that is cut off therefore repeats at most two batches a slot. Idles unless it is enabled.
  */
 export function classifierActor(deps: WorkerDeps, models: () => Models = deps.models): Actor {
   const { enabled, concurrency, pollIntervalMs, leaseMs, retryBaseDelayMs } = deps.config.classifier.worker;

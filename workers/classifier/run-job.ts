@@ -71,8 +71,9 @@ async function ownJob({ mongo }: JobRunDeps, { at, session }: JobRun): Promise<J
 }
 
 /**
- * Classifies every open batch and stores the outcomes. After a failure that may pass, no further batch begins. Batches that are with
- * the provider are awaited, because their answers are paid for. Returns the failures that may pass.
+ * Classifies every open batch and stores the outcomes. A slot calls the provider again as soon as its batch is answered; the outcome is
+ * stored during that call. After a failure that may pass, no further batch begins. Batches that are with the provider are awaited,
+ * because their answers are paid for. Returns the failures that may pass.
  */
 async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<ProviderFailure[]> {
   const { mongo } = deps;
@@ -86,7 +87,11 @@ async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<
   const failures: ProviderFailure[] = [];
   const { batchConcurrency } = deps.config.classifier;
   const batchAt = readAhead(indexes, batchConcurrency, (group) => findBatches(mongo, job._id, group));
-  const outcomes = openGroupWriter((finishedOnes: readonly FinishedBatch[]) => storeGroup(deps, run, finishedOnes));
+  const outcomes = openGroupWriter((finishedOnes: readonly FinishedBatch[]) => storeGroup(deps, run, finishedOnes), {
+    // While more outcomes than slots are not stored, no call begins: a killed worker repeats two batches a slot at most.
+    limit: batchConcurrency,
+    failed: (error) => broken.abort(error),
+  });
 
   async function classifyOne(position: number): Promise<void> {
     if (failures.length > 0) return;
@@ -105,13 +110,15 @@ async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<
   const runs = indexes.map((_, position) =>
     slots(() =>
       classifyOne(position).catch((error: unknown) => {
-        // Storing failed or the run must stop. Abort the other calls before this slot is free, or the next batch would start.
+        // The run must stop. Abort the other calls before this slot is free, or the next batch would start.
         broken.abort(error);
         throw error;
       }),
     ),
   );
   await Promise.allSettled(runs);
+  // An answer is paid for. Store it even if the run must stop.
+  await outcomes.flush().catch(() => undefined);
   watch.stop();
   // Throw the error that stopped the run, not the errors of the calls that it aborted.
   signal.throwIfAborted();

@@ -1,5 +1,5 @@
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
-import { storeHandoff } from '#infra/mongo/attempt/grade.ts';
+import { awaitGrade, storeHandoff } from '#infra/mongo/attempt/grade.ts';
 import { emptyLateCommand } from '#infra/mongo/person/rewrite.ts';
 import { isErasedAttempt } from '#shared/attempt/erased.ts';
 import { decideHandoff } from '#shared/attempt/handoff.ts';
@@ -8,7 +8,7 @@ import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 /**
  * Backoff of a handoff while its attempt is not graded yet. The wait doubles after each check, because a late grade may need an
- * operator. The grading wakes the handoff (`makeHandoffsDue`), so a long wait delays nothing.
+ * operator. The grading wakes the handoff (`makeHandoffsDue`), so a long wait delays nothing. If the wake is lost, the backoff ends.
  */
 const GRADE_BACKOFF = { baseMs: 250, capMs: 30_000, random: 0 };
 
@@ -37,7 +37,11 @@ async function applyHandoff(
       return { kind: 'rejected', result: decision.rejection };
     case 'wait':
       // Waiting spends no attempt, so the fence, which counts the claims, is the number of checks so far.
-      return { kind: 'snooze', afterMs: backoff({ ...GRADE_BACKOFF, attempt: fence }) };
+      return {
+        kind: 'snooze',
+        afterMs: backoff({ ...GRADE_BACKOFF, attempt: fence }),
+        effects: (commit) => awaitGrade(deps.mongo, attempt, handoff.sourceEventId, commit),
+      };
     case 'apply': {
       const metadata = JSON.stringify(decision.metadata);
       const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata, createdAt: new Date(deps.now()) };

@@ -7,7 +7,7 @@ import { type AnalyticsEvent, analyticsEvents } from '#shared/attempt/analytics.
 import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
 import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
-import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
+import type { Paper } from '#shared/attempt/question.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
@@ -55,7 +55,7 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
     after: () => {
       ringForNotices(deps, notices, now);
       reportToAnalytics(deps, graded, paper, now);
-      if (paper.questions.some(isScoredByHand)) resumeHandoffs(deps, attemptId);
+      resumeHandoffs(deps, loaded);
     },
   };
 }
@@ -111,9 +111,10 @@ function analyticsFailed(deps: WorkerDeps, attemptId: string | undefined, err: u
 }
 
 /** Makes handoffs due that wait for this grade. Without it, a handoff would wait out its backoff of up to 30 seconds. */
-function resumeHandoffs(deps: WorkerDeps, attemptId: string): void {
+function resumeHandoffs(deps: WorkerDeps, { _id, waitingHandoffs }: Attempt): void {
+  if (waitingHandoffs === undefined) return;
   // Queue the work here and not in the run: a closure there would keep the run's scope, with the attempt, in memory.
   deps.background.run(async () => {
-    for (const command of await makeHandoffsDue(deps.mongo, attemptId)) deps.ring(command);
+    for (const command of await makeHandoffsDue(deps.mongo, { _id, waitingHandoffs })) deps.ring(command);
   });
 }

@@ -195,7 +195,8 @@ export async function queueNotices(
   const rows = notices.map((notice) => {
     const runAt = isEarly(notice, at) ? notice.notBefore?.getTime() : undefined;
     const due = runAt === undefined ? {} : { runAt };
-    return newCommand({ ...noticeOrder(notice), ...options, ...due, id: notice.sourceEventId });
+    const id = notice.sourceEventId;
+    return newCommand({ ...noticeOrder(notice), ...options, ...due, id, posted: notices.length });
   });
   await postCommandsIn(mongo, session, rows);
 }

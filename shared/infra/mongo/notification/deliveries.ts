@@ -28,10 +28,11 @@ export async function queueDeliveries(
   options: Deliveries & { now: number; session: ClientSession },
 ): Promise<CommandRef[]> {
   const { channels, maxAttempts, now, session } = options;
+  const posted = rows.length * channels.size;
   const jobs = rows.flatMap(({ _id: notificationId, userId }) =>
     [...channels].map((channel) => {
       const order = deliveryOrder({ notificationId, userId, channel });
-      return newCommand({ ...order, maxAttempts, now, id: order.key });
+      return newCommand({ ...order, maxAttempts, now, id: order.key, posted });
     }),
   );
   // All delivery queues share one mailbox.

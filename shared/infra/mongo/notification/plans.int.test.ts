@@ -19,8 +19,9 @@ import {
   listNotifications,
   recentNotifications,
 } from './inbox.ts';
-import { deleteAll, deleteNotification, markAllRead, markRead, putSnapshot } from './inbox-changes.ts';
+import { deleteAll, deleteNotification, markAllRead, markRead } from './inbox-changes.ts';
 import { findPreferences, patchPreferences, preferencesOf } from './preferences.ts';
+import { putSnapshot } from './snapshots.ts';
 import { orphanedFanOuts, rowsOfFanOut } from './stage-fan-out.ts';
 import { summarizeSupport } from './summarize-support.ts';
 

@@ -10,6 +10,7 @@ export const COMMAND_FIELDS = {
   live: 'no person',
   subject: 'no person',
   organizationId: 'no person',
+  cause: { kept: 'ids of a request and of a trace, which the gateway makes for each request' },
   status: 'no person',
   attempts: 'no person',
   maxAttempts: 'no person',
@@ -23,6 +24,7 @@ export const COMMAND_FIELDS = {
   result: 'no person',
   lastError: 'no person',
   replays: 'no person',
+  letter: 'no person',
   createdAt: 'no person',
   settledAt: 'no person',
 } as const satisfies FieldRules<Command>;
