@@ -12,7 +12,7 @@ export type Late = Readonly<Record<string, (row: Document) => Document | null>>;
 /**
  * Returns the same MongoDB as a sharded cluster shows it while the transactions of commands are being committed. A plain read of a
  * collection in `late` returns the rows as they were before. A read waits for the commit if it is part of a transaction, or if its session
- * has seen a command or run a transaction. From then on, all readers see the rows of that collection.
+ * has seen a row of another collection or run a transaction. From then on, all readers see the rows of that collection.
  */
 export function lateShard(mongo: Mongo, late: Late): { mongo: Mongo; arrived: ReadonlySet<string> } {
   const arrived = new Set<string>();
@@ -32,13 +32,19 @@ export function lateShard(mongo: Mongo, late: Late): { mongo: Mongo; arrived: Re
   const db = tappedDb(mongo, (method, name, collection) => {
     const isMailbox = (MAILBOXES as readonly string[]).includes(collection);
     if (name === 'find') {
-      const find = method as unknown as (...args: unknown[]) => { toArray(): Promise<Document[]> };
+      const find = method as unknown as (...args: unknown[]) => AsyncIterable<Document>;
       return ((...args: unknown[]) => {
         const cursor = find(...args);
-        const all = cursor.toArray.bind(cursor);
-        const toArray = async () =>
-          shown(collection, sessionIn(args), await all()).filter((row): row is Document => row !== null);
-        return Object.assign(cursor, { toArray });
+        const stored = { [Symbol.asyncIterator]: cursor[Symbol.asyncIterator].bind(cursor) };
+        const toArray = async () => {
+          const all: Document[] = [];
+          for await (const row of stored) all.push(row);
+          return shown(collection, sessionIn(args), all).filter((row) => row !== null);
+        };
+        async function* each() {
+          yield* await toArray();
+        }
+        return Object.assign(cursor, { toArray, [Symbol.asyncIterator]: each });
       }) as unknown as Method;
     }
     if (name === 'updateOne') {
@@ -52,8 +58,9 @@ export function lateShard(mongo: Mongo, late: Late): { mongo: Mongo; arrived: Re
     return async (...args) => {
       const session = sessionIn(args);
       const row = (await method(...args)) as Document | null;
-      if (isMailbox && row !== null && session !== undefined) hasSeen.add(session);
-      return name === 'findOne' ? (shown(collection, session, [row])[0] ?? null) : row;
+      const result = name === 'findOne' ? (shown(collection, session, [row])[0] ?? null) : row;
+      if (result !== null && late[collection] === undefined && session !== undefined) hasSeen.add(session);
+      return result;
     };
   });
   return { mongo: { ...mongo, db }, arrived };

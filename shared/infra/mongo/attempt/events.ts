@@ -1,4 +1,5 @@
-import type { Document } from 'mongodb';
+import type { ClientSession, Document } from 'mongodb';
+import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
@@ -154,13 +155,23 @@ export async function newestEvents(mongo: Mongo, attempt: Attempt, limit: number
   const stubs = tail.filter((event) => event.inRow === true);
   if (!wantsOlder && stubs.length === 0) return tail;
   const from = wantsOlder ? attempt.eventSeq - limit : Math.min(...stubs.map((stub) => stub.seq)) - 1;
-  const rows = await eventRows(mongo)
-    .find(
-      { attemptId: attempt._id, seq: { $gt: from, $lte: attempt.eventSeq } },
-      { sort: { seq: 1 }, maxTimeMS: QUERY_LIMIT_MS },
-    )
-    .toArray();
-  return merge(tail, rows);
+  const read = async (session?: ClientSession) => {
+    const filter = { attemptId: attempt._id, seq: { $gt: from, $lte: attempt.eventSeq } };
+    const options = { ...readIn(session), sort: { seq: 1 }, maxTimeMS: QUERY_LIMIT_MS } as const;
+    return merge(tail, await eventRows(mongo).find(filter, options).toArray());
+  };
+  const events = await read();
+  if (events.length >= Math.min(limit, attempt.eventSeq)) return events;
+  // The commit that moved events to rows has not arrived on the shard of the rows yet.
+  return inCausalOrder(mongo, async (session) => {
+    await seeAttempt(mongo, attempt, session);
+    return read(session);
+  });
+}
+
+/** Lets later reads of the session show what was committed together with the attempt as it was read before. */
+async function seeAttempt(mongo: Mongo, attempt: AttemptKey, session: ClientSession): Promise<void> {
+  await attempts(mongo).findOne(whereKey(attempt), { ...readIn(session), projection: { _id: 1 } });
 }
 
 function merge(tail: readonly AttemptEvent[], rows: readonly AttemptEvent[]): AttemptEvent[] {
@@ -172,13 +183,30 @@ function merge(tail: readonly AttemptEvent[], rows: readonly AttemptEvent[]): At
 
 /**
  * Yields every event that the attempt had when it was read, ascending. Uses a cursor, because the log may be too large for
- * memory.
+ * memory. Runs no query if the tail contains all of them.
  */
 export async function* allEvents(mongo: Mongo, attempt: Attempt): AsyncGenerator<AttemptEvent> {
   const pending = attempt.events.filter((event) => event.inRow !== true);
+  if (pending.length === attempt.eventSeq) return yield* pending;
+  const session = mongo.client.startSession();
+  try {
+    await seeAttempt(mongo, attempt, session);
+    yield* withRows(mongo, attempt, pending, session);
+  } finally {
+    await session.endSession();
+  }
+}
+
+/** Yields the rows of the log and those events of the tail that have no row, ascending. */
+async function* withRows(
+  mongo: Mongo,
+  attempt: Attempt,
+  pending: AttemptEvent[],
+  session: ClientSession,
+): AsyncGenerator<AttemptEvent> {
   const cursor = eventRows(mongo).find(
     { attemptId: attempt._id, seq: { $lte: attempt.eventSeq } },
-    { sort: { seq: 1 } },
+    { ...readIn(session), sort: { seq: 1 } },
   );
   for await (const row of cursor) {
     // Another write may have moved events of our tail to rows since the read. The row wins, so that each event is yielded once.

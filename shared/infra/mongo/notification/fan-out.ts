@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
@@ -137,10 +138,17 @@ export function findEvent(
   return notificationEvents(mongo).findOne({ sourceService, sourceEventId, ...owner }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
-/** Returns the ids of the rows that a fan-out made, in their order, including rows deleted since. */
+/**
+ * Returns the ids of the rows that the fan-out of a stored event made, in their order, including rows deleted since. The second read waits
+ * for the commit of the event on the shards of the rows.
+ */
 export async function idsOfFanOut(mongo: Mongo, fanOutId: string): Promise<string[]> {
-  const rows = await notifications(mongo)
-    .find({ fanOutId }, { projection: { _id: 1 }, sort: { ordinal: 1 }, maxTimeMS: QUERY_LIMIT_MS })
-    .toArray();
+  const options = { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS } as const;
+  const rows = await inCausalOrder(mongo, async (session) => {
+    await notificationEvents(mongo).findOne({ _id: fanOutId }, { ...readIn(session), ...options });
+    return notifications(mongo)
+      .find({ fanOutId }, { ...readIn(session), ...options, sort: { ordinal: 1 } })
+      .toArray();
+  });
   return rows.map(({ _id }) => _id);
 }

@@ -92,6 +92,17 @@ async function eraseRows(walk: Walk, link: CollectionLink, left: Document, rows:
   if (waiting !== null) note(walk, waiting.link.collection, waiting.waiting);
 }
 
+async function allRows(
+  mongo: Mongo,
+  collection: CollectionName,
+  filter: Document,
+  session: ClientSession,
+): Promise<Located[]> {
+  const all: Located[] = [];
+  for await (const rows of rowsIn(mongo, collection, filter, AT_ONCE, session)) all.push(...rows);
+  return all;
+}
+
 /** Rows behind a link, and how many of them must wait. */
 interface Arrived {
   link: CollectionLink;
@@ -114,12 +125,10 @@ async function arrivedBelow(
   for (const link of linksBy(below)) {
     if (link.erase === 'with its attempt') continue;
     const left = { ...rowsBehind(link, ids), ...link.pending };
-    const ready: Located[] = [];
-    for await (const some of rowsIn(mongo, link.collection, left, AT_ONCE, session)) ready.push(...some);
+    const ready = await allRows(mongo, link.collection, left, session);
     if (ready.length === 0) continue;
     const stillUsed = link.waits === undefined ? null : { ...left, ...link.waits(now) };
-    const waiting =
-      stillUsed === null ? [] : await mongo.db.collection(link.collection).find(stillUsed, { session }).toArray();
+    const waiting = stillUsed === null ? [] : await allRows(mongo, link.collection, stillUsed, session);
     arrived.push({ link, left, ready, waiting: waiting.length });
   }
   return arrived;
