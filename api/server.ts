@@ -108,7 +108,7 @@ export function openServer(deps: ServerDeps): Door {
   }
 
   async function answer(exchange: Exchange, span: SpanNotes | null): Promise<void> {
-    running.begin(exchange);
+    running.begin();
     try {
       const written = write(exchange, await live(exchange));
       if (written !== undefined) await written;
