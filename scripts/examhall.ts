@@ -20,11 +20,13 @@ import { readCommandLine } from '#scripts/examhall/program.ts';
 import type { SecretInput } from '#scripts/examhall/read-secret.ts';
 import { SCHEMA_COMMANDS } from '#scripts/examhall/schema-commands.ts';
 import { STATUS_COMMANDS } from '#scripts/examhall/status-command.ts';
+import { TRACE_COMMANDS } from '#scripts/examhall/trace-command.ts';
 import { repeated } from '#scripts/examhall/watch.ts';
 
 /** Every command, in the order of the help. */
 export const ALL_COMMANDS: CliCommands = {
   ...STATUS_COMMANDS,
+  ...TRACE_COMMANDS,
   ...CLUSTER_COMMANDS,
   ...DEAD_COMMANDS,
   ...EVIDENCE_COMMANDS,

@@ -1,4 +1,5 @@
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
+import { actorOf } from '#infra/mongo/mailbox/commands.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { EXIT } from './exit-codes.ts';
 import type { CliCommands, Flags, Operator } from './operator.ts';
@@ -42,10 +43,14 @@ async function listWorkers(operator: Operator, _words: string[], flags: Flags): 
 
 async function listQueues(operator: Operator, _words: string[], flags: Flags): Promise<number> {
   const now = operator.now();
-  const depths = await queueDepths(operator.mongo, now, await liveWorkers(operator.mongo, now));
+  const live = await liveWorkers(operator.mongo, now);
+  const depths = (await queueDepths(operator.mongo, now, live)).map((depth) => ({
+    ...depth,
+    workers: live.filter(({ actor }) => actor === actorOf(depth.queue)).length,
+  }));
   print(operator, flags, depths, () =>
     table(
-      ['queue', 'waiting', 'due', 'running', 'dead', 'oldest due'],
+      ['queue', 'waiting', 'due', 'running', 'dead', 'oldest due', 'workers'],
       depths.map((depth) => [
         depth.queue,
         `${depth.waiting}`,
@@ -53,6 +58,7 @@ async function listQueues(operator: Operator, _words: string[], flags: Flags): P
         `${depth.running}`,
         `${depth.dead}`,
         depth.oldestDueMs === null ? '-' : `${Math.round(depth.oldestDueMs / 1_000)} s`,
+        depth.due > 0 && depth.workers === 0 ? `no worker: scale \`${actorOf(depth.queue)}\`` : `${depth.workers}`,
       ]),
     ),
   );
