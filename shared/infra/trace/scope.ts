@@ -19,8 +19,8 @@ export interface Scope {
 }
 
 /**
- * The only global state of the product. As an argument, the scope would pass through every rule, write and call only to reach the log, and
- * a call that forgets it would break the trail unseen.
+ * Global: as an argument, the scope would pass through every handler and write only to reach the log. A post that forgets it would break the
+ * trail unseen (docs/design-notes.md, note 32).
  */
 const scopes = new AsyncLocalStorage<Scope>();
 
