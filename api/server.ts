@@ -30,6 +30,10 @@ import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { ObserveHttp } from '#infra/metrics/metrics.ts';
 import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
+import { noteStatus } from '#infra/trace/calls.ts';
+import { currentScope, inScope } from '#infra/trace/scope.ts';
+import { inSpan, isTracing, type SpanNotes } from '#infra/trace/spans.ts';
+import { causeOfRequest, traceIdOf } from '#shared/kernel/cause.ts';
 import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
 import type { Head, RawReply, Reply, Route, TextReply } from './route.ts';
 
@@ -89,11 +93,22 @@ export function openServer(deps: ServerDeps): Door {
   });
   return openDoor(listener, running);
 
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const exchange = newExchange(request, response);
     newest.set(request.socket, exchange);
     connections.spoke(request.socket);
-    running.begin(exchange);
+    const scope = { cause: causeOfRequest(exchange.requestId, request.headers) };
+    return isTracing() ? inScope(scope, serveInSpan, exchange) : inScope(scope, answer, exchange, null);
+  }
+
+  function serveInSpan(exchange: Exchange): Promise<void> {
+    const method = methodOf(exchange.request);
+    const attributes = { 'http.request.method': method, 'url.scheme': 'http' };
+    return inSpan({ kind: 'SERVER', name: method, attributes }, (span) => answer(exchange, span));
+  }
+
+  async function answer(exchange: Exchange, span: SpanNotes | null): Promise<void> {
+    running.begin();
     try {
       const written = write(exchange, await live(exchange));
       if (written !== undefined) await written;
@@ -102,7 +117,7 @@ export function openServer(deps: ServerDeps): Door {
     } finally {
       bodies.release(exchange);
       running.end(exchange);
-      record(exchange);
+      record(exchange, span);
     }
   }
 
@@ -197,14 +212,21 @@ export function openServer(deps: ServerDeps): Door {
     else writeRefusal(exchange, refusal, deps.draining.aborted);
   }
 
-  function record(exchange: Exchange): void {
-    const { request, response, requestId, template, identity } = exchange;
+  function record(exchange: Exchange, span: SpanNotes | null): void {
+    const { request, response, requestId, template, params, identity } = exchange;
     const ms = (exchange.answeredAt ?? performance.now()) - exchange.startedAt;
     const status = response.headersSent ? response.statusCode : CLIENT_LEFT;
-    const method = KNOWN_METHODS.has(request.method ?? '') ? (request.method ?? '') : 'OTHER';
+    const method = methodOf(request);
     deps.observe(method, template, status, ms / 1_000);
+    const scope = currentScope();
+    span?.rename(`${method} ${template}`);
+    span?.set({ 'http.route': template, 'examhall.request_id': requestId });
+    noteStatus(span, status, 500);
     deps.access({
       requestId,
+      traceId: traceIdOf(scope?.cause),
+      attemptId: params.attemptId,
+      commandId: scope?.awaited,
       method,
       route: template,
       status,
@@ -213,6 +235,10 @@ export function openServer(deps: ServerDeps): Door {
       staff: staffOf(exchange),
     });
   }
+}
+
+function methodOf({ method = '' }: IncomingMessage): string {
+  return KNOWN_METHODS.has(method) ? method : 'OTHER';
 }
 
 /** Roles whose calls concern the objects of other people, so that the log names these objects. */

@@ -38,7 +38,7 @@ t.test('examhall dead lists dead letters, replays each once and audits the repla
 
   const list = await started('dead', 'list');
   t.equal(list.code, 0);
-  t.match(list.said, /1 +grading +Error: the disk is full/);
+  t.match(list.said, /1 +0 +grading +Error: the disk is full/);
   const groups = JSON.parse((await examhall('dead', 'list', '--json')).said);
   t.match(groups, [{ count: 1 }, { count: 1 }]);
   const shown = await examhall('dead', 'show', first);
@@ -76,12 +76,39 @@ t.test('examhall dead lists dead letters, replays each once and audits the repla
   t.match((await examhall('audit')).said, /an +dead\.replay +grading +\S+ +it is waning/);
 });
 
+t.test('examhall dead ack and dead drop mark letters, audited, and only with --yes', async (t) => {
+  const [one, other] = [await deadGrading('the printer is on fire'), await deadGrading('the printer is on fire')];
+  const cause = ['--cause', 'Error: the printer is on fire'];
+  const why = ['--reason', 'ticket 4711'];
+  const dry = await examhall('dead', 'ack', one._id, ...why);
+  t.match(dry, { code: 0, out: /^dry run: 1 dead command would be acknowledged; pass --yes to acknowledge it\n/ });
+  t.match(await examhall('dead', 'ack', one._id, ...why, '--yes'), { code: 0, out: /1 of 1 acknowledged/ });
+  t.match(await examhall('dead', 'ack', one._id, ...why, '--yes'), {
+    code: 1,
+    out: /skipped: not dead, or already ack/,
+  });
+  t.match(await examhall('dead', 'list', ...cause), { code: 0, out: /^2 +1 +grading/m });
+  const listed = async (...args: string[]) =>
+    JSON.parse((await examhall('dead', 'list', ...cause, '--json', ...args)).out);
+  t.match(await listed('--subject', other.subject, '--since', '1h'), [{ count: 1, acknowledged: 0 }]);
+  t.strictSame(await listed('--until', '1h'), []);
+  const dropped = await examhall('dead', 'drop', ...cause, ...why, '--yes', '--json');
+  t.match(JSON.parse(dropped.out), { dryRun: false, rows: [{ outcome: 'done' }, { outcome: 'done' }] });
+  t.strictSame(await listed(), []);
+  t.match(await listed('--dropped'), [{ count: 2 }]);
+  t.match(await examhall('dead', 'replay', one._id, ...why, '--yes'), { code: 1, out: /skipped: not dead/ });
+  t.match((await examhall('audit', '--limit', '3')).out, /dead\.drop +grading +\S+ +ticket 4711/);
+});
+
 t.test('examhall dead show names the delivery state of a dead delivery, and replay runs it again', async (t) => {
   const job = await postDelivery(mongo, { channel: 'log', maxAttempts: 1 });
   const deps = testWorkerDeps(mongo, { NOTIFICATION_CHANNELS: 'log' });
   const failing = withStep(makeActor('delivery', deps), () => Promise.reject(new Error('the log is full')));
   t.equal(await runCommand(testKernel(mongo), failing, job), 'dead');
-  t.match((await examhall('dead', 'list', '--queue', 'delivery:log')).said, /1 +delivery:log +Error: the log is full/);
+  t.match(
+    (await examhall('dead', 'list', '--queue', 'delivery:log')).said,
+    /1 +0 +delivery:log +Error: the log is full/,
+  );
   const shown = async () => JSON.parse((await examhall('dead', 'show', job._id)).said);
   t.match(await shown(), { _id: job._id, status: 'DEAD', state: 'DEAD_LETTERED' });
   const replay = ['dead', 'replay', '--queue', 'delivery:log', '--reason', 'there is room again', '--yes'];
@@ -174,8 +201,10 @@ t.test('examhall refuses invalid arguments with `error: …` on stderr and chang
   const before = (await replayed()).length;
   for (const [args, code, says] of [
     [['dead', 'replay', id, '--yes'], 2, /--reason/],
-    [['dead', 'replay', '--reason', 'no id, no queue', '--yes'], 2, /pass command ids or --queue QUEUE/],
+    [['dead', 'replay', '--reason', 'no id, no queue', '--yes'], 2, /pass command ids or a filter/],
     [['dead', 'replay', '--queue', 'grading', '--reason', 'long enough', '--limit', '0', '--yes'], 2, /--limit/],
+    [['dead', 'list', '--since', 'yesterday'], 2, /--since and --until must be a time/],
+    [['dead', 'drop', id, '--queue', 'grading', '--reason', 'both of them'], 2, /not both/],
     [['dead', 'show'], 2, /missing required argument 'id'/],
     [['dead', 'show', 'unknown', '--json'], 1, /no command with id unknown/],
     [['dead', 'lsit'], 2, /unknown command 'lsit'\n\(Did you mean list\?\)/],

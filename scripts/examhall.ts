@@ -8,7 +8,8 @@ import { outageInWords } from '#infra/mongo/faults.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { publishChange } from '#infra/redis/change-feed.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
-import { COMMANDS } from '#scripts/examhall/commands.ts';
+import { CLUSTER_COMMANDS } from '#scripts/examhall/cluster-commands.ts';
+import { DEAD_COMMANDS } from '#scripts/examhall/dead-commands.ts';
 import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
 import { EVIDENCE_COMMANDS } from '#scripts/examhall/evidence-commands.ts';
 import { EXIT } from '#scripts/examhall/exit-codes.ts';
@@ -26,7 +27,8 @@ import { repeated } from '#scripts/examhall/watch.ts';
 export const ALL_COMMANDS: CliCommands = {
   ...STATUS_COMMANDS,
   ...TRACE_COMMANDS,
-  ...COMMANDS,
+  ...CLUSTER_COMMANDS,
+  ...DEAD_COMMANDS,
   ...EVIDENCE_COMMANDS,
   ...DOCTOR_COMMANDS,
   ...SCHEMA_COMMANDS,

@@ -9,6 +9,7 @@ import { BACKGROUND_LIMITS, openBackground } from '#infra/process/background.ts'
 import { type ChangePublisher, openChangePublisher } from '#infra/redis/change-feed.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplySender } from '#infra/redis/replies.ts';
+import { openTracing } from '#infra/trace/spans.ts';
 import { noticeCommand } from '#shared/attempt/commands.ts';
 import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
 import { ALARMS, type Alarm, type WorkerDeps } from './actor.ts';
@@ -27,6 +28,7 @@ export async function openRuntime(config: Config, name: string, logTo?: LogDesti
     ...(logTo === undefined ? {} : { destination: logTo }),
   });
   const metrics = await metricsOf(config);
+  await openTracing();
   const mongo = openMongo({ ...config.mongodb, appName: `examhall-${name}` });
   const redis = { redisUrl: config.redis.url, log };
   const [clock, doorbells, replies] = [openServerClock(mongo), openDoorbells(redis), openReplySender(redis)];

@@ -43,6 +43,13 @@ export interface Flags {
   dryRun?: boolean;
   queue?: string;
   cause?: string;
+  /** The attempt, exam or job that dead letters concern. */
+  subject?: string;
+  /** Times, as `readMoment` reads them. */
+  since?: string;
+  until?: string;
+  /** Lists dropped letters instead. */
+  dropped?: boolean;
   reason?: string;
   limit?: string;
   /** File to write to. */

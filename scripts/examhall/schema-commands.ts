@@ -1,8 +1,8 @@
 import { UnfitServer } from '#infra/mongo/probe/probe.ts';
+import { isRouter } from '#infra/mongo/probe/server.ts';
 import {
   type DistributionStep,
   distribute,
-  isRouter,
   NotDistributable,
   planDistribution,
 } from '#infra/mongo/schema/distribute.ts';
@@ -73,9 +73,9 @@ function planOf({ pending, missingIndexes }: SchemaStatus): string[] {
 
 async function shard(operator: Operator, flags: Flags): Promise<number> {
   const { mongo, note } = operator;
-  const steps = await planDistribution(mongo);
   const router = await isRouter(mongo);
   if (flags.yes !== true) {
+    const steps = await planDistribution(mongo);
     print(operator, flags, { router, steps }, () => planText(steps));
     note(
       router
@@ -85,7 +85,7 @@ async function shard(operator: Operator, flags: Flags): Promise<number> {
     return 0;
   }
   try {
-    await distribute(mongo, steps, note);
+    await distribute(mongo, { now: operator.now(), report: note });
   } catch (error) {
     if (!(error instanceof NotDistributable)) throw error;
     operator.fail(`${error.message}; nothing was changed`);

@@ -1,4 +1,5 @@
 import type { Neighbour } from '#infra/config/settings.ts';
+import { inCall, type SentCall } from '#infra/trace/calls.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 
 /** The reply of another service, with its complete body. */
@@ -37,7 +38,11 @@ const MAX_REPLY_BYTES = 1024 * 1024;
  * Calls a neighbour and returns its reply, whatever the status. Rejects if there is no complete reply: connection refused or reset,
  * timeout, body too large. Redirects are not followed, so a token is only ever sent to the configured address.
  */
-export async function callService(call: ServiceCall): Promise<ServiceReply> {
+export function callService(call: ServiceCall): Promise<ServiceReply> {
+  return inCall(call, (sent) => send(call, sent));
+}
+
+async function send(call: ServiceCall, sent: SentCall): Promise<ServiceReply> {
   const timeout = AbortSignal.timeout(call.timeoutMs);
   const response = await fetch(call.url, {
     method: call.method,
@@ -46,11 +51,13 @@ export async function callService(call: ServiceCall): Promise<ServiceReply> {
       'x-internal-service': call.sender,
       ...(call.token === undefined ? {} : { 'x-internal-token': call.token }),
       ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...sent.headers(),
       ...call.headers,
     },
     signal: call.signal === undefined ? timeout : AbortSignal.any([timeout, call.signal]),
     ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
   });
+  sent.answered(response.status);
   const text = await readCapped(response, call.maxReplyBytes ?? MAX_REPLY_BYTES);
   return { status: response.status, body: parse(text), retryAfterMs: retryAfterMs(response.headers) };
 }
