@@ -4,12 +4,14 @@ import { mountClassifier } from '#api/classifier/mount.ts';
 import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
+import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
-import { operationsRoutes } from '#api/operations/routes.ts';
+import { operationsRoutes, readiness } from '#api/operations/routes.ts';
 import { traceRoutes } from '#api/operations/trace.ts';
 import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { type Log, openLog } from '#infra/log/log.ts';
 import { connectionMetrics, httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
+import { buildMetrics, dependencyMetrics, mongoMetrics, ringMetrics } from '#infra/metrics/process-metrics.ts';
 import { openMongo, pingMongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
@@ -43,23 +45,23 @@ const PING_MS = 500;
 const isPassing = (error: unknown) => isOutage(error) || error instanceof FanOutLost;
 
 /** Opens a front door, which serves until SIGTERM or SIGINT. Resolves with its log once it accepts connections. */
-export async function openFrontDoor(config: Config, host = OWN_PROCESS): Promise<Log> {
+export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<Log> {
   const { log, access, flush } = openLog({
-    level: config.logLevel,
+    level: given.logLevel,
     name: 'web',
-    secrets: secretsOf(config),
+    secrets: secretsOf(given),
     ...(host.logTo === undefined ? {} : { destination: host.logTo }),
   });
-  for (const warning of [...config.warnings, ...config.doorWarnings]) log.warn({}, warning);
+  for (const warning of [...given.warnings, ...given.doorWarnings]) log.warn({}, warning);
   await openTracing();
   const metrics = openMetrics({ process: true });
   const schemas = loadSchemas();
   const draining = new AbortController();
-  const mongo = openMongo({ ...config.mongodb, appName: 'examhall-web' });
-  const redis = { redisUrl: config.redis.url, log };
+  const mongo = openMongo({ ...given.mongodb, appName: 'examhall-web' });
+  const redis = { redisUrl: given.redis.url, log };
   const [clock, doorbells, replies, probe] = [
     openServerClock(mongo),
-    openDoorbells(redis),
+    openDoorbells({ ...redis, lost: ringMetrics(metrics) }),
     openReplyWaiters(redis),
     redisProbe(redis),
   ];
@@ -74,6 +76,24 @@ export async function openFrontDoor(config: Config, host = OWN_PROCESS): Promise
       log.warn({ err }, 'sending an event to the audit service failed; event dropped');
     },
   });
+
+  // Until the database is usable the process listens and reports unready.
+  const usable = usableOnce(untilUsable({ check: () => checkUsable(mongo, clock), log, stop: draining.signal }));
+  const ready = readiness({
+    draining: draining.signal,
+    checks: {
+      mongodb: async () => {
+        if (!usable()) throw new Error('the schema is not checked yet');
+        await pingMongo(mongo, PING_MS);
+      },
+      redis: probe.ping,
+    },
+  });
+  const config = dependencyMetrics(metrics, given, storesOf(ready));
+  buildMetrics(metrics);
+  mongoMetrics(metrics, mongo);
+  queueMetrics(metrics, mongo, clock.now);
+  beginObjectives(metrics);
 
   const services = Object.keys(SERVICES).filter((name) => (config.services as ReadonlySet<string>).has(name));
   if (services.length === 0)
@@ -96,24 +116,14 @@ export async function openFrontDoor(config: Config, host = OWN_PROCESS): Promise
     atEnd: (close: () => Promise<unknown>) => void closers.push(close),
   };
 
-  queueMetrics(metrics, mongo, clock.now);
-  // Until the database is usable the process listens and reports unready.
-  const usable = usableOnce(untilUsable({ check: () => checkUsable(mongo, clock), log, stop: draining.signal }));
   const routes: Route[] = [
     ...operationsRoutes({
       services,
       version: VERSION,
-      draining: draining.signal,
+      ready,
       metrics,
       production: config.production,
       opsToken: config.opsToken,
-      checks: {
-        mongodb: async () => {
-          if (!usable()) throw new Error('the schema is not checked yet');
-          await pingMongo(mongo, PING_MS);
-        },
-        redis: probe.ping,
-      },
       openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
       mounted: () => routes,
     }),
@@ -146,6 +156,7 @@ export async function openFrontDoor(config: Config, host = OWN_PROCESS): Promise
     isOutage: isPassing,
     observe: httpMetrics(metrics),
   });
+  doorMetrics(metrics, door, context.streams);
   drainOnSignal({
     signals: host.signals,
     exit: host.exit,

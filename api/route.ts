@@ -9,6 +9,8 @@ import type { ErrorCode, FaultDetail, Rejection } from '#shared/kernel/errors.ts
 export interface Route {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   path: string;
+  /** True if HEAD is answered as GET is, without the body; for probes. */
+  alsoHead?: true;
   operation: string;
   summary: string;
   /** Group of the operation in OpenAPI; default: none. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type BodyLimits, type BodyRead, openBodyReader } from '#api/http/body.ts';
+import { type BodyLimits, type BodyRead, type BodyReader, openBodyReader } from '#api/http/body.ts';
 import { openCountedAddress, openCountedPeer } from '#api/http/caller-address.ts';
 import { type DropReason, limitConnections } from '#api/http/connections.ts';
 import { type Door, openDoor } from '#api/http/door.ts';
@@ -78,10 +78,23 @@ const KNOWN_METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH
 const NO_QUERY = Object.freeze({});
 const UNREAD = { kind: 'unread' } as const;
 
+/** A front door, with the parts of its state that metrics show. */
+export interface MeasuredDoor extends Door {
+  /** Returns the number of running requests. */
+  inFlight(): number;
+  bodyBudget: BodyReader['budget'];
+}
+
 /** Returns the front door around restify's server. This file handles each request, in order from top to bottom. */
-export function openServer(deps: ServerDeps): Door {
+export function openServer(deps: ServerDeps): MeasuredDoor {
   const rows = deps.routes.map((route) => mountRoute(route, deps.schemas));
-  const table = compileTable(rows.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
+  const table = compileTable(
+    rows.flatMap((row) => {
+      const { method, path, alsoHead } = row.route;
+      const methods = alsoHead === true ? [method, 'HEAD'] : [method];
+      return methods.map((name) => ({ method: name, path, value: row }));
+    }),
+  );
   const bodies = openBodyReader(deps.limits, openCountedAddress(deps.trustedProxies));
   const running = openRunningRequests();
   const newest = new WeakMap<Duplex, Exchange>();
@@ -91,7 +104,7 @@ export function openServer(deps: ServerDeps): Door {
     peerOf: openCountedPeer(deps.trustedProxies),
     dropped: deps.dropped,
   });
-  return openDoor(listener, running);
+  return { ...openDoor(listener, running), inFlight: running.size, bodyBudget: bodies.budget };
 
   function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const exchange = newExchange(request, response);

@@ -68,6 +68,7 @@ async function claimAndRun<Q extends Queue>(
     });
     span?.set({ 'examhall.command.ending': result });
     if (result === 'retried' || result === 'dead') span?.fail(result);
+    kernel.ran(command, result, (performance.now() - claimedAt) / 1_000);
     return result;
   });
 }

@@ -17,7 +17,7 @@ import { isJson } from './media-type.ts';
 import { type Refused, refused } from './reply.ts';
 
 /** Reads the request bodies of a process within budgets of bytes. */
-interface BodyReader {
+export interface BodyReader {
   /**
    * Checks the body that the head announces, then reads at most `maxBytes`. Returns no bytes if the request has no body, and
    * `gone` if the client left before its body was complete.
@@ -25,6 +25,8 @@ interface BodyReader {
   read(exchange: Exchange, head: Head, rule: { maxBytes: number; callers: Callers }): BodyRead | Promise<BodyRead>;
   /** Releases what an exchange holds. Called after its reply, because its parsed body is in memory until then. */
   release(exchange: Exchange): void;
+  /** Returns what the requests of these callers hold, and their limit, in bytes. */
+  budget(callers: Callers): Pick<BodyBudget, 'used' | 'limit'>;
 }
 
 /** Result of reading a body: its bytes, a refusal, or nothing because the client left. */
@@ -87,6 +89,7 @@ export function openBodyReader(limits: BodyLimits, addressOf: CountedAddress): B
     release(exchange) {
       exchange.budget?.release(exchange);
     },
+    budget: (callers) => readers[callers].budget,
   };
 }
 

@@ -172,6 +172,8 @@ export class RouteCall implements Call<never, never> {
 export interface RunningRequests {
   begin(): void;
   end(exchange: Exchange): void;
+  /** Returns the number of running requests. */
+  size(): number;
   /** Returns a signal that is aborted when the client leaves before its reply is complete, or by `cut`. */
   signalOf(exchange: Exchange): AbortSignal;
   /** Returns a signal that only `cut` aborts. */
@@ -193,6 +195,7 @@ export function openRunningRequests(): RunningRequests {
     begin() {
       running += 1;
     },
+    size: () => running,
     end(exchange) {
       exchange.ended = true;
       if (exchange.abort !== undefined || exchange.stop !== undefined) signalled.delete(exchange);

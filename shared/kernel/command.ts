@@ -114,6 +114,8 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   /** The earliest time of the next claim. While leased it is the end of the lease, so one index finds due and abandoned commands. */
   nextRunAt: Date;
   lockedUntil: Date | null;
+  /** When the command first came due; stored by its first claim, for metrics. Absent before, and after a first claim of an earlier version. */
+  dueAt?: Date;
   workerId: string | null;
   /**
    * Id of the MongoDB session in which the claim's transactions run. A worker that claims the command after its lease expired

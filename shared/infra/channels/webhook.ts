@@ -1,4 +1,5 @@
-import { retryAfterMs } from '#infra/neighbours/call.ts';
+import type { CallObserver } from '#infra/config/settings.ts';
+import { observed, retryAfterMs } from '#infra/neighbours/call.ts';
 import { inCall, type SentCall } from '#infra/trace/calls.ts';
 import { HOUR, type Now } from '#shared/kernel/time.ts';
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from './channel.ts';
@@ -10,6 +11,7 @@ interface WebhookSettings {
   secrets: readonly string[];
   /** Time limit for connect, headers and body together, in milliseconds. */
   timeoutMs: number;
+  called?: CallObserver;
   /** Returns the signed time of a delivery attempt, in Unix milliseconds. */
   now: Now;
 }
@@ -33,7 +35,9 @@ export function webhookAdapter(settings: WebhookSettings): Adapter {
       const timeout = AbortSignal.timeout(settings.timeoutMs);
       try {
         return await inCall({ method: 'POST', url: settings.url }, async (sent) => {
-          const response = await post(settings, job, { sent, signal: AbortSignal.any([timeout, signal]) });
+          const response = await observed(settings.called, signal, () =>
+            post(settings, job, { sent, signal: AbortSignal.any([timeout, signal]) }),
+          );
           sent.answered(response.status);
           if (!response.ok) throw await refusal(response);
           await drop(response);

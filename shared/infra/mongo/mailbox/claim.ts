@@ -45,6 +45,8 @@ export async function claimCommand<Q extends Queue>(
       status: unless('DEAD', 'PENDING'),
       attempts: unless('$attempts', { $add: ['$attempts', 1] }),
       fence: { $add: ['$fence', 1] },
+      // The first claim replaces `nextRunAt`. Without an earlier value, the path below is missing and the field stays absent.
+      dueAt: { $cond: [{ $eq: ['$fence', 0] }, '$nextRunAt', '$dueAt'] },
       workerId: literal(holder.workerId),
       session: unless(null, literal(holder.session === undefined ? null : sessionIdOf(holder.session))),
       lockedUntil: unless(null, nowPlus(holder.leaseMs)),

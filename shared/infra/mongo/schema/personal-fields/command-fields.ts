@@ -16,6 +16,7 @@ export const COMMAND_FIELDS = {
   maxAttempts: 'no person',
   nextRunAt: 'no person',
   lockedUntil: 'no person',
+  dueAt: 'no person',
   workerId: 'no person',
   session: 'no person',
   fence: 'no person',
