@@ -52,7 +52,7 @@ export function addCommand({ lines, cluster }: Reading, command: Command, graded
       attempt: isRecurring(maxAttempts) ? null : { n: attempts, max: maxAttempts },
       nextAt: isPending ? nextRunAt : null,
       endedAt: settledAt,
-      requestId: requestIdOf(command),
+      requestId: command.cause?.requestId ?? null,
       reason: commandReason(command, cluster, graded),
       effect: EFFECTS[queue],
     }),
@@ -62,11 +62,6 @@ export function addCommand({ lines, cluster }: Reading, command: Command, graded
 /** The recurring commands have no limit of attempts. */
 function isRecurring(maxAttempts: number): boolean {
   return maxAttempts === Number.MAX_SAFE_INTEGER;
-}
-
-function requestIdOf(command: Command & { cause?: { requestId?: unknown } | null }): string | null {
-  const requestId = command.cause?.requestId;
-  return typeof requestId === 'string' ? requestId : null;
 }
 
 /** Returns the commands of these subjects from the named mailboxes, newest first. */
