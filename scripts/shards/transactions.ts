@@ -17,7 +17,7 @@ export type RecordedTransactions = Readonly<Record<string, RecordedTransaction>>
 
 /** Above these numbers a transaction has one statement, or one shard key, for each of its rows. */
 const MANY = { commands: 12, shards: 5 } as const;
-const FILE = path.join(import.meta.dirname, 'transactions.json');
+const FILE = path.join(import.meta.dirname, '../engines/recorded/transactions.json');
 
 export function readRecordedTransactions(): RecordedTransactions {
   return JSON.parse(readFileSync(FILE, 'utf8'));
