@@ -37,10 +37,12 @@ export function openApi({ routes, schemas, version, title }: Input): object {
     paths[path] = item;
   }
   const secured = routes.some(bearerOf);
+  const tags = [...new Set(routes.flatMap(({ tag }) => tag ?? []))];
   return {
     openapi: '3.1.0',
     info: { title, version, description: DESCRIPTION },
     servers: [{ url: '/' }],
+    ...(tags.length > 0 && { tags: tags.map((name) => ({ name })) }),
     paths,
     components: {
       schemas: components.toJSON(),
@@ -92,7 +94,8 @@ const HEADERS = {
 const ROLE_HEADERS = new Set(['x-user-role', 'x-actor-role']);
 
 function operationOf(route: Route, schemas: Schemas, components: Components): Json {
-  const operation: Json = { operationId: route.operation, summary: route.summary };
+  const tags = route.tag === undefined ? {} : { tags: [route.tag] };
+  const operation: Json = { operationId: route.operation, summary: route.summary, ...tags };
   const bearer = bearerOf(route);
   if (bearer) operation.security = bearer.required ? [{ bearer: [] }] : [{ bearer: [] }, {}];
   const parameters = parametersOf(route, schemas, components);

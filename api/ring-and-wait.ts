@@ -2,6 +2,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { SettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
+import { noteAwaited } from '#infra/trace/scope.ts';
 import type { Command, CommandRef } from '#shared/kernel/command.ts';
 
 /** Dependencies by which a front door rings workers and waits for them. */
@@ -22,6 +23,7 @@ export async function ringAndWait(
   command: Pick<Command, '_id' | 'queue' | 'key' | 'attempts' | 'status'>,
   limits: { timeoutMs: number; signal: AbortSignal },
 ): Promise<boolean> {
+  noteAwaited(command._id);
   if (command.status !== 'PENDING') return true;
   const waiter = access.replies.register(command._id);
   void access.doorbells.ring(command, command.attempts);

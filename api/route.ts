@@ -9,8 +9,12 @@ import type { ErrorCode, FaultDetail, Rejection } from '#shared/kernel/errors.ts
 export interface Route {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   path: string;
+  /** True if HEAD is answered as GET is, without the body; for probes. */
+  alsoHead?: true;
   operation: string;
   summary: string;
+  /** Group of the operation in OpenAPI; default: none. */
+  tag?: string;
   guards: readonly Guard[];
   /** Headers that the handler itself reads. */
   headers?: readonly HeaderDoc[];
@@ -73,6 +77,8 @@ export interface Identity {
   bearer?: string;
   /** Reason why `bearer` is invalid. It takes the place of any fault of the body. */
   bearerFault?: Rejection;
+  /** The operator whom the audit names: the holder of OPS_TOKEN, or an ADMIN. */
+  operator?: string;
   /** Organization of the caller: the default of new objects, or the scope of the call, depending on the guard. */
   organizationId?: string;
 }

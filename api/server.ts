@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type BodyLimits, type BodyRead, openBodyReader } from '#api/http/body.ts';
+import { type BodyLimits, type BodyRead, type BodyReader, openBodyReader } from '#api/http/body.ts';
 import { openCountedAddress, openCountedPeer } from '#api/http/caller-address.ts';
 import { type DropReason, limitConnections } from '#api/http/connections.ts';
 import { type Door, openDoor } from '#api/http/door.ts';
@@ -30,6 +30,10 @@ import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { ObserveHttp } from '#infra/metrics/metrics.ts';
 import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
+import { noteStatus } from '#infra/trace/calls.ts';
+import { currentScope, inScope } from '#infra/trace/scope.ts';
+import { inSpan, isTracing, type SpanNotes } from '#infra/trace/spans.ts';
+import { causeOfRequest, traceIdOf } from '#shared/kernel/cause.ts';
 import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
 import type { Head, RawReply, Reply, Route, TextReply } from './route.ts';
 
@@ -74,10 +78,23 @@ const KNOWN_METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH
 const NO_QUERY = Object.freeze({});
 const UNREAD = { kind: 'unread' } as const;
 
+/** A front door, with the parts of its state that metrics show. */
+export interface MeasuredDoor extends Door {
+  /** Returns the number of running requests. */
+  inFlight(): number;
+  bodyBudget: BodyReader['budget'];
+}
+
 /** Returns the front door around restify's server. This file handles each request, in order from top to bottom. */
-export function openServer(deps: ServerDeps): Door {
+export function openServer(deps: ServerDeps): MeasuredDoor {
   const rows = deps.routes.map((route) => mountRoute(route, deps.schemas));
-  const table = compileTable(rows.map((row) => ({ method: row.route.method, path: row.route.path, value: row })));
+  const table = compileTable(
+    rows.flatMap((row) => {
+      const { method, path, alsoHead } = row.route;
+      const methods = alsoHead === true ? [method, 'HEAD'] : [method];
+      return methods.map((name) => ({ method: name, path, value: row }));
+    }),
+  );
   const bodies = openBodyReader(deps.limits, openCountedAddress(deps.trustedProxies));
   const running = openRunningRequests();
   const newest = new WeakMap<Duplex, Exchange>();
@@ -87,13 +104,24 @@ export function openServer(deps: ServerDeps): Door {
     peerOf: openCountedPeer(deps.trustedProxies),
     dropped: deps.dropped,
   });
-  return openDoor(listener, running);
+  return { ...openDoor(listener, running), inFlight: running.size, bodyBudget: bodies.budget };
 
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const exchange = newExchange(request, response);
     newest.set(request.socket, exchange);
     connections.spoke(request.socket);
-    running.begin(exchange);
+    const scope = { cause: causeOfRequest(exchange.requestId, request.headers) };
+    return isTracing() ? inScope(scope, serveInSpan, exchange) : inScope(scope, answer, exchange, null);
+  }
+
+  function serveInSpan(exchange: Exchange): Promise<void> {
+    const method = methodOf(exchange.request);
+    const attributes = { 'http.request.method': method, 'url.scheme': 'http' };
+    return inSpan({ kind: 'SERVER', name: method, attributes }, (span) => answer(exchange, span));
+  }
+
+  async function answer(exchange: Exchange, span: SpanNotes | null): Promise<void> {
+    running.begin();
     try {
       const written = write(exchange, await live(exchange));
       if (written !== undefined) await written;
@@ -102,7 +130,7 @@ export function openServer(deps: ServerDeps): Door {
     } finally {
       bodies.release(exchange);
       running.end(exchange);
-      record(exchange);
+      record(exchange, span);
     }
   }
 
@@ -197,14 +225,21 @@ export function openServer(deps: ServerDeps): Door {
     else writeRefusal(exchange, refusal, deps.draining.aborted);
   }
 
-  function record(exchange: Exchange): void {
-    const { request, response, requestId, template, identity } = exchange;
+  function record(exchange: Exchange, span: SpanNotes | null): void {
+    const { request, response, requestId, template, params, identity } = exchange;
     const ms = (exchange.answeredAt ?? performance.now()) - exchange.startedAt;
     const status = response.headersSent ? response.statusCode : CLIENT_LEFT;
-    const method = KNOWN_METHODS.has(request.method ?? '') ? (request.method ?? '') : 'OTHER';
+    const method = methodOf(request);
     deps.observe(method, template, status, ms / 1_000);
+    const scope = currentScope();
+    span?.rename(`${method} ${template}`);
+    span?.set({ 'http.route': template, 'examhall.request_id': requestId });
+    noteStatus(span, status, 500);
     deps.access({
       requestId,
+      traceId: traceIdOf(scope?.cause),
+      attemptId: params.attemptId,
+      commandId: scope?.awaited,
       method,
       route: template,
       status,
@@ -213,6 +248,10 @@ export function openServer(deps: ServerDeps): Door {
       staff: staffOf(exchange),
     });
   }
+}
+
+function methodOf({ method = '' }: IncomingMessage): string {
+  return KNOWN_METHODS.has(method) ? method : 'OTHER';
 }
 
 /** Roles whose calls concern the objects of other people, so that the log names these objects. */

@@ -20,6 +20,8 @@ export interface Kernel {
   /** Notifies the front doors that wait for this command. The reply may be lost. Never throws. */
   publishSettled: (commandId: string) => void;
   count: (queue: Queue, result: RunResult) => void;
+  /** Receives each claimed command, as the claim returned it, with how its run ended after `seconds`. */
+  ran: (command: Command, result: RunResult, seconds: number) => void;
   random: () => number;
   /** Aborted when the process must end. It cuts runs short and snoozes their commands. */
   stop: AbortSignal;

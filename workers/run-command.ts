@@ -1,9 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
+import type { Fields } from '#infra/log/log.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { type Claim, claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
 import { keyedCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { saveProgress, undoClaim } from '#infra/mongo/mailbox/settle.ts';
+import { inScope, type Scope } from '#infra/trace/scope.ts';
+import { inSpan, messageAttributes } from '#infra/trace/spans.ts';
 import type { Command, CommandRef, Queue, RungCommand } from '#shared/kernel/command.ts';
 import type { Actor, Outcome } from './actor.ts';
 import { type Kernel, type Life, outcomeOfFault, type RunResult, withLease } from './life.ts';
@@ -19,17 +22,20 @@ const UNDO_RETRY_MS = 500;
  * The process may be killed at any point. The claim has already counted the attempt; when the lease expires, the next claim
  * continues from the last checkpoint.
  */
-export async function runCommand(kernel: Kernel, actor: Actor, rung: RungCommand): Promise<RunResult> {
+export function runCommand(kernel: Kernel, actor: Actor, rung: RungCommand): Promise<RunResult> {
   const { _id, queue } = rung;
-  const running = withHolderSession(kernel.mongo, (session) => claimAndRun(kernel, actor, rung, session));
-  const result = await running.catch((error: unknown): RunResult => {
-    // Either the claim failed because MongoDB is unavailable, or MongoDB refuses to store the outcome. The command is unchanged
-    // or due again when its lease expires; the poll then finds it.
-    kernel.log.warn({ err: error, commandId: _id, queue }, 'command could not be claimed or settled');
-    return 'not-ours';
+  const scope: Scope = { cause: undefined, command: { _id, queue } };
+  return inScope(scope, async () => {
+    const running = withHolderSession(kernel.mongo, (session) => claimAndRun(kernel, actor, rung, { session, scope }));
+    const result = await running.catch((error: unknown): RunResult => {
+      // Either the claim failed because MongoDB is unavailable, or MongoDB refuses to store the outcome. The command is unchanged
+      // or due again when its lease expires; the poll then finds it.
+      kernel.log.warn({ err: error, commandId: _id, queue }, 'command could not be claimed or settled');
+      return 'not-ours';
+    });
+    kernel.count(queue, result);
+    return result;
   });
-  kernel.count(queue, result);
-  return result;
 }
 
 /** Claims and runs a command. Its transactions run in `session`. */
@@ -37,23 +43,33 @@ async function claimAndRun<Q extends Queue>(
   kernel: Kernel,
   actor: Actor,
   rung: RungCommand<Q>,
-  session: ClientSession,
+  { session, scope }: { session: ClientSession; scope: Scope },
 ): Promise<RunResult> {
   const wanted = await keyedCommand(kernel.mongo, rung);
   if (wanted === null) return 'not-ours';
   const claimed = await claim(kernel, wanted, session);
   if (claimed.kind === 'refused') return 'not-ours';
-  if (claimed.kind === 'dead') return announceDead(kernel, claimed.command);
   const { command } = claimed;
-  return withLease({ kernel, actor, command, session }, async (life) => {
-    for (let pass = 1; ; pass++) {
-      const outcome = await run(life);
-      const settled = await settle(life, outcome);
-      if (settled.kind !== 'stale') return announce(life, settled);
-      // Another writer came between load and commit. Decide again on the new state, after a random wait (at most 100 ms) so
-      // that the two do not collide again.
-      await delay(kernel.random() * Math.min(pass * 5, 100));
-    }
+  scope.cause = command.cause;
+  if (claimed.kind === 'dead') return announceDead(kernel, command, { attempt: command.attempts });
+  const claimedAt = performance.now();
+  const attributes = messageAttributes(command.queue, command._id, 'process', 'process');
+  return inSpan({ kind: 'CONSUMER', name: `process ${command.queue}`, attributes }, async (span) => {
+    span?.set({ 'examhall.command.attempt': command.attempts });
+    const result = await withLease({ kernel, actor, command, session }, async (life) => {
+      for (let pass = 1; ; pass++) {
+        const outcome = await run(life);
+        const settled = await settle(life, outcome);
+        if (settled.kind !== 'stale') return announce(life, settled, claimedAt);
+        // Another writer came between load and commit. Decide again on the new state, after a random wait (at most 100 ms) so
+        // that the two do not collide again.
+        await delay(kernel.random() * Math.min(pass * 5, 100));
+      }
+    });
+    span?.set({ 'examhall.command.ending': result });
+    if (result === 'retried' || result === 'dead') span?.fail(result);
+    kernel.ran(command, result, (performance.now() - claimedAt) / 1_000);
+    return result;
   });
 }
 
@@ -91,6 +107,7 @@ async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome<Q>> {
     return await handler({
       command,
       signal: lease.signal,
+      session: life.session,
       checkpoint: (progress, effects) =>
         commitInLife(life, async (session) => {
           await saveProgress(kernel.mongo, command, progress, session);
@@ -106,34 +123,39 @@ async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome<Q>> {
 function announce<Q extends Queue>(
   { kernel, command }: Life<Q>,
   settled: Exclude<SettleResult<Q>, { kind: 'stale' }>,
+  claimedAt: number,
 ): RunResult {
-  const about = { commandId: command._id, queue: command.queue, subject: command.subject, attempt: command.attempts };
   if (settled.kind === 'unsettled') return 'fenced';
+  const times = { waitMs: waitOf(command, kernel.leaseMs), runMs: Math.round(performance.now() - claimedAt) };
+  const ended = { queue: command.queue, commandId: command._id, attempt: command.attempts, ...times };
+  const fields = { ...ended, subject: command.subject };
   if (settled.kind === 'fenced') {
-    kernel.log.warn({ ...about, fence: command.fence }, 'lease lost; nothing written');
+    kernel.log.warn({ ...fields, fence: command.fence }, 'lease lost; nothing written');
     return 'fenced';
   }
   const { outcome, next } = settled;
   switch (outcome.kind) {
     case 'done':
       kernel.publishSettled(command._id);
+      kernel.log.info({ ...ended, ending: 'done' }, 'command settled');
       try {
         outcome.after?.();
       } catch (err) {
-        kernel.log.warn({ ...about, err }, 'best-effort work of a settled command failed');
+        kernel.log.warn({ ...fields, err }, 'best-effort work of a settled command failed');
       }
       return 'done';
     case 'rejected':
       kernel.publishSettled(command._id);
+      kernel.log.info({ ...ended, ending: 'rejected' }, 'command settled');
       return 'rejected';
     case 'snooze':
       if (outcome.error !== undefined)
-        kernel.log.warn({ ...about, err: outcome.error }, 'command snoozed after error; attempt refunded');
+        kernel.log.warn({ ...fields, err: outcome.error }, 'command snoozed after error; attempt refunded');
       return 'snoozed';
     case 'retry':
     case 'dead':
-      if (next.to === 'DEAD') return announceDead(kernel, command, outcome.error);
-      kernel.log.warn({ ...about, err: outcome.error }, 'command failed; retry scheduled');
+      if (next.to === 'DEAD') return announceDead(kernel, command, ended, outcome.error);
+      kernel.log.warn({ ...fields, err: outcome.error }, 'command failed; retry scheduled');
       return 'retried';
     default:
       return outcome satisfies never;
@@ -141,11 +163,23 @@ function announce<Q extends Queue>(
 }
 
 /** Logs a dead command and notifies front doors. A front door must not wait until an operator replays the command. */
-function announceDead(kernel: Kernel, command: Command, error?: Error): RunResult {
+function announceDead(kernel: Kernel, command: Command, fields: Fields, error?: Error): RunResult {
   kernel.publishSettled(command._id);
   kernel.log.error(
-    { commandId: command._id, queue: command.queue, subject: command.subject, err: error ?? command.lastError },
+    {
+      commandId: command._id,
+      queue: command.queue,
+      subject: command.subject,
+      ...fields,
+      ending: 'dead',
+      err: error ?? command.lastError,
+    },
     'command is dead: see `examhall dead`',
   );
   return 'dead';
+}
+
+/** Returns the time from the post of the command to this claim, both by MongoDB's clock, in milliseconds. */
+function waitOf({ createdAt, lockedUntil }: Command, leaseMs: number): number | null {
+  return lockedUntil === null ? null : Math.max(0, lockedUntil.getTime() - leaseMs - createdAt.getTime());
 }

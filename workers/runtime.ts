@@ -1,6 +1,5 @@
 import { type Config, secretsOf } from '#infra/config/config.ts';
 import { type LogDestination, openLog } from '#infra/log/log.ts';
-import type { Metrics } from '#infra/metrics/metrics.ts';
 import type { FollowedModels, openFollowedModels } from '#infra/models/followed-models.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
@@ -9,9 +8,11 @@ import { BACKGROUND_LIMITS, openBackground } from '#infra/process/background.ts'
 import { type ChangePublisher, openChangePublisher } from '#infra/redis/change-feed.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplySender } from '#infra/redis/replies.ts';
+import { openTracing } from '#infra/trace/spans.ts';
 import { noticeCommand } from '#shared/attempt/commands.ts';
 import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
 import { ALARMS, type Alarm, type WorkerDeps } from './actor.ts';
+import { openHealth, openWorkerMetrics } from './worker-metrics.ts';
 
 const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
 
@@ -19,17 +20,24 @@ const PAPER_CACHE_BYTES = 64 * 1024 * 1024;
 export type WorkerRuntime = Awaited<ReturnType<typeof openRuntime>>;
 
 /** Opens the connections and services of a worker process. Does not wait for any connection. `logTo` receives the log. */
-export async function openRuntime(config: Config, name: string, logTo?: LogDestination) {
+export async function openRuntime(given: Config, name: string, logTo?: LogDestination) {
   const { log, flush } = openLog({
-    level: config.logLevel,
+    level: given.logLevel,
     name,
-    secrets: secretsOf(config),
+    secrets: secretsOf(given),
     ...(logTo === undefined ? {} : { destination: logTo }),
   });
-  const metrics = await metricsOf(config);
-  const mongo = openMongo({ ...config.mongodb, appName: `examhall-${name}` });
-  const redis = { redisUrl: config.redis.url, log };
-  const [clock, doorbells, replies] = [openServerClock(mongo), openDoorbells(redis), openReplySender(redis)];
+  await openTracing();
+  const mongo = openMongo({ ...given.mongodb, appName: `examhall-${name}` });
+  const redis = { redisUrl: given.redis.url, log };
+  const health = openHealth(mongo);
+  const metrics = await openWorkerMetrics(given, mongo, {
+    mongodb: health.isUp,
+    redis: () => doorbells.isConnected(),
+  });
+  const { config, ringLost } = metrics;
+  const doorbells = openDoorbells({ ...redis, ...(ringLost === undefined ? {} : { lost: ringLost }) });
+  const [clock, replies] = [openServerClock(mongo), openReplySender(redis)];
   const alarms = metrics.counter('examhall_alarms_total', "Events that need an operator's attention", ['name']);
   // Prometheus finds no increase in a counter that only appears with its first alarm.
   for (const name of ALARMS) alarms.add({ name }, 0);
@@ -54,7 +62,8 @@ export async function openRuntime(config: Config, name: string, logTo?: LogDesti
       jobPublisher.publish([jobId]);
     },
     models() {
-      followed ??= loadModels({ ...redis, settings: config.classifier, mongo, now: clock.now });
+      const observer = metrics.models === undefined ? {} : { observer: metrics.models(clock.now) };
+      followed ??= loadModels({ ...redis, settings: config.classifier, mongo, now: clock.now, ...observer });
       const opened = followed;
       return { ask: async (task, about, signal) => (await opened).ask(task, about, signal) };
     },
@@ -65,6 +74,7 @@ export async function openRuntime(config: Config, name: string, logTo?: LogDesti
   return {
     deps,
     clock,
+    health,
     metrics,
     redis,
     background,
@@ -83,16 +93,6 @@ export async function openRuntime(config: Config, name: string, logTo?: LogDesti
 async function loadModels(parts: Parameters<typeof openFollowedModels>[0]): Promise<FollowedModels> {
   const models = await import('#infra/models/followed-models.ts');
   return models.openFollowedModels(parts);
-}
-
-/** Metrics without a reader. */
-const UNREAD: Pick<Metrics, 'counter'> = { counter: () => ({ add: () => undefined }) };
-
-/** Loads the library of metrics if METRICS_PORT serves them. It takes as much memory as an actor. */
-async function metricsOf(config: Config): Promise<{ counter: Metrics['counter']; served: Metrics | null }> {
-  if (config.metricsPort === null) return { ...UNREAD, served: null };
-  const served = (await import('#infra/metrics/metrics.ts')).openMetrics({ process: true });
-  return { counter: served.counter, served };
 }
 
 /**

@@ -9,7 +9,7 @@ import { openStatusServer } from './status-server.ts';
 const OPS_TOKEN = 'ops-token-of-a-worker-in-a-test';
 
 /** Opens a production worker's status server. Returns a function that sends bytes to it and returns the whole answer. */
-async function open(t: Test): Promise<(bytes: string) => Promise<string>> {
+async function open(t: Test, isReady = async () => true): Promise<(bytes: string) => Promise<string>> {
   const { log } = openLog({ level: 'silent', name: 'test' });
   const metrics = openMetrics({ process: false });
   const server = openStatusServer({
@@ -19,7 +19,7 @@ async function open(t: Test): Promise<(bytes: string) => Promise<string>> {
     log,
     opsToken: OPS_TOKEN,
     production: true,
-    isReady: () => true,
+    isReady,
   });
   t.teardown(() => server.close());
   await once(server, 'listening');
@@ -30,8 +30,9 @@ async function open(t: Test): Promise<(bytes: string) => Promise<string>> {
   };
 }
 
-const get = (path: string, ...headers: string[]) =>
-  `GET ${path} HTTP/1.1\r\n${headers.map((line) => `${line}\r\n`).join('')}Connection: close\r\n\r\n`;
+const get = (path: string, ...headers: string[]) => request('GET', path, ...headers);
+const request = (method: string, path: string, ...headers: string[]) =>
+  `${method} ${path} HTTP/1.1\r\n${headers.map((line) => `${line}\r\n`).join('')}Connection: close\r\n\r\n`;
 
 t.test('every reply of a worker forbids a browser to guess its type', async (t) => {
   const send = await open(t);
@@ -48,4 +49,14 @@ t.test('every reply of a worker forbids a browser to guess its type', async (t) 
     t.match(reply, new RegExp(`^HTTP/1\\.1 ${status} `), bytes);
     t.match(reply, /\r\nX-Content-Type-Options: nosniff\r\n/, bytes);
   }
+});
+
+t.test('/readyz checks again at each call, and HEAD has the same head without a body', async (t) => {
+  let isReady = true;
+  const send = await open(t, async () => isReady);
+  t.match(await send(get('/readyz', 'Host: a')), /^HTTP\/1\.1 200 .*\r\n\r\nready\n$/s);
+  t.match(await send(request('HEAD', '/healthz', 'Host: a')), /^HTTP\/1\.1 200 .*\r\n\r\n$/s);
+  isReady = false;
+  t.match(await send(get('/readyz', 'Host: a')), /^HTTP\/1\.1 503 .*\r\n\r\nunready\n$/s);
+  t.match(await send(request('HEAD', '/readyz', 'Host: a')), /^HTTP\/1\.1 503 .*\r\n\r\n$/s);
 });

@@ -11,7 +11,8 @@ export interface StatusServerOptions {
   opsToken: Secrets | undefined;
   /** In production, `/metrics` requires `Authorization: Bearer OPS_TOKEN`. */
   production: boolean;
-  isReady: () => boolean;
+  /** Checks again at each call that the worker claims commands and that MongoDB answers. Bounded; never rejects. */
+  isReady: () => Promise<boolean>;
 }
 
 const NO_SNIFFING = ['X-Content-Type-Options', 'nosniff'] as const;
@@ -20,7 +21,7 @@ const UNREADABLE = `HTTP/1.1 400 Bad Request\r\n${NO_SNIFFING.join(': ')}\r\nCon
 
 /**
  * Opens a worker's own `/healthz`, `/readyz` and `/metrics`, for platforms that probe every process; only with METRICS_PORT.
- * Replies contain only a state word or numbers, and need no call to another service.
+ * Replies contain only a state word or numbers. Node answers HEAD as it does GET, without the body.
  * A worker without METRICS_PORT does not load this file: an import of `node:http` loads Node's client of HTTP as well.
  */
 export function openStatusServer(options: StatusServerOptions): Server {
@@ -33,8 +34,10 @@ export function openStatusServer(options: StatusServerOptions): Server {
     const path = request.url?.split('?')[0];
     if (path === '/healthz') return void response.end('ok\n');
     if (path === '/readyz') {
-      response.statusCode = options.isReady() ? 200 : 503;
-      return void response.end(options.isReady() ? 'ready\n' : 'unready\n');
+      return void options.isReady().then((ready) => {
+        response.statusCode = ready ? 200 : 503;
+        response.end(ready ? 'ready\n' : 'unready\n');
+      });
     }
     if (path !== '/metrics') {
       response.statusCode = 404;

@@ -1,60 +1,59 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Config, VERSION } from '#infra/config/config.ts';
-import type { LogDestination } from '#infra/log/log.ts';
+import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { LAST_BACKGROUND_MS, settlesWithin } from '#infra/process/background.ts';
-import { type DrainDeps, drainOnSignal } from '#infra/process/drain.ts';
-import { endLoadingWhenIdle } from '#infra/process/loading.ts';
+import { drainOnSignal, OWN_PROCESS } from '#infra/process/drain.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { MakeActor } from './actors.ts';
 import { startHeartbeat } from './heartbeat.ts';
 import type { Kernel } from './life.ts';
+import { runMetrics } from './run-metrics.ts';
 import { openRuntime, type WorkerRuntime } from './runtime.ts';
-import { openWorker } from './worker.ts';
+import { openWorker, type Worker } from './worker.ts';
 
 /** Last part of the shutdown time, in milliseconds. In it, runs that were cut short snooze their commands. */
 const SNOOZE_MS = 2_000;
 
-/** The process around a worker. A test replaces it to run several workers inside its own process. */
-export interface WorkerHost extends Pick<DrainDeps, 'signals' | 'exit'> {
-  /** Receives the log. Default: standard output. */
-  logTo?: LogDestination;
-}
-
-/** Builds one worker process from its configuration and runs it until SIGTERM or SIGINT. */
+/**
+ * Builds one worker process from its configuration and runs it until SIGTERM or SIGINT. Resolves with its log once it is ready, or once
+ * it drains.
+ */
 export async function startWorkerProcess(
   config: Config,
   name: string,
   makeActor: MakeActor,
-  host: WorkerHost = { signals: process, exit: process.exit },
-): Promise<void> {
+  host = OWN_PROCESS,
+): Promise<Log> {
   const runtime = await openRuntime(config, name, host.logTo);
-  const { deps, clock, metrics, background } = runtime;
+  const { deps, clock, metrics, background, health } = runtime;
   const { mongo, log } = deps;
-  const runs = metrics.counter('examhall_commands_total', 'Runs of commands by how they ended', ['queue', 'ending']);
   const draining = new AbortController();
   const cutShort = new AbortController();
   let loops: RunningLoops | undefined;
 
   if (config.metricsPort !== null && metrics.served !== null) {
     const { host, metricsPort: port, opsToken, production } = config;
-    const isReady = () => loops !== undefined && !draining.signal.aborted;
+    const isReady = async () => (await health.isUp()) && !draining.signal.aborted;
     const { openStatusServer } = await import('./status-server.ts');
     openStatusServer({ host, port, metrics: metrics.served, log, opsToken, production, isReady });
   }
   const actor = makeActor(deps);
+  const leaseMs = actor.leaseMs ?? config.worker.leaseMs;
+  const measured = runMetrics(metrics, { queues: queuesOf(actor), leaseMs });
   const kernel: Kernel = {
     mongo,
     log,
     workerId: `${name}@${hostname()}:${process.pid}:${randomUUID().slice(0, 8)}`,
-    leaseMs: actor.leaseMs ?? config.worker.leaseMs,
+    leaseMs,
     publishSettled: runtime.publishSettled,
-    count: (queue, result) => runs.add({ queue, ending: result }),
+    count: measured.count,
+    ran: measured.ran,
     random: Math.random,
     stop: cutShort.signal,
   };
@@ -84,8 +83,12 @@ export async function startWorkerProcess(
     await checkUsable(mongo, clock);
     await postRecurringCommands(mongo, actor, clock.now());
   };
-  if (await untilUsable({ check, log, stop: draining.signal })) loops = startLoops(runtime, kernel, name, actor);
-  endLoadingWhenIdle(log);
+  if (await untilUsable({ check, log, stop: draining.signal })) {
+    loops = startLoops(runtime, kernel, name, actor);
+    measured.slotsOf(loops.worker);
+    health.begin();
+  }
+  return log;
 }
 
 /**
@@ -102,6 +105,7 @@ async function endRuns(drained: Promise<unknown>, timeoutMs: number, cutShort: A
 
 /** The loops that run once the database is usable. */
 interface RunningLoops {
+  worker: Pick<Worker, 'slots'>;
   heart: { stop(): Promise<void> };
   /** Stops claiming. Resolves when the last run has ended. */
   drain(timeoutMs: number): Promise<unknown>;
@@ -128,6 +132,7 @@ function startLoops({ deps, clock, redis }: WorkerRuntime, kernel: Kernel, name:
   });
   log.info({ queues, concurrency }, 'worker is ready');
   return {
+    worker,
     heart,
     drain: (timeoutMs) => Promise.all([worker.drain(), ...listeners.map((listener) => listener.close(timeoutMs))]),
   };

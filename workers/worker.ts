@@ -16,6 +16,8 @@ export interface Worker {
   idle(): Promise<void>;
   /** Returns the ids of commands that are running or wait for a slot. */
   busy(): string[];
+  /** Returns the slots of each queue: how many there are, and how many run a command. */
+  slots(): { queue: Queue; total: number; busy: number }[];
   /** Stops claiming. Resolves when the last run has ended. */
   drain(): Promise<void>;
 }
@@ -175,6 +177,8 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     tryRun,
     poll,
     idle: async () => void (await Promise.allSettled(runs())),
+    slots: () =>
+      queues.map((queue) => ({ queue, total: options.concurrency, busy: lanes.get(queue)?.slots.activeCount ?? 0 })),
     busy: () => [...lanes.values()].flatMap(({ running }) => [...running.keys()]),
     async drain() {
       draining = true;

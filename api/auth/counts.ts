@@ -1,4 +1,6 @@
 import type { Metrics } from '#infra/metrics/metrics.ts';
+import { LANE_KINDS } from '#infra/passwords/fair-queue.ts';
+import type { Hasher } from '#infra/passwords/hasher.ts';
 
 /** Outcomes of a login. `wrong_password`: or an unknown e-mail. `throttled_…`: refused by that throttle. `busy`: the hash queue was full. */
 const LOGINS = ['succeeded', 'wrong_password', 'throttled_account', 'throttled_address', 'disabled', 'busy'] as const;
@@ -36,4 +38,16 @@ export function openAuthCounts(metrics: Pick<Metrics, 'counter'>): AuthCounts {
     refresh: (outcome) => refreshes.add({ outcome }),
     registration: (outcome) => registrations.add({ outcome }),
   };
+}
+
+/** Registers how many passwords are being hashed and how many wait, by kind of caller. */
+export function hashMetrics(metrics: Pick<Metrics, 'gauge'>, hasher: Pick<Hasher, 'load'>): void {
+  metrics.gauge('examhall_password_hashes_running', 'Passwords that are being hashed', ['kind'], (gauge) => {
+    const load = hasher.load();
+    for (const kind of LANE_KINDS) gauge.set(load[kind].running, { kind });
+  });
+  metrics.gauge('examhall_password_hashes_waiting', 'Passwords that wait for a hash', ['kind'], (gauge) => {
+    const load = hasher.load();
+    for (const kind of LANE_KINDS) gauge.set(load[kind].waiting, { kind });
+  });
 }

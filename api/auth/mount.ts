@@ -7,7 +7,7 @@ import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
-import { openAuthCounts } from './counts.ts';
+import { hashMetrics, openAuthCounts } from './counts.ts';
 import { openFairGate } from './fair-gate.ts';
 import { openLoginEvidence } from './login-evidence.ts';
 import { authRoutes } from './routes.ts';
@@ -29,6 +29,8 @@ const KEPT_HASHES = Math.max(1, HASHES_AT_ONCE - Math.max(1, availableParallelis
 export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, redis, accountEnds, atEnd }) => {
   const strangerTurns = openStrangerTurns({ ...redis, now });
   atEnd(strangerTurns.close);
+  const hasher = openHasher({ ...auth.bcrypt, concurrency: HASHES_AT_ONCE, kept: KEPT_HASHES });
+  hashMetrics(metrics, hasher);
   const routes = authRoutes({
     mongo,
     now,
@@ -40,7 +42,7 @@ export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, r
     counts: openAuthCounts(metrics),
     evidence: openLoginEvidence({ mongo, now, hash: openKeyedHash(auth.jwt.secret) }),
     addressOf: openCountedAddress(auth.trustedProxies),
-    hasher: openHasher({ ...auth.bcrypt, concurrency: HASHES_AT_ONCE, kept: KEPT_HASHES }),
+    hasher,
     signer: openSigner({ ...auth.jwt, now }),
     isCommonPassword: commonPasswords(),
   });

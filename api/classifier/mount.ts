@@ -1,5 +1,6 @@
 import type { Route } from '#api/route.ts';
 import type { Mount } from '#api/service.ts';
+import { modelMetrics } from '#infra/metrics/model-metrics.ts';
 import { openFollowedModels } from '#infra/models/followed-models.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import { openChangeFeed } from '#infra/redis/change-feed.ts';
@@ -8,9 +9,21 @@ import { jobRoutes } from './job-routes.ts';
 import { previewRoutes } from './previews.ts';
 import { providerRoutes } from './providers.ts';
 
-export const mountClassifier: Mount = ({ config, log, mongo, now, redis, doorbells, replies, streams, atEnd }) => {
+export const mountClassifier: Mount = ({
+  config,
+  log,
+  metrics,
+  mongo,
+  now,
+  redis,
+  doorbells,
+  replies,
+  streams,
+  atEnd,
+}) => {
   const { classifier: settings, neighbours, outboundTimeoutMs } = config;
-  const models = openFollowedModels({ settings, mongo, redisUrl: redis.redisUrl, now, log });
+  const observer = modelMetrics(metrics, now);
+  const models = openFollowedModels({ settings, mongo, redisUrl: redis.redisUrl, now, log, observer });
   const jobChanges = openChangeFeed({ ...redis, of: 'jobs' });
   atEnd(models.close);
   atEnd(jobChanges.close);

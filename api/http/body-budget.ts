@@ -6,7 +6,8 @@ import type { Exchange, Share } from './exchange.ts';
  * Kinds of callers whose bodies are read. `identified`: the gateway or a service vouches for them. `accounts`: their access token is
  * valid. `anonymous`: their head proves nothing. No kind can use up what belongs to another.
  */
-export type Callers = 'identified' | 'accounts' | 'anonymous';
+export const CALLERS = ['identified', 'accounts', 'anonymous'] as const;
+export type Callers = (typeof CALLERS)[number];
 
 /** Returns the callers whose body a route reads, by the guards that they have passed. */
 export function callersOf(guards: readonly Pick<Guard, 'proves'>[]): Callers {
@@ -20,6 +21,10 @@ export function callersOf(guards: readonly Pick<Guard, 'proves'>[]): Callers {
  * although each is within its own limit. A byte counts once it has arrived: an announced length costs its sender nothing.
  */
 export interface BodyBudget {
+  /** Bytes that these callers may hold together. */
+  limit: number;
+  /** Returns the bytes that their requests hold. */
+  used(): number;
   /** Counts a request until its release. Returns false and counts nothing if a limit is reached. */
   enter(exchange: Exchange): boolean;
   /** Adds bytes that have arrived. Returns false and adds nothing if a limit would be exceeded. */
@@ -32,6 +37,8 @@ export interface BodyBudget {
 export function openBodyBudget(limit: number): BodyBudget {
   let used = 0;
   const budget: BodyBudget = {
+    limit,
+    used: () => used,
     enter(exchange) {
       exchange.budget = budget;
       return true;
@@ -92,6 +99,8 @@ export function openSharedBudget(limits: ShareLimits, addressOf: CountedAddress)
   }
 
   const budget: BodyBudget = {
+    limit: limits.bodyBytes,
+    used: () => used.bodyBytes,
     enter(exchange) {
       const { socket, headers } = exchange.request;
       const address = addressOf({ peer: socket.remoteAddress ?? '', headers: headers as Record<string, string> });

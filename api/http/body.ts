@@ -17,7 +17,7 @@ import { isJson } from './media-type.ts';
 import { type Refused, refused } from './reply.ts';
 
 /** Reads the request bodies of a process within budgets of bytes. */
-interface BodyReader {
+export interface BodyReader {
   /**
    * Checks the body that the head announces, then reads at most `maxBytes`. Returns no bytes if the request has no body, and
    * `gone` if the client left before its body was complete.
@@ -25,6 +25,8 @@ interface BodyReader {
   read(exchange: Exchange, head: Head, rule: { maxBytes: number; callers: Callers }): BodyRead | Promise<BodyRead>;
   /** Releases what an exchange holds. Called after its reply, because its parsed body is in memory until then. */
   release(exchange: Exchange): void;
+  /** Returns what the requests of these callers hold, and their limit, in bytes. */
+  budget(callers: Callers): Pick<BodyBudget, 'used' | 'limit'>;
 }
 
 /** Result of reading a body: its bytes, a refusal, or nothing because the client left. */
@@ -75,14 +77,19 @@ export function openBodyReader(limits: BodyLimits, addressOf: CountedAddress): B
     read(exchange, head, { maxBytes, callers }) {
       const announced = checkBodyHead(head, maxBytes);
       if (announced.kind === 'refused') return announced;
+      const { headers } = head;
       const { budget, deadlines } = readers[callers];
       if (!budget.enter(exchange)) return refused(BUSY);
       if (announced.kind === 'none') return { kind: 'read', bytes: EMPTY };
-      return readBody(exchange, announced, { maxBytes, budget, deadlines });
+      const bounds = { maxBytes, budget, deadlines };
+      return announced.length === undefined || headers.expect !== undefined
+        ? readArriving(exchange, announced, bounds)
+        : readAnnounced(exchange, announced.length, bounds);
     },
     release(exchange) {
       exchange.budget?.release(exchange);
     },
+    budget: (callers) => readers[callers].budget,
   };
 }
 
@@ -128,8 +135,32 @@ interface ReadLimits {
   deadlines: Deadlines;
 }
 
-/** Reads an announced body. Stops reading at the size limit, the time limit, the least rate or the limit of the budget. */
-function readBody(
+/**
+ * Reads a body whose length is announced. If all of it arrived in the packet of its head, as nearly all small bodies do, it is read at
+ * once: without listeners and without a deadline.
+ */
+async function readAnnounced(exchange: Exchange, length: number, limits: ReadLimits): Promise<BodyRead> {
+  const { request } = exchange;
+  let fault: Rejection | undefined;
+  exchange.interrupt = (why) => {
+    fault = why;
+  };
+  // Node passes on the head before it parses the rest of the packet. It has parsed all of it once this promise resolves.
+  await undefined;
+  exchange.interrupt = undefined;
+  if (fault !== undefined) {
+    exchange.broken = true;
+    return refused(fault);
+  }
+  if (!request.complete || request.readableLength !== length || request.destroyed) {
+    return readArriving(exchange, { kind: 'announced', length, typeMissing: false }, limits);
+  }
+  if (!limits.budget.charge(exchange, length)) return refused(BUSY);
+  return { kind: 'read', bytes: request.read() as Buffer };
+}
+
+/** Reads a body that is arriving. Stops reading at the size limit, the time limit, the least rate or the limit of the budget. */
+function readArriving(
   exchange: Exchange,
   announced: Announced,
   { maxBytes, budget, deadlines }: ReadLimits,

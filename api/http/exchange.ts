@@ -29,6 +29,8 @@ export interface Exchange {
   /** Controllers of the handler's signals, created when the handler first reads them. */
   abort: AbortController | undefined;
   stop: AbortController | undefined;
+  /** True once its handler has ended and its reply is written. */
+  ended: boolean;
 }
 
 /** Holdings of all requests of one address. */
@@ -59,6 +61,7 @@ export function newExchange(request: IncomingMessage, response: ServerResponse):
     broken: false,
     abort: undefined,
     stop: undefined,
+    ended: false,
   };
 }
 
@@ -167,8 +170,10 @@ export class RouteCall implements Call<never, never> {
 
 /** The running requests of a process, with the signals that their handlers use. */
 export interface RunningRequests {
-  begin(exchange: Exchange): void;
+  begin(): void;
   end(exchange: Exchange): void;
+  /** Returns the number of running requests. */
+  size(): number;
   /** Returns a signal that is aborted when the client leaves before its reply is complete, or by `cut`. */
   signalOf(exchange: Exchange): AbortSignal;
   /** Returns a signal that only `cut` aborts. */
@@ -181,20 +186,28 @@ export interface RunningRequests {
 
 /** Opens the register of the requests that are running; it is empty at first. */
 export function openRunningRequests(): RunningRequests {
-  const running = new Set<Exchange>();
+  let running = 0;
+  /** Running requests whose handler has read a signal. A set of all of them would cost each request an insert and a removal. */
+  const signalled = new Set<Exchange>();
   const waiting: (() => void)[] = [];
   let isCut = false;
   return {
-    begin: (exchange) => void running.add(exchange),
+    begin() {
+      running += 1;
+    },
+    size: () => running,
     end(exchange) {
-      running.delete(exchange);
-      if (running.size > 0) return;
+      exchange.ended = true;
+      if (exchange.abort !== undefined || exchange.stop !== undefined) signalled.delete(exchange);
+      running -= 1;
+      if (running > 0 || waiting.length === 0) return;
       for (const resolve of waiting.splice(0)) resolve();
     },
     signalOf(exchange) {
       if (exchange.abort !== undefined) return exchange.abort.signal;
       const controller = new AbortController();
       exchange.abort = controller;
+      if (!exchange.ended) signalled.add(exchange);
       if (isCut || isGone(exchange)) {
         controller.abort();
       } else {
@@ -206,18 +219,19 @@ export function openRunningRequests(): RunningRequests {
     },
     stopOf(exchange) {
       exchange.stop ??= new AbortController();
+      if (!exchange.ended) signalled.add(exchange);
       if (isCut) exchange.stop.abort();
       return exchange.stop.signal;
     },
     cut() {
       isCut = true;
-      for (const { abort, stop } of running) {
+      for (const { abort, stop } of signalled) {
         abort?.abort();
         stop?.abort();
       }
     },
     idle() {
-      if (running.size === 0) return Promise.resolve();
+      if (running === 0) return Promise.resolve();
       return new Promise((resolve) => waiting.push(resolve));
     },
   };

@@ -172,6 +172,8 @@ function openWakeSignal(): WakeSignal {
 interface StreamSlots {
   /** Acquires a slot for this caller. Returns the function that releases it, or a rejection if a limit is reached. */
   acquire(actorId: string): (() => void) | Rejection;
+  /** Returns the number of open streams. */
+  open(): number;
 }
 
 /** `Retry-After` of a stream that was refused (s). */
@@ -182,6 +184,7 @@ export function openStreamSlots({ perActor, inAll }: { perActor: number; inAll: 
   const open = new Map<string, number>();
   let all = 0;
   return {
+    open: () => all,
     acquire(actorId) {
       const own = open.get(actorId) ?? 0;
       if (own >= perActor) {

@@ -79,28 +79,36 @@ function send(
     'Content-Type',
     TYPE,
     'Content-Length',
-    String(text.reduce((sum, part) => sum + Buffer.byteLength(part), 0)),
+    String(bytesOf(text)),
     'X-Request-Id',
     exchange.requestId,
     'Cache-Control',
     'no-store',
-    ...NO_SNIFFING,
+    NO_SNIFFING[0],
+    NO_SNIFFING[1],
   ];
   if (extra !== undefined) for (const name in extra) headers.push(name, extra[name] ?? '');
   if (closing || exchange.broken || left === 'much') headers.push('Connection', 'close');
   response.writeHead(status, headers);
   exchange.answeredAt = performance.now();
+  const end = text.length - 1;
   // Without the cork, each part would be a packet of its own.
-  if (text.length > 1) response.cork();
-  for (const part of text.slice(0, -1)) response.write(part);
-  const last = text.at(-1) ?? '';
+  if (end > 0) response.cork();
+  for (let at = 0; at < end; at += 1) response.write(text[at] ?? '');
+  const last = text[end] ?? '';
   if (left === 'much') {
     response.write(last);
-    if (text.length > 1) response.uncork();
+    if (end > 0) response.uncork();
     linger(request, response);
   } else {
     response.end(last);
   }
+}
+
+function bytesOf(parts: TextReply['data']): number {
+  let bytes = 0;
+  for (const part of parts) bytes += Buffer.byteLength(part);
+  return bytes;
 }
 
 /** Announced bytes up to which discarding the body is cheaper than opening a new connection. */

@@ -45,6 +45,14 @@ export async function fanOutRows(deps: NotificationDeps, input: FanOutInput<null
   return fanOut(deps, input, () => null);
 }
 
+/** The facts of a fan-out that its event stores. */
+interface EventFacts extends Pick<FanOutPlan, 'suppressed'> {
+  id: string;
+  now: Date;
+  created: number;
+  erased: ErasedIds;
+}
+
 /**
  * Stores rows and their event, or finds that a concurrent call has stored the event. One commit stores event, rows and delivery
  * jobs. The later steps (rings, wakes of live streams, the audit's copy) may be lost.
@@ -52,7 +60,7 @@ export async function fanOutRows(deps: NotificationDeps, input: FanOutInput<null
 async function fanOut<Stored extends NotificationEvent | null>(
   deps: NotificationDeps,
   input: FanOutInput<EventInput | null>,
-  eventOf: (facts: { id: string; now: Date; created: number; erased: ErasedIds }) => Stored,
+  eventOf: (facts: EventFacts) => Stored,
 ): Promise<FannedOut<Stored>> {
   const recipients = input.notifications.map(({ userId }) => userId);
   const [preferences, erased] = await Promise.all([
@@ -64,7 +72,8 @@ async function fanOut<Stored extends NotificationEvent | null>(
   const ids = orderedIds(input.notifications.length, now);
   const facts = { fanOutId, now: new Date(now), newId: () => ids.next().value ?? newId(now) };
   const plan = planFanOut({ ...input, preferences, erased }, facts);
-  const event = eventOf({ id: fanOutId, now: facts.now, created: plan.rows.length, erased });
+  const { suppressed } = plan;
+  const event = eventOf({ id: fanOutId, now: facts.now, created: plan.rows.length, suppressed, erased });
   const inserted = await insertFanOut(deps.mongo, {
     fanOutId,
     event,

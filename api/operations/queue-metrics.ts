@@ -6,6 +6,8 @@ import { type QueueDepth, queueDepths } from '#infra/mongo/mailbox/queue-depths.
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 
 const FRESH_MS = 5 * SECOND;
+/** Ends the help of a gauge of the cluster, because the sum over front doors would be a multiple of the value. */
+const WHOLE_CLUSTER = 'Value of the whole cluster, the same at each front door: take the maximum';
 
 interface Reading {
   live: WorkerRow[];
@@ -24,7 +26,7 @@ export function queueMetrics(metrics: Metrics, mongo: Mongo, now: Now): void {
     return last.reading;
   };
   const perQueue = (name: string, help: string, value: (depth: QueueDepth) => number): void =>
-    void metrics.gauge(name, help, ['queue'], async (gauge) => {
+    void metrics.gauge(name, `${help}. ${WHOLE_CLUSTER}`, ['queue'], async (gauge) => {
       // Set every queue, zeros included: otherwise an emptied queue would keep its last depth.
       for (const depth of (await reading()).depths) gauge.set(value(depth), { queue: depth.queue });
     });
@@ -34,11 +36,16 @@ export function queueMetrics(metrics: Metrics, mongo: Mongo, now: Now): void {
   perQueue('examhall_queue_running', 'Commands leased by a worker', (depth) => depth.running);
   perQueue('examhall_dead_letters', 'Commands that ended dead and wait for an operator', (depth) => depth.dead);
   perQueue(
+    'examhall_dead_letters_acknowledged',
+    'Dead commands that an operator has acknowledged',
+    (depth) => depth.acknowledged,
+  );
+  perQueue(
     'examhall_queue_oldest_due_seconds',
     'Age of the command that has been due longest',
     (depth) => (depth.oldestDueMs ?? 0) / SECOND,
   );
-  metrics.gauge('examhall_workers', 'Live worker processes', ['actor'], async (gauge) => {
+  metrics.gauge('examhall_workers', `Live worker processes. ${WHOLE_CLUSTER}`, ['actor'], async (gauge) => {
     const { live } = await reading();
     // An actor without a live worker is set to zero, because alarms fire on that value.
     for (const actor of new Set(QUEUES.map(actorOf)))

@@ -3,6 +3,8 @@ import { openMetrics } from '#infra/metrics/metrics.ts';
 import { ask, openTestDoor } from '#testing/doors/test-door.ts';
 import { type Checks, type OperationsDeps, operationsRoutes, readiness } from './routes.ts';
 
+const running = () => new AbortController().signal;
+
 const up = async (): Promise<void> => undefined;
 const down = (): Promise<void> => Promise.reject(new Error('connect ECONNREFUSED mongodb://user:pass@host'));
 const hung = (): Promise<void> => new Promise(() => undefined);
@@ -47,8 +49,7 @@ async function open(t: Test, change: Partial<OperationsDeps> = {}) {
   const routes = operationsRoutes({
     services: ['attempt', 'auth'],
     version: '1.2.3',
-    draining: new AbortController().signal,
-    checks: { mongodb: up, redis: up },
+    ready: readiness({ checks: { mongodb: up, redis: up }, draining: running() }),
     metrics: openMetrics({ process: false }),
     opsToken: 'ops-token',
     production: true,
@@ -81,12 +82,41 @@ t.test('a process serves its health, its index and the OpenAPI document', async 
 t.test('an unready /readyz answers 503 with a failure envelope and the same data', async (t) => {
   const ready = await open(t);
   t.match(await ready('/readyz'), { status: 200, json: { success: true, data: { status: 'ready' } } });
-  const unready = await open(t, { checks: { mongodb: down, redis: down } });
+  const unready = await open(t, {
+    ready: readiness({ checks: { mongodb: down, redis: down }, draining: running() }),
+  });
   const reply = await unready('/readyz');
   t.match(reply, { status: 503, headers: { 'retry-after': '1' }, json: { success: false, code: 'UNAVAILABLE' } });
   t.strictSame(reply.json.data, {
     status: 'unready',
     checks: { mongodb: { status: 'down', latencyMs: null }, redis: { status: 'down', latencyMs: null } },
+  });
+});
+
+t.test('HEAD on the probes is answered as GET is, without the body', async (t) => {
+  const routes = operationsRoutes({
+    services: [],
+    version: '1',
+    ready: readiness({ checks: { mongodb: down, redis: up }, draining: running() }),
+    metrics: openMetrics({ process: false }),
+    opsToken: undefined,
+    production: false,
+    openApi: () => ({}),
+    mounted: () => routes,
+  });
+  const { port } = await openTestDoor(t, { routes });
+  for (const path of ['/healthz', '/readyz']) {
+    const [got, head] = [
+      await ask(t, port, 'GET', path),
+      await fetch(`http://127.0.0.1:${port}${path}`, { method: 'HEAD' }),
+    ];
+    t.equal(head.status, got.status, path);
+    t.equal(await head.text(), '');
+    t.ok(Number(head.headers.get('content-length')) > 0);
+  }
+  t.match(await ask(t, port, 'POST', '/healthz'), { status: 405, headers: { allow: 'GET, HEAD' } });
+  t.match(await ask(t, port, 'GET', '/v1'), {
+    json: { data: { routes: routes.map(({ method, path }) => ({ method, path })) } },
   });
 });
 
@@ -96,8 +126,7 @@ t.test('metrics require the token in production', async (t) => {
   const routes = operationsRoutes({
     services: [],
     version: '1',
-    draining: new AbortController().signal,
-    checks: { mongodb: up, redis: up },
+    ready: readiness({ checks: { mongodb: up, redis: up }, draining: running() }),
     metrics,
     opsToken: 'ops-token',
     production: true,

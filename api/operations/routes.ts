@@ -2,15 +2,15 @@ import { performance } from 'node:perf_hooks';
 import { opsToken } from '#api/http/guards/tokens.ts';
 import type { Route } from '#api/route.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
-import { withTimeout } from '#infra/process/background.ts';
+import { type CheckResult, checkWithin, shareRuns } from '#infra/process/health.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 
 export interface OperationsDeps {
   /** Names of the services that this process serves. */
   services: readonly string[];
   version: string;
-  checks: Checks;
-  draining: AbortSignal;
+  /** Returns the state of both stores; see `readiness`. */
+  ready(): Promise<Readiness>;
   metrics: Metrics;
   opsToken: Secrets | undefined;
   production: boolean;
@@ -24,7 +24,7 @@ const ALL_SERVICES = 'examhall';
 
 /** Returns the routes for operators, platforms and gateway developers, which every process has. */
 export function operationsRoutes(deps: OperationsDeps): Route[] {
-  const ready = readiness(deps);
+  const { ready } = deps;
   const startedAt = performance.now();
   const service = deps.services.length === 1 ? (deps.services[0] ?? ALL_SERVICES) : ALL_SERVICES;
   let document: Buffer | undefined;
@@ -33,6 +33,7 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
     {
       method: 'GET',
       path: '/healthz',
+      alsoHead: true,
       operation: 'getHealth',
       summary: 'Check that the process is alive; calls no other service',
       guards: [],
@@ -46,6 +47,7 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
     {
       method: 'GET',
       path: '/readyz',
+      alsoHead: true,
       operation: 'getReadiness',
       summary: 'Check that the process can serve requests; a 503 carries the same data',
       guards: [],
@@ -121,13 +123,7 @@ export interface Checks {
   redis(): Promise<void>;
 }
 
-interface CheckResult {
-  status: 'up' | 'down';
-  /** Null if the store did not answer. */
-  latencyMs: number | null;
-}
-
-interface Readiness {
+export interface Readiness {
   status: 'ready' | 'degraded' | 'unready';
   checks: { mongodb: CheckResult; redis: CheckResult };
 }
@@ -146,33 +142,17 @@ interface ReadinessDeps {
  * `cacheMs`, so that many probes cause little load. Losing Redis, a mere doorbell, only degrades the process.
  */
 export function readiness({ checks, draining, boundMs = 500, cacheMs = 250 }: ReadinessDeps): () => Promise<Readiness> {
-  let asked: Promise<Readiness['checks']> | undefined;
-  let freshUntil = 0;
-
-  function results(): Promise<Readiness['checks']> {
-    if (asked !== undefined && performance.now() < freshUntil) return asked;
-    // A running check counts as fresh, so that probes during it wait for its result.
-    freshUntil = Number.POSITIVE_INFINITY;
-    asked = Promise.all([result(checks.mongodb, boundMs), result(checks.redis, boundMs)]).then(([mongodb, redis]) => {
-      freshUntil = performance.now() + cacheMs;
-      return { mongodb, redis };
-    });
-    return asked;
-  }
+  const results = shareRuns(cacheMs, async () => {
+    const [mongodb, redis] = await Promise.all([
+      checkWithin(checks.mongodb, boundMs),
+      checkWithin(checks.redis, boundMs),
+    ]);
+    return { mongodb, redis };
+  });
 
   return async () => {
     const found = await results();
     if (draining.aborted || found.mongodb.status === 'down') return { status: 'unready', checks: found };
     return { status: found.redis.status === 'down' ? 'degraded' : 'ready', checks: found };
   };
-}
-
-async function result(check: () => Promise<void>, boundMs: number): Promise<CheckResult> {
-  const started = performance.now();
-  try {
-    await withTimeout(check(), boundMs, () => new Error('no answer in time'));
-    return { status: 'up', latencyMs: Math.round((performance.now() - started) * 100) / 100 };
-  } catch {
-    return { status: 'down', latencyMs: null };
-  }
 }

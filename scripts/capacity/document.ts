@@ -99,8 +99,9 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
       '- **Snapshot reads** of an inbox name its user and go to one shard. `killSessions` reaches every shard of a killed worker’s transaction.',
     ].join('\n'),
     [
-      'A transaction that spans shards commits in two phases. It stays all or nothing, but while it commits, a reader may see its part on one shard and',
-      'not yet on another. The table shows what each kind of transaction sent in the tests, at most (`npm run engines`). Its commands include the commit.',
+      'A transaction that spans shards commits in two phases. It stays all or nothing, but while it commits, a plain read may see its part on one shard and',
+      'not yet on another. Workers, and front doors that wait for them, read causally: such a read waits for the commit, and costs a worker no further',
+      'command. The table shows what each kind of transaction sent in the tests, at most (`npm run engines`). Its commands include the commit.',
       'Each shard key counts as a shard of its own. `many` means one for each row, and `all` that a statement names no shard key.',
     ].join('\n'),
     markdownTable(['transaction', 'collections', 'commands', 'shards'], transactionRows()),

@@ -21,8 +21,8 @@ const SERVICE_OF_ACTOR: Readonly<Record<string, string>> = {
   upkeep: 'all',
 };
 
-/** Folders of shared/infra/mongo that serve every service: the indexes of all, the commands of all, and what all expect of the server. */
-const MONGO_SHARED = ['mailbox', 'person', 'probe', 'schema'];
+/** Folders of shared/infra/mongo that serve every service: the indexes, commands and traces of all, and what all expect of the server. */
+const MONGO_SHARED = ['mailbox', 'operations', 'person', 'probe', 'schema'];
 
 /** The files right under api/ and workers/ that put the folders there together. The others stand below those folders. */
 const MOUNTS = { api: 'main.ts', workers: 'actors.ts' };

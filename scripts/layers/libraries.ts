@@ -10,6 +10,7 @@ const HOMES: Readonly<Record<string, readonly string[]>> = {
   redis: ['shared/infra/redis'],
   'bee-queue': ['shared/infra/redis'],
   pino: ['shared/infra/log'],
+  '@opentelemetry/api': ['shared/infra/trace'],
   '@prometheus-io/client': ['shared/infra/metrics'],
   restify: ['api'],
   bcrypt: ['shared/infra/passwords'],

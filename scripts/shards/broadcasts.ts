@@ -4,6 +4,7 @@ import { ATTEMPT_BROADCASTS } from './attempt-broadcasts.ts';
 import { INBOX_BROADCASTS } from './inbox-broadcasts.ts';
 import { type Broadcast, broadcasts } from './judge.ts';
 import { MAILBOX_BROADCASTS } from './mailbox-broadcasts.ts';
+import { OPERATIONS_BROADCASTS } from './operations-broadcasts.ts';
 
 /**
  * Statements of product code that go to every shard of a sharded cluster. Everything else names the shard key with equality, and a test
@@ -14,6 +15,7 @@ export const BROADCASTS: readonly Broadcast[] = [
   ...ATTEMPT_BROADCASTS,
   ...ACCOUNT_BROADCASTS,
   ...INBOX_BROADCASTS,
+  ...OPERATIONS_BROADCASTS,
   ...broadcasts(
     {
       why: '`examhall migrate --shard` shows the size of each collection',

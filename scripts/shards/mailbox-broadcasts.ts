@@ -34,24 +34,11 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
   ),
   ...broadcasts(
     {
-      why: 'dead letters are counted whatever their keys are',
+      why: 'dead letters are counted and listed whatever their keys are',
       rate: 'as the depth of a queue',
       files: [DEPTHS, DEAD_LETTERS],
     },
-    eachMailbox('aggregate {status}'),
-  ),
-  ...broadcasts(
-    {
-      why: 'dead letters are listed whatever their keys are',
-      rate: 'a command of an operator',
-      files: [DEAD_LETTERS],
-    },
-    [
-      ...eachMailbox('find {status}'),
-      ...eachMailbox('find {queue, status}'),
-      ...eachMailbox('find {lastError.fingerprint, status}'),
-      ...eachMailbox('find {lastError.fingerprint, queue, status}'),
-    ],
+    eachMailbox('aggregate {letter $in, status}'),
   ),
   ...broadcasts(
     { why: 'an operator names a command by its id', rate: 'a command of an operator', files: [DEAD_LETTERS] },

@@ -1,3 +1,4 @@
+import type { Cause } from './cause.ts';
 import type { Rejection } from './errors.ts';
 
 /**
@@ -53,6 +54,12 @@ export type Queue =
 export type DoneStatus = 'DONE' | 'DELIVERED' | 'SENT' | 'SUPPRESSED';
 export type CommandStatus = 'PENDING' | DoneStatus | 'REJECTED' | 'DEAD';
 
+/**
+ * How an operator has marked a dead letter. `ACKNOWLEDGED`: it raises no alarm and stays in the list. `DROPPED`: it leaves the list and is
+ * never replayed. The command stays DEAD in either case, so its key stays taken and its senders get the same replies.
+ */
+export type DeadLetterMark = 'ACKNOWLEDGED' | 'DROPPED';
+
 export interface CommandError {
   /** Groups errors of one cause for operators: the error's name, and its message without the varying parts. */
   fingerprint: string;
@@ -95,6 +102,8 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   subject: string;
   /** As in its order; absent if the queue has no turns, and in commands of earlier versions. */
   organizationId?: string;
+  /** The request that posted it, or that of the command which did. Absent in recurring commands and in those of earlier versions. */
+  cause?: Cause;
   status: CommandStatus;
   /**
    * Claims that were not refunded, including the current one. Counted before the run, so that a command that kills its worker
@@ -105,6 +114,8 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   /** The earliest time of the next claim. While leased it is the end of the lease, so one index finds due and abandoned commands. */
   nextRunAt: Date;
   lockedUntil: Date | null;
+  /** When the command first came due; stored by its first claim, for metrics. Absent before, and after a first claim of an earlier version. */
+  dueAt?: Date;
   workerId: string | null;
   /**
    * Id of the MongoDB session in which the claim's transactions run. A worker that claims the command after its lease expired
@@ -120,6 +131,8 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   lastError: CommandError | null;
   /** Number of times that an operator replayed the command after it was dead. */
   replays: number;
+  /** Mark of an operator on a dead command. Absent until then, and again after a replay. */
+  letter?: DeadLetterMark;
   createdAt: Date;
   settledAt: Date | null;
 }

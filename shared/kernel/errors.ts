@@ -4,6 +4,7 @@ import { CLASSIFIER_ERRORS } from '#shared/kernel/errors/classifier.ts';
 import type { ErrorFacts } from '#shared/kernel/errors/error-facts.ts';
 import { REQUEST_ERRORS } from '#shared/kernel/errors/every-request.ts';
 import { NOTIFICATION_ERRORS } from '#shared/kernel/errors/notification.ts';
+import { OPERATIONS_ERRORS } from '#shared/kernel/errors/operations.ts';
 
 /**
  * Every error code of a reply, by the service that returns it, in the order of `docs/errors.md`. The page and the OpenAPI document
@@ -15,6 +16,7 @@ export const ERROR_GROUPS = [
   { title: 'Auth', errors: AUTH_ERRORS },
   { title: 'Notification', errors: NOTIFICATION_ERRORS },
   { title: 'AI classifier', errors: CLASSIFIER_ERRORS },
+  { title: 'Operations', errors: OPERATIONS_ERRORS },
 ] as const;
 
 type CodesOf<Group> = Group extends { errors: infer Errors } ? keyof Errors : never;

@@ -1,5 +1,6 @@
 import { type FaultDetail, unknownTo } from '#shared/kernel/errors.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
+import type { Suppression, SuppressionReason } from './preferences.ts';
 
 /** A producer's event as it is stored. `_id` is also the id of its fan-out. */
 export interface NotificationEvent {
@@ -21,10 +22,23 @@ export interface NotificationEvent {
   payload: string | null;
   /** Number of notification rows that the event created. */
   created: number;
+  /** The recipients that were not notified, with the reason: the first MAX_SUPPRESSED. Absent without any. */
+  suppressed?: readonly StoredSuppression[];
+  /** Number of all such recipients, by reason. Absent without any. */
+  suppressedCounts?: Readonly<Partial<Record<SuppressionReason, number>>>;
   /** True if `type` begins with `support.`; stored so that an index can answer for it. */
   isSupport: boolean;
   createdAt: Date;
 }
+
+/** An erased recipient is counted and never listed: nothing is stored under the id. */
+export interface StoredSuppression {
+  userId: string;
+  reason: Exclude<SuppressionReason, 'ERASED'>;
+}
+
+/** Recipients that one event lists as suppressed, about 60 KB. Beyond that, an operator finds the number by reason only. */
+export const MAX_SUPPRESSED = 1_000;
 
 export interface EventInput {
   sourceService?: string | null;
@@ -42,7 +56,15 @@ export interface EventInput {
 /** Returns the stored form of an event. `keyedByActor`: its replay key belongs to its actor; default: all services share it. */
 export function newEvent(
   input: EventInput,
-  facts: { id: string; now: Date; created: number; organizationId: string | null; keyedByActor?: boolean },
+  facts: {
+    id: string;
+    now: Date;
+    created: number;
+    organizationId: string | null;
+    keyedByActor?: boolean;
+    /** Default: none. */
+    suppressed?: readonly Suppression[];
+  },
 ): NotificationEvent {
   const sourceService = input.sourceService ?? null;
   const sourceEventId = input.sourceEventId ?? null;
@@ -64,9 +86,21 @@ export function newEvent(
     targetUserIds: input.targetUserIds ?? null,
     payload: input.payload === undefined || input.payload === null ? null : JSON.stringify(input.payload),
     created: facts.created,
+    ...suppressedPart(facts.suppressed ?? []),
     isSupport: type?.startsWith('support.') ?? false,
     createdAt: facts.now,
   };
+}
+
+/** Returns what an event stores of its suppressed recipients: nothing, or a bounded list and the counts of all. */
+function suppressedPart(
+  suppressed: readonly Suppression[],
+): Pick<NotificationEvent, 'suppressed' | 'suppressedCounts'> {
+  if (suppressed.length === 0) return {};
+  const counts: Partial<Record<SuppressionReason, number>> = {};
+  for (const { reason } of suppressed) counts[reason] = (counts[reason] ?? 0) + 1;
+  const listed = suppressed.flatMap(({ userId, reason }) => (reason === 'ERASED' ? [] : [{ userId, reason }]));
+  return { suppressed: listed.slice(0, MAX_SUPPRESSED), suppressedCounts: counts };
 }
 
 /** Key by which a repeated event is recognized. */

@@ -28,34 +28,65 @@ export function readAhead<Key, Part>(
 
 /** Collects parts that finish at about the same time into a group, and writes one group after another. */
 interface GroupWriter<Part> {
-  /** Resolves when the part's group is written; rejects if that write fails. */
+  /** Accepts a part. Resolves once at most `limit` parts are unwritten; rejects after a failed write. */
   write(part: Part): Promise<void>;
+  /** Resolves when all accepted parts are written; rejects after a failed write. */
+  flush(): Promise<void>;
 }
 
-/** Opens a group writer. It calls `writeGroup` once at a time. After a failed call, later parts are rejected with its error. */
-export function openGroupWriter<Part>(writeGroup: (parts: readonly Part[]) => Promise<void>): GroupWriter<Part> {
-  let next: { parts: Part[]; written: Promise<void> } | null = null;
-  let before: Promise<void> = Promise.resolve();
+/** Time for which a group waits for further parts after its first one (ms), so that one transaction stores several. */
+const GATHER_MS = 20;
+
+/**
+ * Opens a group writer. It calls `writeGroup` once at a time: GATHER_MS after the first part of a group, or earlier if `limit` parts
+ * wait or a caller flushes. After a failed call it writes nothing more: it calls `failed` at once, and rejects later parts with the
+ * same error.
+ */
+export function openGroupWriter<Part>(
+  writeGroup: (parts: readonly Part[]) => Promise<void>,
+  { limit, failed }: { limit: number; failed(error: unknown): void },
+): GroupWriter<Part> {
+  let next: { parts: Part[]; begin(): void } | null = null;
+  let unwritten = 0;
+  /** Promises of the groups that are not written yet, oldest first. A group whose write failed stays the oldest. */
+  const groups: Promise<void>[] = [];
+  let newest: Promise<void> = Promise.resolve();
+  let failure: { error: unknown } | null = null;
 
   function openGroup() {
     const parts: Part[] = [];
-    const written = before
-      // Wait one turn of the event loop, so that parts finished in the same turn join the group.
-      .then(() => new Promise((resolve) => setImmediate(resolve)))
-      .then(() => {
-        next = null;
-        return writeGroup(parts);
+    const gathered = Promise.withResolvers<void>();
+    const timer = setTimeout(gathered.resolve, GATHER_MS);
+    const before = newest;
+    newest = gathered.promise.then(async () => {
+      clearTimeout(timer);
+      await before;
+      next = null;
+      await writeGroup(parts).catch((error: unknown) => {
+        failure = { error };
+        failed(error);
+        throw error;
       });
-    before = written;
-    // `write` rejects for its caller; this handler only prevents an unhandled rejection on the chain.
-    written.catch(() => undefined);
-    return { parts, written };
+      unwritten -= parts.length;
+      void groups.shift();
+    });
+    groups.push(newest);
+    // `write` and `flush` reject for their callers; this handler only prevents an unhandled rejection on the chain.
+    newest.catch(() => undefined);
+    return { parts, begin: gathered.resolve };
   }
   return {
-    write(part) {
+    async write(part) {
+      if (failure !== null) throw failure.error;
       next ??= openGroup();
       next.parts.push(part);
-      return next.written;
+      unwritten += 1;
+      if (next.parts.length >= limit) next.begin();
+      while (unwritten > limit) await groups[0];
+    },
+    flush() {
+      next?.begin();
+      return newest;
     },
   };
 }

@@ -2,7 +2,6 @@ import type { Neighbour } from '#infra/config/settings.ts';
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { type GradeWrite, makeHandoffsDue, storeGrade } from '#infra/mongo/attempt/grade.ts';
 import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
-import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { sendToAnalytics } from '#infra/neighbours/analytics.ts';
 import { type AnalyticsEvent, analyticsEvents } from '#shared/attempt/analytics.ts';
 import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
@@ -11,7 +10,7 @@ import { noticesOnGrade } from '#shared/attempt/notices.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
-import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
+import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
 
 /**
@@ -22,25 +21,22 @@ export function gradingActor(deps: WorkerDeps): Actor {
   return {
     name: 'grading',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    handlers: { grading: ({ command }) => grade(deps, command.body) },
+    handlers: { grading: (run) => grade(deps, run) },
   };
 }
 
-async function grade(
-  deps: WorkerDeps,
-  { client, ...about }: CommandOf<'grading'>['body'],
-): Promise<Outcome<'grading'>> {
+async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Promise<Outcome<'grading'>> {
+  const { client, ...about } = command.body;
   const { attemptId } = about;
-  const loaded = await findAttemptOf(deps.mongo, about);
+  const loaded = await findAttemptOf(deps.mongo, about, session);
   if (loaded === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
   // An earlier run graded the attempt but ended before it settled the command. Nothing is left to do.
   if (loaded.status === 'GRADED') return { kind: 'done', result: { attemptId } };
   if (loaded.status !== 'SUBMITTED') return { kind: 'dead', error: new Error(`attempt ${attemptId} is not submitted`) };
 
-  const [paper, release] = await Promise.all([
-    deps.papers.find(loaded.paperId),
-    loaded.exam.resultsReleasedAt === null ? findBindingRelease(deps.mongo, loaded) : null,
-  ]);
+  const paper = await deps.papers.find(loaded.paperId, session);
+  const isReleased = loaded.exam.resultsReleasedAt !== null;
+  const release = isReleased ? null : await findBindingRelease(deps.mongo, loaded, session);
   const now = new Date(deps.now());
   const attempt = applyRelease(loaded, release);
   const write = gradeWrite(attempt, paper, client, now);

@@ -2,6 +2,7 @@ import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Route } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
+import { identity, role } from './identity.ts';
 
 // Guards that require a token: of an account, an operator or the gateway.
 
@@ -67,6 +68,47 @@ export function opsToken(config: { opsToken?: Secrets | undefined; production: b
       if (!config.production) return undefined;
       const token = bearerToken(head);
       return token !== undefined && isToken?.(token) === true ? undefined : REFUSED;
+    },
+  };
+}
+
+const NO_OPERATOR = {
+  rejected: 'UNAUTHENTICATED',
+  message: '`Authorization: Bearer OPS_TOKEN` or the identity of an ADMIN is required',
+} as const;
+
+/**
+ * Requires `Authorization: Bearer OPS_TOKEN`, outside production too, or the identity of an ADMIN. Fills `identity.operator`. Another bearer
+ * token counts as none, because a gateway may pass on the token of its user beside the identity.
+ */
+export function operator(config: { opsToken?: Secrets | undefined }): Guard {
+  const isToken = secretCheck(config.opsToken);
+  const person = [identity(), role('ADMIN')];
+  const holdsToken = (head: Head): boolean => {
+    const token = bearerToken(head);
+    return token !== undefined && isToken?.(token) === true;
+  };
+  return {
+    name: 'operator',
+    roles: ['ADMIN'],
+    proves: 'identity',
+    codes: ['UNAUTHENTICATED', 'FORBIDDEN'],
+    headers: [
+      { name: 'authorization', required: false, description: '`Bearer OPS_TOKEN`' },
+      ...person.flatMap(({ headers }) => headers.map((header) => ({ ...header, required: false }))),
+    ],
+    trustsIdentity: (head) => !holdsToken(head),
+    check(head, known) {
+      if (holdsToken(head)) {
+        known.operator = 'OPS_TOKEN';
+        return undefined;
+      }
+      for (const guard of person) {
+        const refused = guard.check(head, known);
+        if (refused !== undefined) return refused.rejected === 'UNAUTHENTICATED' ? NO_OPERATOR : refused;
+      }
+      known.operator = `ADMIN ${known.actor?.id ?? ''}`;
+      return undefined;
     },
   };
 }

@@ -34,6 +34,7 @@ export function testKernel(mongo: Mongo, overrides: { workerId?: string; leaseMs
     stop: halt.signal,
     publishSettled: (id) => void announced.push(id),
     count: (queue, result) => void results.push({ queue, result }),
+    ran: () => undefined,
     random: () => 0.5,
     ...overrides,
   };

@@ -13,6 +13,8 @@ export interface TestDoorOptions {
   isOutage?: ServerDeps['isOutage'];
   /** Proxies whose X-Forwarded-For is believed; default none. */
   trustedProxies?: readonly string[];
+  /** `product` checks queries and bodies by the schemas of the product; default: those of `echoRoute`. */
+  schemas?: 'product';
 }
 
 export interface TestDoor {
@@ -37,7 +39,10 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
   const dropped: string[] = [];
   const door = openServer({
     routes: options.routes ?? [echoRoute()],
-    schemas: loadSchemas(t.testdir({ test: { 'body.json': BODY, 'query.json': QUERY } })),
+    schemas:
+      options.schemas === 'product'
+        ? loadSchemas()
+        : loadSchemas(t.testdir({ test: { 'body.json': BODY, 'query.json': QUERY } })),
     log,
     access,
     draining: draining.signal,

@@ -22,6 +22,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import { deliveryOrder } from '#shared/notification/commands.ts';
 import { recordedAttempt } from '#shared/notification/delivery.ts';
 import { newEvent } from '#shared/notification/event.ts';
+import type { Suppression } from '#shared/notification/preferences.ts';
 import { storeSignedIn } from './stored-accounts.ts';
 import { graded, postHandoff, storeAttempt } from './stored-attempts.ts';
 import { postSettlement } from './stored-generations.ts';
@@ -86,6 +87,10 @@ async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Prom
       facts(),
     ),
     newEvent({ sourceService: 's', sourceEventId: newId(), actorId: userId }, { ...facts(), keyedByActor: true }),
+    newEvent(
+      { sourceService: 's', sourceEventId: newId() },
+      { ...facts(), suppressed: [muted(userId), muted('student-2')] },
+    ),
   ]);
   for (const { _id: notificationId, userId: to } of [own, about]) {
     const order = deliveryOrder({ notificationId, userId: to, channel: 'log' });
@@ -95,6 +100,10 @@ async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Prom
   }
   await patchPreferences(mongo, userId, { enabledTypes: { GRADE_RELEASED: true }, mutedUntil: null });
   await countAlertCall(mongo, userId, { limit: 5, now: Date.now() });
+}
+
+function muted(userId: string): Suppression {
+  return { userId, reason: 'MUTED' };
 }
 
 async function storeModelWork(mongo: Mongo, actorId: string): Promise<void> {

@@ -1,4 +1,6 @@
-import { retryAfterMs } from '#infra/neighbours/call.ts';
+import type { CallObserver } from '#infra/config/settings.ts';
+import { observed, retryAfterMs } from '#infra/neighbours/call.ts';
+import { inCall, type SentCall } from '#infra/trace/calls.ts';
 import { HOUR, type Now } from '#shared/kernel/time.ts';
 import { type Adapter, type DeliveryJob, Permanent, Retryable } from './channel.ts';
 import { signWebhook } from './standard-webhooks.ts';
@@ -9,6 +11,7 @@ interface WebhookSettings {
   secrets: readonly string[];
   /** Time limit for connect, headers and body together, in milliseconds. */
   timeoutMs: number;
+  called?: CallObserver;
   /** Returns the signed time of a delivery attempt, in Unix milliseconds. */
   now: Now;
 }
@@ -31,10 +34,15 @@ export function webhookAdapter(settings: WebhookSettings): Adapter {
     async send(job, { signal }) {
       const timeout = AbortSignal.timeout(settings.timeoutMs);
       try {
-        const response = await post(settings, job, AbortSignal.any([timeout, signal]));
-        if (!response.ok) throw await refusal(response);
-        await drop(response);
-        return { providerId: null };
+        return await inCall({ method: 'POST', url: settings.url }, async (sent) => {
+          const response = await observed(settings.called, signal, () =>
+            post(settings, job, { sent, signal: AbortSignal.any([timeout, signal]) }),
+          );
+          sent.answered(response.status);
+          if (!response.ok) throw await refusal(response);
+          await drop(response);
+          return { providerId: null };
+        });
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof Retryable || error instanceof Permanent) throw error;
@@ -49,7 +57,11 @@ export function webhookAdapter(settings: WebhookSettings): Adapter {
   };
 }
 
-function post({ url, secrets, now }: WebhookSettings, job: DeliveryJob, signal: AbortSignal): Promise<Response> {
+function post(
+  { url, secrets, now }: WebhookSettings,
+  job: DeliveryJob,
+  { sent, signal }: { sent: SentCall; signal: AbortSignal },
+): Promise<Response> {
   const { deliveryJobId, channel, notification } = job;
   const body = JSON.stringify({ deliveryJobId, channel, notification });
   return fetch(url, {
@@ -61,6 +73,7 @@ function post({ url, secrets, now }: WebhookSettings, job: DeliveryJob, signal: 
       'content-type': 'application/json; charset=utf-8',
       // The reply's content is ignored, so it needs no compression.
       'accept-encoding': 'identity',
+      ...sent.headers(),
       ...signWebhook({ id: deliveryJobId, now: now(), body }, secrets),
     },
   });

@@ -178,7 +178,7 @@ export interface NotificationSettings {
   senderTokens: SenderTokens;
   channels: ReadonlySet<Channel>;
   /** Present if the `webhook` channel is enabled. */
-  webhook: { url: string; secrets: readonly string[]; timeoutMs: number } | null;
+  webhook: { url: string; secrets: readonly string[]; timeoutMs: number; called?: CallObserver } | null;
   delivery: { maxAttempts: number; retryBaseMs: number; leaseMs: number };
 }
 
@@ -241,7 +241,15 @@ function readWebhook(from: VariableReader, isOn: boolean): NotificationSettings[
 export interface Neighbour {
   url: string;
   token: string | undefined;
+  /** Receives the end of each call; absent in a process without metrics. */
+  called?: CallObserver;
 }
+
+/** How a call of another service ended. `refused`: 3xx or 4xx. `failed`: 5xx. `unanswered`: no complete reply in time. */
+export type CallOutcome = 'ok' | 'refused' | 'failed' | 'unanswered';
+
+/** Receives the end of a call and its time in seconds. Never throws. */
+export type CallObserver = (outcome: CallOutcome, seconds: number) => void;
 
 /** The services that examhall calls; null if not configured. */
 export interface Neighbours {

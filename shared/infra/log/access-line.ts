@@ -3,6 +3,11 @@ import { hash } from 'node:crypto';
 /** One answered request. */
 export interface AccessLine {
   requestId: string;
+  traceId: string | undefined;
+  /** The attempt that the path names. */
+  attemptId: string | undefined;
+  /** The command for which the request waited. */
+  commandId: string | undefined;
   method: string;
   /** The route template. Actual paths would contain ids. */
   route: string;
@@ -18,14 +23,17 @@ const LEVEL_INFO = 30;
 
 /**
  * Returns a function that writes request lines in the logger's format without the logger, because there is one per request. Its
- * fields need neither redaction nor escaping. The request id and the ids of the path have been validated; method, route, role and names
- * are constants, and the caller is written as a hash.
+ * fields need neither redaction nor escaping. The ids of the request, the trace and the path have been validated; method, route, role
+ * and names are constants, and the caller is written as a hash.
  */
 export function accessWriter(name: string, sink: { write(text: string): void }): (line: AccessLine) => void {
   let stampedAt = 0;
   let stamp = '';
-  return ({ requestId, method, route, status, ms, actorId, staff }) => {
+  return ({ requestId, traceId, attemptId, commandId, method, route, status, ms, actorId, staff }) => {
     const actor = actorId === undefined ? '' : `,"actor":"${actorHash(actorId)}"`;
+    const trace = traceId === undefined ? '' : `,"traceId":"${traceId}"`;
+    const attempt = attemptId === undefined ? '' : `,"attemptId":"${attemptId}"`;
+    const command = commandId === undefined ? '' : `,"commandId":"${commandId}"`;
     const read = staff === undefined ? '' : staffFields(staff);
     const now = Date.now();
     if (now !== stampedAt) {
@@ -33,8 +41,9 @@ export function accessWriter(name: string, sink: { write(text: string): void }):
       stamp = new Date(now).toISOString();
     }
     sink.write(
-      `{"level":${LEVEL_INFO},"time":"${stamp}","name":"${name}","requestId":"${requestId}",` +
-        `"method":"${method}","route":"${route}","status":${status},"ms":${ms.toFixed(2)}${actor}${read},"msg":"request"}\n`,
+      `{"level":${LEVEL_INFO},"time":"${stamp}","name":"${name}","requestId":"${requestId}"${trace},` +
+        `"method":"${method}","route":"${route}","status":${status},"ms":${ms.toFixed(2)}` +
+        `${actor}${attempt}${command}${read},"msg":"request"}\n`,
     );
   };
 }

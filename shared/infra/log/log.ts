@@ -1,4 +1,5 @@
 import { type Logger, pino, type SerializedError, stdSerializers } from 'pino';
+import { scopeFields } from '#infra/trace/scope.ts';
 import { type AccessLine, accessWriter } from './access-line.ts';
 
 export type Fields = Record<string, unknown>;
@@ -62,6 +63,8 @@ export function openLog(options: LogOptions): Logs {
       ...base,
       redact: { paths: redactedPaths(), censor: '[redacted]' },
       serializers: { err: briefError },
+      // A field that the caller sets has precedence.
+      mixin: scopeFields,
     },
     { write: (line: string) => sink.write(scrub(line)) },
   );

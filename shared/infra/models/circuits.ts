@@ -34,8 +34,10 @@ export function openCircuits(parts: {
   now: Now;
   log: Pick<Log, 'warn'>;
   shared: SharedCells | null;
+  /** Receives the state of a circuit after each use. */
+  used?: (target: Target, state: CircuitState) => void;
 }): Circuits {
-  const { rules, now, log, shared } = parts;
+  const { rules, now, log, shared, used } = parts;
   const here = new Map<string, CircuitState>();
 
   /** Updates a circuit. `decide` returns the new state, or null to leave it unchanged. It may be called several times. */
@@ -49,6 +51,7 @@ export function openCircuits(parts: {
     const state = found?.kind === 'cell' ? readCircuit(found.text) : (decide(own) ?? own);
     if (here.size >= MAX_CIRCUITS && !here.has(key)) here.clear();
     here.set(key, state);
+    used?.(target, state);
     return state;
   }
 

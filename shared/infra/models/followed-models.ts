@@ -5,7 +5,10 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { withTimeout } from '#infra/process/background.ts';
 import { openChangeFeed } from '#infra/redis/change-feed.ts';
 import { openSharedCells } from '#infra/redis/shared-cells.ts';
+import type { CircuitState } from '#shared/classifier/provider/circuit.ts';
 import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '#shared/classifier/provider/setting.ts';
+import type { Target } from '#shared/classifier/provider/target.ts';
+import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import { HOUR, type Now, SECOND } from '#shared/kernel/time.ts';
 import { type ModelRuntime, openModels } from './open-models.ts';
@@ -15,6 +18,12 @@ export interface FollowedModels extends Models, Pick<ModelRuntime, 'status'> {
   /** Call this after a save. It switches this process at once and wakes the other processes through Redis. */
   changed(setting: ProviderSetting): void;
   close(): Promise<void>;
+}
+
+/** Receives each provider call and the state of the circuits, for metrics. Neither function throws. */
+export interface ModelObserver {
+  called(event: UsageEvent): void;
+  circuitUsed(target: Target, state: CircuitState): void;
 }
 
 /** Poll interval. It bounds the delay after which a process that missed the wake-up applies a change. */
@@ -38,8 +47,9 @@ export function openFollowedModels(parts: {
   now: Now;
   log: Log;
   pollMs?: number;
+  observer?: ModelObserver;
 }): FollowedModels {
-  const { settings, mongo, redisUrl, now, log, pollMs = POLL_MS } = parts;
+  const { settings, mongo, redisUrl, now, log, pollMs = POLL_MS, observer } = parts;
   const usage = openUsageRecorder(mongo, log);
   const circuits = {
     purpose: 'circuits of model providers',
@@ -48,7 +58,18 @@ export function openFollowedModels(parts: {
   };
   const shared = openSharedCells({ redisUrl, log, ...circuits });
   const changes = openChangeFeed({ redisUrl, log, of: 'providers' });
-  const models = openModels({ settings, now, log, recordUsage: usage.record, shared, selection: null });
+  const models = openModels({
+    settings,
+    now,
+    log,
+    recordUsage(event) {
+      usage.record(event);
+      observer?.called(event);
+    },
+    circuitUsed: (target, state) => observer?.circuitUsed(target, state),
+    shared,
+    selection: null,
+  });
   /** The setting in force. undefined: not read yet. null: never saved. */
   let held: ProviderSetting | null | undefined;
   let saves = 0;

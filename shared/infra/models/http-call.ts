@@ -1,6 +1,7 @@
 import { createParser } from 'eventsource-parser';
 import type { Dispatcher } from 'undici';
 import type { StreamFold, WireRequest } from '#infra/models/wires/wire.ts';
+import { inCall } from '#infra/trace/calls.ts';
 import { isForbiddenAddress } from './guarded-agent.ts';
 
 export interface HttpAnswer {
@@ -31,9 +32,13 @@ export async function callProvider(call: HttpCall): Promise<HttpAnswer> {
   const timer = setTimeout(() => timeout.abort(), call.timeoutMs);
   let status: number | null = null;
   try {
-    const response = await send(call, AbortSignal.any([timeout.signal, call.signal]));
-    status = response.status;
-    return { status, headers: response.headers, body: await bodyOf(response, call.fold) };
+    // A provider is no part of the system: it gets neither the id of the request nor that of the trace.
+    return await inCall({ method: 'POST', url: call.request.url }, async (sent) => {
+      const response = await send(call, AbortSignal.any([timeout.signal, call.signal]));
+      status = response.status;
+      sent.answered(status);
+      return { status, headers: response.headers, body: await bodyOf(response, call.fold) };
+    });
   } catch (error) {
     call.signal.throwIfAborted();
     if (error instanceof CallFailed) throw error;

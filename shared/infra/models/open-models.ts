@@ -10,7 +10,7 @@ import { askMock } from '#infra/models/wires/mock.ts';
 import type { Wire } from '#infra/models/wires/wire.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import { openAnswerChecks } from '#infra/schema/validator.ts';
-import { type CircuitRules, CLOSED, phaseOf } from '#shared/classifier/provider/circuit.ts';
+import { type CircuitRules, type CircuitState, CLOSED, phaseOf } from '#shared/classifier/provider/circuit.ts';
 import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import {
   type ChosenTarget,
@@ -37,6 +37,8 @@ export interface ModelParts {
   log: Pick<Log, 'info' | 'warn'>;
   /** Accepts a usage event and returns at once; never throws. */
   recordUsage(event: UsageEvent): void;
+  /** Receives the state of a provider's circuit after each use. */
+  circuitUsed?(target: Target, state: CircuitState): void;
   /** If null, every process counts a provider's failures separately. */
   shared: SharedCells | null;
   /** The enabled stored setting. If null, the environment selects the provider. */
@@ -85,7 +87,8 @@ interface Selected {
 export function openModels(parts: ModelParts): ModelRuntime {
   const { settings, now, log, recordUsage, timing = SYSTEM_TIMING } = parts;
   const rules: CircuitRules = { ...settings.circuit, probeMs: settings.timeoutMs + PROBE_SLACK_MS };
-  const circuits = openCircuits({ rules, now, log, shared: parts.shared });
+  const used = parts.circuitUsed;
+  const circuits = openCircuits({ rules, now, log, shared: parts.shared, ...(used === undefined ? {} : { used }) });
   const asking: AskParts = {
     circuits,
     timing,
@@ -98,7 +101,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
     streaming: settings.streaming,
   };
   const slots = new Map<ProviderName, LimitFunction>();
-  const agents = new Map<boolean, Agent>();
+  const agents = new Map<boolean, Promise<Agent>>();
   let current = selected(parts.selection);
 
   function selected(stored: ProviderSelection | null): Selected {
@@ -113,7 +116,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
     return limit;
   }
 
-  function agentOf({ mayBePrivate: allowsPrivate }: Target): Agent {
+  function agentOf({ mayBePrivate: allowsPrivate }: Target): Promise<Agent> {
     const agent = agents.get(allowsPrivate) ?? openGuardedAgent({ allowsPrivate });
     agents.set(allowsPrivate, agent);
     return agent;
@@ -135,7 +138,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
         about,
         signal,
         wire: WIRE_OF[target.provider],
-        dispatcher: agentOf(target),
+        dispatcher: await agentOf(target),
         slots: slotsOf(target.provider),
       });
     },
@@ -171,7 +174,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
       log.info({ provider, model, baseUrl, source: current.source }, 'model provider switched');
     },
     async close() {
-      await Promise.all([...agents.values()].map((agent) => agent.destroy()));
+      await Promise.all([...agents.values()].map(async (agent) => (await agent).destroy()));
     },
   };
 }

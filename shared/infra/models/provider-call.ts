@@ -108,15 +108,19 @@ async function admitAndCall(
   }
 }
 
-/** Makes the call. Its result updates the circuit first, is then recorded as a usage event and finally returned. */
+/**
+ * Makes the call, updates the circuit and records a usage event. A good answer is returned at once: it changes nothing that the next
+ * call depends on, unless it is that of a trial. Any other result is returned after the circuit has counted it.
+ */
 async function call(parts: CallParts, plan: CallPlan, turn: AdmittedTurn): Promise<CallResult> {
   const { target, signal } = plan;
   const startedAt = parts.timing.clock();
   let head: ReplyHead = { status: null, headers: null };
   const end = async (checked: CheckedAnswer | null) => {
-    await parts.circuits.report(target, checked?.report ?? { kind: 'nothing' }, turn.asTrial);
     const latencyMs = parts.timing.clock() - startedAt;
     parts.recordUsage(usageOfCall(plan, turn, { head, checked, latencyMs, now: parts.now() }));
+    const counted = parts.circuits.report(target, checked?.report ?? { kind: 'nothing' }, turn.asTrial);
+    if (turn.asTrial || checked?.kind !== 'fits') await counted;
   };
   try {
     const answer = await send(parts, plan, turn.timeoutMs).catch((error: unknown) => {

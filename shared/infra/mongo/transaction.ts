@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ClientSession, MongoError, MongoErrorLabel, type TransactionOptions } from 'mongodb';
 import { schemaState } from '#infra/mongo/schema/schema-state.ts';
+import { inSpan, type SpanNotes } from '#infra/trace/spans.ts';
 import { backoff, SECOND } from '#shared/kernel/time.ts';
 import type { Mongo } from './connect.ts';
 import { isOutage } from './faults.ts';
@@ -35,14 +36,33 @@ export async function inTransaction<Result>(
  * Does the same as `inTransaction` in a session of the caller. The driver's own `withTransaction` is not used: it repeats for two
  * minutes after conflicts and lost servers alike, and its `timeoutMS` has no effect.
  */
-export async function inTransactionOf<Result>(
+export function inTransactionOf<Result>(
   mongo: Mongo,
   session: ClientSession,
   budgetMs: number,
   work: (session: ClientSession) => Promise<Result>,
 ): Promise<Result> {
+  return inSpan(TRANSACTION_SPAN, (span) => untilCommitted({ mongo, session, budgetMs, span }, work));
+}
+
+const TRANSACTION_SPAN = {
+  kind: 'CLIENT',
+  name: 'transaction',
+  attributes: { 'db.system.name': 'mongodb', 'db.operation.name': 'transaction' },
+} as const;
+
+async function untilCommitted<Result>(
+  {
+    mongo,
+    session,
+    budgetMs,
+    span,
+  }: { mongo: Mongo; session: ClientSession; budgetMs: number; span: SpanNotes | null },
+  work: (session: ClientSession) => Promise<Result>,
+): Promise<Result> {
   const giveUpAt = performance.now() + budgetMs;
   for (let attempt = 1; ; attempt++) {
+    if (attempt > 1) span?.set({ 'examhall.transaction.attempts': attempt });
     try {
       session.startTransaction(TRANSACTION);
       const result = await work(session);

@@ -1,4 +1,5 @@
-import type { Neighbour } from '#infra/config/settings.ts';
+import type { CallObserver, CallOutcome, Neighbour } from '#infra/config/settings.ts';
+import { inCall, type SentCall } from '#infra/trace/calls.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 
 /** The reply of another service, with its complete body. */
@@ -25,6 +26,7 @@ interface ServiceCall extends CallLimits {
   sender: string;
   /** Proves the sender, if a token is configured. */
   token: string | undefined;
+  called: CallObserver | undefined;
   headers?: Record<string, string>;
   body?: unknown;
   /** A longer reply is an error. Default 1 MiB. */
@@ -37,7 +39,11 @@ const MAX_REPLY_BYTES = 1024 * 1024;
  * Calls a neighbour and returns its reply, whatever the status. Rejects if there is no complete reply: connection refused or reset,
  * timeout, body too large. Redirects are not followed, so a token is only ever sent to the configured address.
  */
-export async function callService(call: ServiceCall): Promise<ServiceReply> {
+export function callService(call: ServiceCall): Promise<ServiceReply> {
+  return inCall(call, (sent) => observed(call.called, call.signal, () => send(call, sent)));
+}
+
+async function send(call: ServiceCall, sent: SentCall): Promise<ServiceReply> {
   const timeout = AbortSignal.timeout(call.timeoutMs);
   const response = await fetch(call.url, {
     method: call.method,
@@ -46,13 +52,42 @@ export async function callService(call: ServiceCall): Promise<ServiceReply> {
       'x-internal-service': call.sender,
       ...(call.token === undefined ? {} : { 'x-internal-token': call.token }),
       ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...sent.headers(),
       ...call.headers,
     },
     signal: call.signal === undefined ? timeout : AbortSignal.any([timeout, call.signal]),
     ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
   });
+  sent.answered(response.status);
   const text = await readCapped(response, call.maxReplyBytes ?? MAX_REPLY_BYTES);
   return { status: response.status, body: parse(text), retryAfterMs: retryAfterMs(response.headers) };
+}
+
+/**
+ * Makes a call and passes its end to the observer. A call that its own caller aborted is not passed: the service is not its cause.
+ *
+ * @throws as `call` does
+ */
+export async function observed<Reply extends { status: number }>(
+  observer: CallObserver | undefined,
+  signal: AbortSignal | undefined,
+  call: () => Promise<Reply>,
+): Promise<Reply> {
+  const startedAt = performance.now();
+  const end = (outcome: CallOutcome) => observer?.(outcome, (performance.now() - startedAt) / 1_000);
+  try {
+    const reply = await call();
+    end(outcomeOf(reply));
+    return reply;
+  } catch (error) {
+    if (signal?.aborted !== true) end('unanswered');
+    throw error;
+  }
+}
+
+function outcomeOf(reply: { status: number }): CallOutcome {
+  if (isSuccess(reply)) return 'ok';
+  return reply.status >= 500 ? 'failed' : 'refused';
 }
 
 /**
@@ -61,11 +96,11 @@ export async function callService(call: ServiceCall): Promise<ServiceReply> {
  * @throws as `callService` does
  */
 export function postEvent(
-  { url, token }: Neighbour,
+  { url, token, called }: Neighbour,
   { path = '', sender, body }: { path?: string; sender: string; body: unknown },
   limits: CallLimits,
 ): Promise<ServiceReply> {
-  return callService({ method: 'POST', url: `${url}/v1/events${path}`, sender, token, body, ...limits });
+  return callService({ method: 'POST', url: `${url}/v1/events${path}`, sender, token, called, body, ...limits });
 }
 
 /** A failed call: the service answered with another status than 2xx, or there was no complete reply. */
@@ -88,7 +123,7 @@ export async function endOfCall(call: Promise<ServiceReply>, signal: AbortSignal
 }
 
 /** Returns whether the status is 2xx. */
-export function isSuccess({ status }: ServiceReply): boolean {
+export function isSuccess({ status }: { status: number }): boolean {
   return status >= 200 && status < 300;
 }
 

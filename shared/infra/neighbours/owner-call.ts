@@ -44,6 +44,7 @@ export async function callOwner(service: Neighbour, request: OwnerRequest): Prom
       url: `${service.url}${path}`,
       sender: SENDER,
       token: service.token,
+      called: service.called,
       timeoutMs,
       headers: { 'x-organization-id': organizationId, 'x-actor-id': actor.id, 'x-actor-role': actor.role, ...headers },
       ...(body === undefined ? {} : { body }),

@@ -22,6 +22,7 @@ export async function resolveParents(
     url: `${service.url}/v1/students/${encodeURIComponent(studentId)}/parents`,
     sender: ATTEMPT_SERVICE,
     token: service.token,
+    called: service.called,
     headers: organizationId === null ? {} : { 'x-organization-id': encodeURIComponent(organizationId) },
     ...limits,
   });

@@ -56,6 +56,7 @@ export async function loadQuestions(
     url: `${bank.url}${PATH}`,
     sender: SENDER,
     token: bank.token,
+    called: bank.called,
     timeoutMs,
     headers: { 'x-organization-id': organizationId, 'x-actor-id': actorId, 'x-actor-role': actorRole },
     body: { questionIds, fields, mode, overwrite },

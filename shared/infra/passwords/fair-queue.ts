@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** A known pair, a stranger, or a registration. Each has limits of its own, so that none fills the place of another. */
-type LaneKind = 'known' | 'stranger' | 'registration';
+export const LANE_KINDS = ['known', 'stranger', 'registration'] as const;
+type LaneKind = (typeof LANE_KINDS)[number];
 
 /** Work that waits in one line. Lanes are served in turn, one piece each. */
 export interface Lane {
@@ -49,6 +50,9 @@ export class HasherBusy extends Error {
 /** The error that is thrown: one for all, because a flood must not cost a stack trace for each refusal. */
 export const HASHER_BUSY = new HasherBusy();
 
+/** Work of each kind that runs and that waits. */
+export type QueueLoad = Readonly<Record<LaneKind, { running: number; waiting: number }>>;
+
 export interface FairQueue {
   /**
    * Runs the work in its turn. Rejects with HasherBusy at once if the lane or the account's share of it is full.
@@ -59,6 +63,7 @@ export interface FairQueue {
   run<T>(lane: Lane, work: () => Promise<T>, isWrong?: (result: T) => boolean): Promise<T>;
   /** Returns true if work could enter the lane now. */
   hasRoom(lane: Lane): boolean;
+  load(): QueueLoad;
 }
 
 /** Returns a queue that serves its lanes in turn. */
@@ -140,7 +145,14 @@ export function fairQueue(options: FairQueueOptions): FairQueue {
     }
   }
 
-  return { run, hasRoom };
+  function load(): QueueLoad {
+    const of = (kind: LaneKind) => ({ running: running[kind], waiting: 0 });
+    const all = { known: of('known'), stranger: of('stranger'), registration: of('registration') };
+    for (const { kind, waiting } of lanes.values()) all[kind].waiting += waiting.length;
+    return all;
+  }
+
+  return { run, hasRoom, load };
 }
 
 /** Resolves after `ms`, and does not keep the process alive until then. */

@@ -3,7 +3,14 @@ import * as bcrypt from 'bcrypt';
 import pLimit from 'p-limit';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { normalizePassword } from '#shared/auth/password-policy.ts';
-import { type FairQueueOptions, fairQueue, HASHER_BUSY, type Lane, REGISTRATION } from './fair-queue.ts';
+import {
+  type FairQueueOptions,
+  fairQueue,
+  HASHER_BUSY,
+  type Lane,
+  type QueueLoad,
+  REGISTRATION,
+} from './fair-queue.ts';
 
 /** Every method that returns a promise may reject with HasherBusy. Nothing was hashed then, and the caller may retry in a second. */
 export interface Hasher {
@@ -13,6 +20,8 @@ export interface Hasher {
   verifyPassword(text: string, stored: StoredPassword | null, lane?: Lane): Promise<boolean>;
   /** Returns true if a password could enter the lane now. */
   hasRoom(lane: Lane): boolean;
+  /** Returns how many passwords are being hashed and how many wait. */
+  load(): QueueLoad;
   /**
    * Returns true if the password should be hashed again at the current cost. A cheaper hash is weaker. A more expensive one reveals
    * by its duration that the account exists.
@@ -46,7 +55,7 @@ const TOKEN_QUEUE = { concurrency: 2, maxWaiting: 256 };
 /** Opens bcrypt for passwords and refresh tokens, with limits for running and waiting work. */
 export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt): Hasher {
   const { passwordCost, tokenCost } = options;
-  const { run, hasRoom } = fairQueue(options);
+  const { run, hasRoom, load } = fairQueue(options);
   const tokens = boundedQueue(TOKEN_QUEUE);
   const decoy = decoyHash(bcrypt.genSaltSync(passwordCost), randomBytes(31));
   const isWrong = (right: boolean) => !right;
@@ -80,6 +89,7 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
       }),
     verifyPassword: (text, stored, lane = REGISTRATION) => run(lane, () => isRight(text, stored), isWrong),
     hasRoom,
+    load,
     isOutdated: ({ scheme, hash }) => scheme !== 'bcrypt-sha256' || costOf(hash) !== passwordCost,
     hashToken: (jwt) => tokens(() => engine.hash(tokenDigest(jwt), tokenCost)),
     verifyToken: (jwt, hash) => tokens(() => engine.compare(tokenDigest(jwt), hash)),

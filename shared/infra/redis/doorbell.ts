@@ -13,6 +13,12 @@ export interface Doorbells {
   close(): Promise<void>;
 }
 
+/** Doorbells with the state of their connection. */
+export interface LinkedDoorbells extends Doorbells {
+  /** Returns true while Redis is connected; a check each second notices a silent end. */
+  isConnected(): boolean;
+}
+
 /** A command in MongoDB, as a doorbell names it. */
 interface BellCommand {
   queue: string;
@@ -52,9 +58,17 @@ interface BellBoard {
 /** Pause before the next dial after a ring timed out. A slow Redis then delays one request by `boundMs`, not every request. */
 const QUIET_MS = 1_000;
 
-/** Opens the doorbells of a process; `boundMs` (default 50) limits one ring, in milliseconds. */
-export function openDoorbells(deps: { redisUrl: string; log: LinkLog; boundMs?: number }): Doorbells {
-  const { redisUrl, log, boundMs = 50 } = deps;
+/**
+ * Opens the doorbells of a process; `boundMs` (default 50) limits one ring, in milliseconds. `lost` receives the queue of each ring that
+ * could not be stored.
+ */
+export function openDoorbells(deps: {
+  redisUrl: string;
+  log: LinkLog;
+  boundMs?: number;
+  lost?: (queue: string) => void;
+}): LinkedDoorbells {
+  const { redisUrl, log, boundMs = 50, lost } = deps;
   const address = readRedisUrl(redisUrl);
   const link = keepConnected<BellBoard>({
     log,
@@ -69,15 +83,20 @@ export function openDoorbells(deps: { redisUrl: string; log: LinkLog; boundMs?: 
   return {
     async ring(command, attempt) {
       const board = link.current();
-      if (board === null) return false;
+      if (board === null) {
+        lost?.(command.queue);
+        return false;
+      }
       try {
         await withReplyTimeout(boundMs, ringOn(board, command, attempt));
         return true;
       } catch (error) {
         link.drop(board, error, error instanceof ReplyTimeout ? QUIET_MS : undefined);
+        lost?.(command.queue);
         return false;
       }
     },
+    isConnected: () => link.current() !== null,
     close: () => link.close(),
   };
 }

@@ -1,4 +1,5 @@
 import type { Log as ProcessLog } from '#infra/log/log.ts';
+import { outsideScopes } from '#infra/trace/scope.ts';
 
 /** The part of the process log that this folder uses. */
 export type LinkLog = Pick<ProcessLog, 'debug' | 'info' | 'warn' | 'error'>;
@@ -113,11 +114,13 @@ export function keepConnected<Client>(parts: LinkParts<Client>): Link<Client> {
     awaySince = null;
   }
 
-  dial();
+  // The sockets and timers of a link that a request opens serve every later request.
+  outsideScopes(dial);
   return {
     current: () => (session !== null && readySince !== null && !closed ? session.client : null),
     drop(client, reason, pauseMs) {
-      if (session?.client === client) lose(session, reason, pauseMs);
+      const lost = session;
+      if (lost?.client === client) outsideScopes(() => lose(lost, reason, pauseMs));
     },
     async close(farewell) {
       if (closed) return;

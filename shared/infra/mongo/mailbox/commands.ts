@@ -1,3 +1,4 @@
+import { causeOfPost } from '#infra/trace/spans.ts';
 import type { AttemptCommands } from '#shared/attempt/commands.ts';
 import type { AuthCommands } from '#shared/auth/notices.ts';
 import type { ClassifierCommands } from '#shared/classifier/commands.ts';
@@ -36,20 +37,25 @@ interface NewCommand<Q extends Queue> extends Order<Q, Commands[Q]['body']> {
   now: number;
   /** Earliest time of the first run, in Unix milliseconds. Default: `now`. */
   runAt?: number;
+  /** Number of commands that are posted together with it, itself included. Default: 1. */
+  posted?: number;
   /** Default: a new id. An outbox row or a delivery, which is a product and a command in one, uses its key. */
   id?: string;
 }
 
-/** Returns the document of a new command, which no worker has claimed yet. */
+/** Returns the document of a new command, which no worker has claimed yet. Its cause is that of the work in progress. */
 export function newCommand<Q extends Queue>(wanted: NewCommand<Q>): CommandOf<Q> {
+  const _id = wanted.id ?? newId(wanted.now);
+  const cause = causeOfPost({ _id, queue: wanted.queue }, wanted.posted ?? 1);
   return {
-    _id: wanted.id ?? newId(wanted.now),
+    _id,
     v: 1,
     queue: wanted.queue,
     key: wanted.key,
     live: true,
     subject: wanted.subject,
     ...(wanted.organizationId === undefined ? {} : { organizationId: wanted.organizationId }),
+    ...(cause === undefined ? {} : { cause }),
     status: 'PENDING',
     attempts: 0,
     maxAttempts: wanted.maxAttempts,

@@ -70,7 +70,7 @@ t.test('erasure leaves no trace of a person in any collection, keeps the scores,
     attempt_texts: { deleted: 1 },
     attempt_notices: { deleted: 2 },
     notifications: { deleted: 3, pseudonymised: 1 },
-    notification_events: { pseudonymised: 5 },
+    notification_events: { pseudonymised: 6 },
   });
   const line = await mongo.db.collection(OPERATOR_AUDIT).findOne({ subject: tombstoneId(person.id) });
   t.match(line, { action: 'account.person-erase', reason: 'request by letter', operator: 'an' });

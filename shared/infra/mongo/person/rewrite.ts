@@ -6,10 +6,12 @@ import { generations } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newStamp } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { PERSONAL_PARTS } from '#infra/mongo/schema/personal-fields/command-fields.ts';
 import type { PersonKeys } from '#infra/mongo/schema/personal-fields/rules.ts';
 import type { CollectionName } from '#infra/mongo/schema/personal-fields.ts';
 import { erasedFields } from '#shared/attempt/erased.ts';
 import { settlementOrder } from '#shared/classifier/commands.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import type { ErasedCounts } from './erased-persons.ts';
 import type { Located } from './find.ts';
 
@@ -96,6 +98,18 @@ function keyFieldOf(located: Located, field: string): string {
   const value = located[field];
   if (typeof value !== 'string') throw new Error(`row ${located._id} was located without its ${field}`);
   return value;
+}
+
+/**
+ * Removes the student and the remarks from a command that its sender posted while, or after, the student of the attempt was erased: the
+ * erasure may not have found it.
+ */
+export async function emptyLateCommand(
+  mongo: Mongo,
+  { _id, queue, key }: CommandRef,
+  session: ClientSession,
+): Promise<void> {
+  await mailboxOf(mongo, queue).updateOne({ _id, key }, [{ $unset: [...PERSONAL_PARTS] }], { session });
 }
 
 /** Rewrites of single rows, each in the caller's transaction. */

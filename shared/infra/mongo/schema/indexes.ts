@@ -70,6 +70,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
     'tally.graded': 1,
     eventSeq: 1,
   }),
+  // The trace of an exam finds the attempts that wait for a grade. An attempt is in this index between its submit and its grade only.
+  plain(ATTEMPTS, 'ungraded_of_exam', { examId: 1, _id: 1 }, { status: 'SUBMITTED' }),
   unique(EVENT_ROWS, 'event_order', { attemptId: 1, seq: 1 }),
   plain(TEXT_ROWS, 'by_attempt', { attemptId: 1 }),
   // The newest release of an exam, and the first one above a number.
@@ -125,6 +127,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(NOTIFICATION_EVENTS, 'of_entity', { entityId: 1 }),
   plain(NOTIFICATION_EVENTS, 'of_actor', { actorId: 1 }),
   plain(NOTIFICATION_EVENTS, 'of_target', { targetUserIds: 1 }),
+  // The trace of a user finds the events that did not notify the user. An event without such recipients adds one empty key.
+  plain(NOTIFICATION_EVENTS, 'of_suppressed', { 'suppressed.userId': 1 }),
   // The retention reads events by age; it finds notifications by `newest` and jobs by `by_status`.
   plain(NOTIFICATION_EVENTS, 'retention', { createdAt: 1 }),
   plain(FAN_OUTS, 'by_state', { state: 1, stageBy: 1 }),
@@ -160,6 +164,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   ...mailboxIndexes(NOTICES),
   ...mailboxIndexes(DELIVERIES),
   plain(OPERATOR_AUDIT, 'newest', { at: -1 }),
+  // A trace finds the acts on its objects.
+  plain(OPERATOR_AUDIT, 'of_subject', { subject: 1, at: -1 }),
   // Rows of killed worker processes; a live one writes its row every few seconds.
   expiring(WORKERS, 'silent', 'seenAt', HOUR),
 ];

@@ -20,7 +20,8 @@ interface Migration {
   up?(mongo: Mongo): Promise<void>;
 }
 
-const MIGRATIONS: readonly Migration[] = [
+/** Every step, oldest first. */
+export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: 'attempt service, auth service and mailboxes', compatibleFrom: 1 },
   { version: 2, name: 'notification service', compatibleFrom: 1 },
   { version: 3, name: 'AI classifier', compatibleFrom: 1 },

@@ -10,11 +10,13 @@ export const COMMAND_FIELDS = {
   live: 'no person',
   subject: 'no person',
   organizationId: 'no person',
+  cause: { kept: 'ids of a request and of a trace, which the gateway makes for each request' },
   status: 'no person',
   attempts: 'no person',
   maxAttempts: 'no person',
   nextRunAt: 'no person',
   lockedUntil: 'no person',
+  dueAt: 'no person',
   workerId: 'no person',
   session: 'no person',
   fence: 'no person',
@@ -23,12 +25,18 @@ export const COMMAND_FIELDS = {
   result: 'no person',
   lastError: 'no person',
   replays: 'no person',
+  letter: 'no person',
   createdAt: 'no person',
   settledAt: 'no person',
 } as const satisfies FieldRules<Command>;
 
 /** Parts of bodies that are about a person: the student of the attempt, metadata of a client's TIMEOUT event, and remarks on an essay. */
-const PERSONAL_PARTS = ['body.studentId', 'body.client', 'body.handoff.feedback', 'body.handoff.criteria'] as const;
+export const PERSONAL_PARTS = [
+  'body.studentId',
+  'body.client',
+  'body.handoff.feedback',
+  'body.handoff.criteria',
+] as const;
 
 /**
  * Notices to the owner of an account are deleted. Commands of an attempt stay, because their keys make a repeat a replay; the student

@@ -13,13 +13,20 @@ import { COMMAND_FIELDS } from './command-fields.ts';
 import { byPerson, type Declaration, type Link } from './rules.ts';
 
 /** An event about the person keeps its replay key, so that a repeat creates nothing. Everything about the person leaves it. */
-const FORGET = { update: () => ({ $set: { entityId: null, targetUserIds: null, payload: null } }) } as const;
+const FORGET = {
+  update: () => ({ $set: { entityId: null, targetUserIds: null, payload: null, suppressed: [] } }),
+} as const;
 /** Ids of other people: the parents of a student. */
-const OTHERS = ['targetUserIds', 'actorId'] as const;
+const OTHERS = ['targetUserIds', 'suppressed', 'actorId'] as const;
 
 /** The recipients of an event other than this one. */
 function without(id: string) {
   return { $filter: { input: '$targetUserIds', cond: { $ne: ['$$this', { $literal: id }] } } };
+}
+
+/** The suppressed recipients of an event other than this one. */
+function othersSuppressed(id: string) {
+  return { $filter: { input: '$suppressed', cond: { $ne: ['$$this.userId', { $literal: id }] } } };
 }
 
 /** The payload of an event that has other recipients. Without one, the payload can only be about the person. */
@@ -80,9 +87,15 @@ export const NOTIFICATION_FIELDS = {
       },
       {
         by: 'person',
+        field: 'suppressed.userId',
+        erase: { update: ({ id }) => [{ $set: { suppressed: othersSuppressed(id) } }] },
+        omit: [...OTHERS, 'payload'],
+      },
+      {
+        by: 'person',
         field: 'actorId',
         erase: { update: ({ pseudonym }) => ({ $set: { actorId: pseudonym } }) },
-        omit: ['targetUserIds', 'payload'],
+        omit: ['targetUserIds', 'suppressed', 'payload'],
       },
     ],
     fields: {
@@ -100,6 +113,8 @@ export const NOTIFICATION_FIELDS = {
       targetUserIds: 'removed',
       payload: 'removed',
       created: 'no person',
+      suppressed: 'removed',
+      suppressedCounts: 'no person',
       isSupport: 'no person',
       createdAt: 'no person',
     },

@@ -1,0 +1,92 @@
+import { operator } from '#api/http/guards/tokens.ts';
+import type { Call, Reply, Route } from '#api/route.ts';
+import type { Log } from '#infra/log/log.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { auditTrace } from '#infra/mongo/operations/audited-reads.ts';
+import { type Asked, readTrace } from '#infra/mongo/operations/trace.ts';
+import type { AuditRow } from '#infra/mongo/operator-audit.ts';
+import { withTimeout } from '#infra/process/background.ts';
+import type { TraceQuery } from '#shared/generated/operations.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import type { Secrets } from '#shared/kernel/secret.ts';
+import type { Now } from '#shared/kernel/time.ts';
+import { lineView, PAGE_LINES, pageOf, readCursor } from '#shared/operations/page.ts';
+
+export interface TraceDeps {
+  mongo: Mongo;
+  /** MongoDB's time. */
+  now: Now;
+  log: Pick<Log, 'info'>;
+  opsToken: Secrets | undefined;
+  /** Rejects if Redis does not answer. */
+  pingRedis: () => Promise<void>;
+}
+
+/** Longest wait for Redis; without its answer, a trace calls it unavailable. */
+const REDIS_WAIT_MS = 500;
+
+/** Group of all routes of operators in OpenAPI. */
+export const OPERATIONS_TAG = 'Operations';
+
+/** Returns the routes of operators that read MongoDB. */
+export function traceRoutes(deps: TraceDeps): Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/v1/ops/trace',
+      operation: 'getTrace',
+      summary: 'Get one timeline of an object or a person, with the reasons for what did not happen',
+      tag: OPERATIONS_TAG,
+      guards: [operator(deps)],
+      query: 'operations/trace-query',
+      replies: [{ status: 200, schema: 'operations/trace', description: 'Summary and a page of lines' }],
+      errors: ['TRACE_NOT_FOUND'],
+      handle: (call: Call<never, TraceQuery>) => getTrace(deps, call),
+    },
+  ];
+}
+
+async function getTrace(
+  deps: TraceDeps,
+  { query, identity, requestId }: Call<never, TraceQuery>,
+): Promise<Reply | Rejection> {
+  const asked = askedFor(query);
+  if (asked === null) return invalid('', 'exactly one of `id`, `student`, `exam` and `user` is required');
+  const after = query.cursor === undefined ? null : readCursor(query.cursor);
+  if (query.cursor !== undefined && after === null) return invalid('/cursor', 'must be a `nextCursor` of a reply');
+  const now = deps.now();
+  const trace = await readTrace(deps.mongo, asked, { now, redis: await redisState(deps.pingRedis) });
+  const by = identity.operator ?? 'unknown';
+  deps.log.info({ requestId, operator: by, asked: asked.by, found: trace?.subject ?? null }, 'trace read');
+  if (trace === null) return { rejected: 'TRACE_NOT_FOUND' };
+  if (trace.person !== null) {
+    const committed = (row: AuditRow) => deps.log.info({ ...row, requestId }, 'operator act');
+    await auditTrace(deps.mongo, { operator: by, now, committed }, { ...trace, person: trace.person });
+  }
+  const { subject, verdicts, cut } = trace;
+  const { lines, nextCursor } = pageOf(trace.lines, { after, limit: query.limit ?? PAGE_LINES });
+  return { status: 200, data: { subject, verdicts, lines: lines.map(lineView), cut, nextCursor } };
+}
+
+/** Returns what the query names, or null if it names nothing or more than one thing. */
+function askedFor(query: TraceQuery): Asked | null {
+  const named = (['id', 'student', 'exam', 'user'] as const).flatMap((by) => {
+    const value = query[by];
+    return value == null ? [] : [{ by, value }];
+  });
+  const [asked = null, ...others] = named;
+  return others.length > 0 ? null : asked;
+}
+
+async function redisState(ping: () => Promise<void>): Promise<'up' | 'down'> {
+  try {
+    await withTimeout(ping(), REDIS_WAIT_MS, () => new Error('no answer in time'));
+    return 'up';
+  } catch {
+    return 'down';
+  }
+}
+
+function invalid(path: string, message: string): Rejection {
+  return { rejected: 'VALIDATION_FAILED', details: [{ path, message }] };
+}

@@ -1,0 +1,85 @@
+import { auditTrace } from '#infra/mongo/operations/audited-reads.ts';
+import { type Asked, readTrace, type Trace } from '#infra/mongo/operations/trace.ts';
+import { askOnce } from '#infra/redis/ask-once.ts';
+import { lineView, PAGE_LINES, pageOf, verdictText } from '#shared/operations/page.ts';
+import type { TraceLine } from '#shared/operations/timeline.ts';
+import { EXIT } from './exit-codes.ts';
+import { type CliCommands, counted, type Flags, type Operator, readingActFor } from './operator.ts';
+import { iso, LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
+
+/** The command that reads one timeline of an object or a person. */
+export const TRACE_COMMANDS: CliCommands = {
+  trace: {
+    summary: 'print one timeline of an id, with the reasons for what did not happen',
+    details: `<id> is any id: of an attempt, command, notice, event, delivery, notification, job, generation,
+account or session, or the source event id of a producer. The first five lines are the summary.
+The trace of a person is audited, once an hour.`,
+    args: { '<id>': 'any id, or student:ID, exam:ID, user:ID' },
+    options: ['limit', 'reason', 'operator', 'json', 'watch'],
+    examples: ['trace 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5', 'trace student:student-1', 'trace exam:toan-12 --json'],
+    run: trace,
+  },
+};
+
+const PREFIXES = ['student', 'exam', 'user'] as const;
+
+async function trace(operator: Operator, [wanted = '']: string[], flags: Flags): Promise<number> {
+  const asked = askedFor(wanted);
+  if (asked === null) return refuse(operator, 'pass one of ID, student:ID, exam:ID and user:ID');
+  const limit = limitOf(flags, PAGE_LINES);
+  if (limit === null) return refuse(operator, LIMIT_WANTED);
+  const { mongo, redisUrl, fail } = operator;
+  const act = readingActFor(operator, flags);
+  const pong = await askOnce(redisUrl, (client) => client.ping());
+  const found = await readTrace(mongo, asked, { now: act.now, redis: pong === null ? 'down' : 'up' });
+  if (found === null) {
+    fail(`nothing is stored under ${asked.by} ${asked.value}`);
+    return EXIT.failed;
+  }
+  if (found.person !== null) await auditTrace(mongo, act, { ...found, person: found.person });
+  const { lines, nextCursor } = pageOf(found.lines, { after: null, limit });
+  const { subject, verdicts, cut } = found;
+  print(operator, flags, { subject, verdicts, lines: lines.map(lineView), cut, nextCursor }, () =>
+    [...summaryOf(asked, found), '', tableOf(lines), ...leftOut(found, lines.length)].join('\n'),
+  );
+  return EXIT.done;
+}
+
+function askedFor(wanted: string): Asked | null {
+  for (const by of PREFIXES) {
+    if (wanted.startsWith(`${by}:`))
+      return wanted.length === by.length + 1 ? null : { by, value: wanted.slice(by.length + 1) };
+  }
+  return wanted === '' ? null : { by: 'id', value: wanted };
+}
+
+/** The first five lines: what was found, and up to four statements of what did not happen and why. */
+function summaryOf({ value }: Asked, { subject, verdicts, lines }: Trace): string[] {
+  const head = `${subject} ${value}: ${counted(lines.length, 'line')}`;
+  if (verdicts.length === 0) return [`${head}; nothing is held up`];
+  return [head, ...verdicts.map((verdict) => `${verdict.standing}: ${verdictText(verdict)}`)];
+}
+
+function tableOf(lines: readonly TraceLine[]): string {
+  return table(
+    ['at', 'kind', 'state', 'what', 'tries', 'next', 'id', 'reason'],
+    lines.map((line) => [
+      iso(line.at),
+      line.kind,
+      line.state,
+      `${line.what ?? '-'}${line.count === 1 ? '' : ` x${line.count}`}`,
+      line.attempt === null ? '-' : `${line.attempt.n}/${line.attempt.max}`,
+      iso(line.nextAt),
+      line.id,
+      line.reason === null ? '-' : `${line.reason.code}: ${line.reason.text}`,
+    ]),
+  );
+}
+
+function leftOut({ lines, cut }: Trace, shown: number): string[] {
+  const later = lines.length - shown;
+  return [
+    ...(later === 0 ? [] : [`${counted(later, 'later line')} not shown; pass --limit`]),
+    ...(cut.length === 0 ? [] : [`not all lines were read of: ${cut.join(', ')}`]),
+  ];
+}

@@ -1,0 +1,253 @@
+import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { freePort } from '#scripts/services/port.ts';
+import { type AttemptClient, attemptClient } from '#testing/clients/attempt-client.ts';
+import { startCluster, WORKERS } from '#testing/processes/cluster.ts';
+import { openMongoTap } from '#testing/stores/mongo-tap.ts';
+import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
+import { findPromtool } from './promtool.ts';
+import { asOnAnIdleMachine, openRecording, type Phase, type Plant } from './recording.ts';
+import { scrape } from './scrape.ts';
+
+const RULES = path.resolve(import.meta.dirname, '../../ops/prometheus/rules.yml');
+const TEXT = readFileSync(RULES, 'utf8');
+const ALERTS = [...TEXT.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
+const SAVE = '/v1/attempts/:attemptId/answers';
+
+const STOPPED = [
+  'ExamhallNoWorker',
+  'ExamhallQueueStuck',
+  'ExamhallSubmitsLate',
+  'ExamhallObjectiveBurnsFast',
+  'ExamhallObjectiveBurnsSlowly',
+];
+const FAILING = ['ExamhallNeighbourDown', 'ExamhallCommandsRetried', 'ExamhallAnalyticsFailed'];
+const FROZEN = ['ExamhallStoreDown', 'ExamhallBlind', 'ExamhallFrontDoor503', 'ExamhallObjectiveBurnsFast'];
+
+/** Workers of which the test stops one or reads the metrics. The others run inside the test. */
+const MEASURED = ['grading', 'gradenotices'] as const;
+const ports = { grading: await freePort(), gradenotices: await freePort() };
+const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
+const cluster = await startCluster(t, {
+  doors: 2,
+  workers: WORKERS.filter((name) => !MEASURED.some((own) => own === name)),
+  inside: true,
+  apart: ['web1', 'web2', ...MEASURED],
+  asleep: MEASURED,
+  envOf: {
+    web1: { MONGODB_URL: tap.url },
+    // The second front door does not wait for a grade, so its submits show at once that no worker grades.
+    web2: { MONGODB_URL: tap.url, ATTEMPT_GRADING_WAIT_MS: '0' },
+    ...Object.fromEntries(MEASURED.map((name) => [name, { METRICS_PORT: String(ports[name]) }])),
+  },
+});
+for (const name of MEASURED) await cluster.start(name);
+const [patient, hasty] = [await attemptClient(cluster, 1), await attemptClient(cluster, 2)];
+const own = MEASURED.map((name) => ({ instance: name, read: () => scrape(`http://127.0.0.1:${ports[name]}`) }));
+const doors = [1, 2].map((n) => ({ instance: `web${n}`, read: () => scrape(cluster.door(n).url) }));
+const recording = openRecording([...doors, ...own], asOnAnIdleMachine);
+
+/** Three students sit an exam: each saves twice and submits. */
+async function sitting(client: AttemptClient): Promise<void> {
+  for (let n = 0; n < 3; n += 1) {
+    const { student, id } = await client.sitting();
+    for (let saved = 0; saved < 2; saved += 1) await student.save(id, { questionId: 'q1', selectedOptionIds: ['a'] });
+    await student.submit(id);
+  }
+}
+
+/** Scrapes until the samples of the scrape show `isSeen`. Returns the number of that scrape. */
+async function scrapeUntil(what: string, isSeen: (sum: typeof sumOf) => boolean): Promise<number> {
+  const found = await until(what, async () => {
+    const number = await recording.scrape();
+    return isSeen((name, labels) => sumOf(name, labels, number)) && { number };
+  });
+  return found.number;
+}
+
+/** Returns the sum of the samples of a scrape with these labels. */
+function sumOf(name: string, labels: Readonly<Record<string, string>>, scraped = -1): number {
+  return recording
+    .samples(scraped)
+    .filter((one) => one.name === name && Object.entries(labels).every(([key, value]) => one.labels[key] === value))
+    .reduce((sum, one) => sum + one.value, 0);
+}
+
+const ALARMS = 'examhall_alarms_total';
+const MISCONFIGURED = { name: 'notice_misconfigured' };
+const RUNS = 'examhall_commands_total';
+
+/** Records a calm cluster and its faults, one after the other. Returns the phase of each. */
+async function recordAll(): Promise<
+  Record<'calm' | 'refused' | 'failing' | 'dead' | 'stopped' | 'frozen' | 'gone', Omit<Phase, 'minutes'>>
+> {
+  const { neighbours } = cluster;
+  const delivered = (from: number) => (sum: typeof sumOf) =>
+    sum(RUNS, { instance: 'gradenotices', ending: 'done' }) >=
+    sumOf(RUNS, { instance: 'gradenotices', ending: 'done' }, from) + 6;
+  await sitting(patient);
+  const first = await scrapeUntil(
+    'notices arrive',
+    (sum) => sum(RUNS, { instance: 'gradenotices', ending: 'done' }) >= 6,
+  );
+  await sitting(patient);
+  const calm = { from: first, to: await scrapeUntil('notices arrive again', delivered(first)) };
+
+  neighbours.answer = () => ({ status: 401 });
+  await sitting(patient);
+  const refused = {
+    from: calm.to,
+    to: await scrapeUntil('an alarm', (sum) => sum(ALARMS, MISCONFIGURED) > 0),
+  };
+
+  neighbours.answer = () => ({ status: 500 });
+  const failingFrom = await recording.scrape();
+  await sitting(patient);
+  const failing = {
+    from: failingFrom,
+    to: await scrapeUntil('retries and lost events', (sum) => {
+      const retried = { ending: 'retried' };
+      const more = sum(RUNS, retried) - sumOf(RUNS, retried, failingFrom);
+      return (
+        more >= 6 &&
+        sum(ALARMS, { name: 'analytics_failed' }) > sumOf(ALARMS, { name: 'analytics_failed' }, failingFrom)
+      );
+    }),
+  };
+
+  neighbours.answer = () => ({ status: 422 });
+  const deadFrom = await recording.scrape();
+  await sitting(patient);
+  const dead = { from: deadFrom, to: await scrapeUntil('dead letters', (sum) => sum('examhall_dead_letters', {}) > 0) };
+  neighbours.answer = null;
+
+  await cluster.kill('grading', 'SIGTERM');
+  const stoppedFrom = await recording.scrape();
+  await sitting(hasty);
+  // The oldest command of a minute ago, without a minute of waiting.
+  const minuteAgo = new Date(Date.now() - 600_000);
+  await cluster.mongo
+    .collection('commands')
+    .updateMany({ queue: 'grading', status: 'PENDING' }, { $set: { nextRunAt: minuteAgo } });
+  const stopped = {
+    from: stoppedFrom,
+    to: await scrapeUntil(
+      'no worker',
+      (sum) =>
+        sum('examhall_queue_oldest_due_seconds', { queue: 'grading', instance: 'web2' }) > 60 &&
+        sum('examhall_workers', { actor: 'grading' }) === 0,
+    ),
+  };
+  await cluster.start('grading');
+
+  const { student, id } = await patient.sitting();
+  tap.cut();
+  const FAILURES = 'examhall_scrape_failures_total';
+  const frozenFrom = await scrapeUntil('MongoDB does not answer', (sum) => sum(FAILURES, {}) > 0);
+  const saves = Array.from({ length: 4 }, () => student.save(id, { questionId: 'q1', selectedOptionIds: ['a'] }));
+  for (const reply of await Promise.all(saves)) t.equal(reply.status, 503);
+  const frozen = {
+    from: frozenFrom,
+    to: await scrapeUntil('more failures', (sum) => sum(FAILURES, {}) > sumOf(FAILURES, {}, frozenFrom)),
+  };
+  tap.join();
+
+  await Promise.all(['web1', 'web2'].map((name) => cluster.kill(name)));
+  const gone = { from: frozen.to, to: await recording.scrape() };
+  return { calm, refused, failing, dead, stopped, frozen, gone };
+}
+
+/** Faults that a test cannot cause in seconds: values in place of those of recorded series. */
+const PLANTED: Readonly<Record<string, Plant>> = {
+  ExamhallFrontDoor500: ({ name, labels }) =>
+    name.startsWith('http_') && labels.route === SAVE && labels.status === '500' ? { perMinute: 1 } : undefined,
+  ExamhallSavesSlow: ({ name, labels }) => {
+    if (!name.startsWith('http_') || labels.route !== SAVE || labels.status !== '200') return undefined;
+    return { perMinute: Number(labels.le ?? '+Inf') <= 2 ? 0 : 10 };
+  },
+  ExamhallLoginsThrottled: counted('examhall_logins_total', { outcome: 'throttled_account' }, 20),
+  ExamhallPasswordsGuessed: counted('examhall_logins_total', { outcome: 'wrong_password' }, 30),
+  ExamhallTokenReused: counted('examhall_refreshes_total', { outcome: 'reuse' }, 1),
+  ExamhallConnectionsDropped: counted('examhall_connections_dropped_total', { reason: 'full' }, 1),
+  ExamhallAuditFailed: counted(ALARMS, { name: 'audit_failed' }, 1),
+  ExamhallBackgroundDropped: counted(ALARMS, { name: 'background_dropped' }, 1),
+  ExamhallLeasesLost: counted(RUNS, { ending: 'fenced' }, 1),
+  ExamhallEventLoopBlocked: ({ name }) => (name === 'nodejs_eventloop_lag_p99_seconds' ? { value: 0.9 } : undefined),
+  ExamhallConnectionsExhausted: ({ name }) => (name === 'examhall_mongodb_waiting' ? { value: 3 } : undefined),
+  ExamhallCircuitOpen: ({ name, labels }) =>
+    name === 'examhall_provider_circuit' && labels.state === 'open' ? { value: 1 } : undefined,
+  ExamhallSlotsFull: ({ name }) =>
+    name === 'examhall_slots' || name === 'examhall_slots_busy' ? { value: 4 } : undefined,
+};
+
+function counted(metric: string, wanted: Readonly<Record<string, string>>, perMinute: number): Plant {
+  const [[label = '', value] = []] = Object.entries(wanted);
+  return ({ name, labels }) => (name === metric && labels[label] === value ? { perMinute } : undefined);
+}
+
+/** Minutes of calm before a fault, and of the fault itself. */
+const [BEFORE, DURING] = [15, 45];
+
+const promtool = await findPromtool();
+if (promtool.file === null && process.env.PROMTOOL === 'required') throw new Error(promtool.missing);
+const skip = promtool.file === null ? `${promtool.missing}; CI runs this test` : false;
+
+t.test('each rule fires in the run of its fault, and none in a calm one', { skip }, async (t) => {
+  const tool = promtool.file ?? '';
+  const run = promisify(execFile);
+  await run(tool, ['check', 'rules', RULES]);
+
+  const { calm, ...faults } = await recordAll();
+  const isWanted = (name: string) => TEXT.includes(name);
+  const before = { ...calm, minutes: BEFORE };
+  const during = (fault: Omit<Phase, 'minutes'>) => [before, { ...fault, minutes: DURING }];
+  const planted: Plant = (sample) =>
+    Object.values(PLANTED)
+      .map((plant) => plant(sample))
+      .find((values) => values !== undefined);
+  const expected: [string, Phase[], Plant | undefined, string[]][] = [
+    ['stopped worker', during(faults.stopped), undefined, STOPPED],
+    ['refusing neighbour', during(faults.refused), undefined, ['ExamhallNoticesMisconfigured']],
+    ['failing neighbour', during(faults.failing), undefined, FAILING],
+    ['dead letter', during(faults.dead), undefined, ['ExamhallDeadLetters']],
+    ['frozen store', during(faults.frozen), undefined, FROZEN],
+    ['no front door', during(faults.gone), undefined, ['ExamhallNoFrontDoor']],
+    ['planted', during(calm), planted, Object.keys(PLANTED)],
+  ];
+  const fired = expected.flatMap(([, , , alerts]) => alerts);
+  t.strictSame([...new Set(fired)].sort(), [...ALERTS].sort(), 'each alert has its fault');
+
+  const tests = expected.map(([name, phases, plant, alerts]) => ({
+    name,
+    interval: '1m',
+    input_series: recording.play(phases, isWanted, plant),
+    promql_expr_test: [atMinute(BEFORE + DURING - 1, alerts)],
+  }));
+  const quiet = {
+    name: 'calm',
+    interval: '1m',
+    input_series: recording.play(during(calm), isWanted),
+    promql_expr_test: [10, 30, BEFORE + DURING - 1].map((minute) => atMinute(minute, [])),
+  };
+  const file = path.join(t.testdir(), 'rules.test.json');
+  writeFileSync(file, JSON.stringify({ rule_files: [RULES], evaluation_interval: '1m', tests: [quiet, ...tests] }));
+  const failed = await run(tool, ['test', 'rules', file]).then(
+    () => '',
+    (error: { stdout?: string; stderr?: string }) => `${error.stdout}${error.stderr}`,
+  );
+  t.equal(failed, '');
+});
+
+/** Returns a check of which alerts fire: all of `alerts`, or none of any name if `alerts` is empty. */
+function atMinute(minute: number, alerts: readonly string[]) {
+  const named = alerts.length === 0 ? '' : `, alertname=~"${alerts.join('|')}"`;
+  return {
+    expr: `group by (alertname) (ALERTS{alertstate="firing"${named}})`,
+    eval_time: `${minute}m`,
+    exp_samples: [...alerts].sort().map((alertname) => ({ labels: `{alertname="${alertname}"}`, value: 1 })),
+  };
+}

@@ -1,0 +1,53 @@
+/** One sample of a scrape. */
+export interface Sample {
+  name: string;
+  labels: Readonly<Record<string, string>>;
+  value: number;
+}
+
+const LINE = /^(?<name>[a-zA-Z_:][\w:]*)(?:\{(?<labels>.*)\})? (?<value>\S+)$/;
+const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
+const NUMBERS: Readonly<Record<string, number>> = { '+Inf': Infinity, '-Inf': -Infinity };
+
+/** Returns the samples of a text in Prometheus' exposition format. @throws Error for an unreadable line */
+export function samplesOf(text: string): Sample[] {
+  return text
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => {
+      const { name = '', labels = '', value = '' } = LINE.exec(line)?.groups ?? {};
+      if (name === '') throw new Error(`no sample: ${line}`);
+      const pairs = [...labels.matchAll(LABEL)].map(([, label = '', text = '']) => [label, unescaped(text)]);
+      return { name, labels: Object.fromEntries(pairs), value: NUMBERS[value] ?? Number(value) };
+    });
+}
+
+function unescaped(text: string): string {
+  return text.replace(/\\(.)/g, (_, letter: string) => (letter === 'n' ? '\n' : letter));
+}
+
+/** Scrapes a process, as Prometheus does. @throws Error if the process does not answer 200 */
+export async function scrape(url: string): Promise<Sample[]> {
+  const response = await fetch(`${url}/metrics`);
+  if (!response.ok) throw new Error(`${url}/metrics answered ${response.status}`);
+  return samplesOf(await response.text());
+}
+
+/** The labels of each metric, by its name without the suffixes of histograms. */
+export type LabelsOf = ReadonlyMap<string, ReadonlySet<string>>;
+
+/** Returns which labels each metric has. A sample without labels counts as a metric with none. */
+export function labelsOf(samples: readonly Sample[]): LabelsOf {
+  const found = new Map<string, Set<string>>();
+  const histograms = new Set(
+    samples.filter(({ name }) => name.endsWith('_bucket')).map(({ name }) => name.slice(0, -'_bucket'.length)),
+  );
+  for (const { name, labels } of samples) {
+    const base = name.replace(/_(bucket|sum|count)$/, '');
+    const metric = histograms.has(base) ? base : name;
+    const known = found.get(metric) ?? new Set();
+    for (const label of Object.keys(labels)) if (label !== 'le') known.add(label);
+    found.set(metric, known);
+  }
+  return found;
+}

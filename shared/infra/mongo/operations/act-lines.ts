@@ -1,0 +1,30 @@
+import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { findTombstone, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
+import { traceLine } from '#shared/operations/timeline.ts';
+import { BOUND, CAP, capped, type Reading } from './reading.ts';
+
+/** Adds the acts of operators on these subjects: replays of their commands, changes of an account, reads of a person's data. */
+export async function addActs(reading: Reading, subjects: readonly string[]): Promise<number> {
+  if (subjects.length === 0) return 0;
+  const rows = await operatorAudit(reading.mongo)
+    .find({ subject: { $in: [...subjects] } }, { ...BOUND, hint: 'of_subject', sort: { at: -1 }, limit: CAP + 1 })
+    .toArray();
+  for (const row of capped(reading, 'act', rows)) {
+    const about = row.action === 'dead.replay' ? row.commandId : row.subject;
+    reading.lines.push(
+      traceLine({ at: row.at, kind: 'act', id: row._id, state: row.action, what: row.operator, about }),
+    );
+  }
+  return rows.length;
+}
+
+/** Adds the acts on a person, whom the audit names by the id of an account or by a digest, and the tombstone of an erased one. */
+export async function addActsOnPerson(reading: Reading, personId: string): Promise<number> {
+  const digest = tombstoneId(personId);
+  const count = await addActs(reading, [personId, digest]);
+  const tombstone = await findTombstone(reading.mongo, personId);
+  if (tombstone === null) return count;
+  const { state, operator: what, begunAt: at, erasedAt: endedAt } = tombstone;
+  reading.lines.push(traceLine({ at, kind: 'act', id: digest, state, what, endedAt }));
+  return count + 1;
+}

@@ -1,0 +1,66 @@
+import t from 'tap';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { newEvent } from '#shared/notification/event.ts';
+import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
+import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
+import { postGrading, postHandoff, postRelease, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { postSettlement } from '#testing/stored/stored-generations.ts';
+import { postJob } from '#testing/stored/stored-jobs.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { noneScans, watchFilters } from '#testing/stores/plans.ts';
+import { auditTrace } from './audited-reads.ts';
+import { type Asked, readTrace } from './trace.ts';
+
+t.test('no query of a trace scans a collection', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const { seen } = watchFilters(mongo);
+  await createIndexes(mongo);
+  // A planner may scan a collection that is almost empty.
+  for (let n = 0; n < 20; n++) {
+    await storeAttempt(mongo, SUBMITTED);
+    await storeSignedIn(mongo);
+  }
+  const wanted = await plantAll(mongo);
+  seen.clear();
+  for (const asked of wanted) {
+    const trace = await readTrace(mongo, asked, { now: Date.now(), redis: 'up' });
+    t.equal(trace === null, asked.value === 'unknown', `${asked.by} ${asked.value}`);
+    if (trace?.person != null) {
+      const act = { operator: 'an', now: Date.now() };
+      await auditTrace(mongo, act, { ...trace, person: trace.person });
+    }
+  }
+  await noneScans(t, mongo, seen, 35);
+});
+
+/** Stores an object of every kind. Returns the traces that find them, and those of unknown ids. */
+async function plantAll(mongo: Mongo): Promise<Asked[]> {
+  const attempt = await storeAttempt(mongo, SUBMITTED);
+  const graded = await postGrading(mongo, attempt);
+  await postHandoff(mongo, attempt);
+  await postRelease(mongo, { examId: attempt.examId, sourceEventId: 'release-1' });
+  const delivery = await postDelivery(mongo);
+  const { account, session } = await storeSignedIn(mongo);
+  const job = await postJob(mongo, { request: { actorId: account._id } });
+  const settlement = await postSettlement(mongo);
+  const fanOut = sampleFanOut({ rows: 2 });
+  const facts = { id: fanOut.fanOutId, now: new Date(), created: 2, organizationId: null };
+  const event = newEvent(
+    { sourceService: 'exam-service', sourceEventId: newId(), targetUserIds: [account._id] },
+    { ...facts, suppressed: [{ userId: account._id, reason: 'MUTED' }] },
+  );
+  await insertFanOut(mongo, { ...fanOut, event });
+  const byId = [attempt, graded, delivery, account, session, job, settlement].map(({ _id }) => _id);
+  const others = [delivery.subject, job.subject, settlement.subject, fanOut.fanOutId, 'release-1', 'unknown'];
+  return [
+    ...[...byId, ...others, event.sourceEventId ?? ''].map((value): Asked => ({ by: 'id', value })),
+    { by: 'student', value: attempt.studentId },
+    { by: 'exam', value: attempt.examId },
+    { by: 'user', value: account._id },
+    ...(['student', 'exam', 'user'] as const).map((by): Asked => ({ by, value: 'unknown' })),
+  ];
+}

@@ -1,0 +1,12 @@
+import type { ErrorCatalogue } from './error-facts.ts';
+
+/** Codes of the routes for operators. */
+export const OPERATIONS_ERRORS = {
+  TRACE_NOT_FOUND: {
+    status: 404,
+    message: 'Nothing is stored under this id',
+    cause: 'No attempt, command, notice, event, notification, job, generation, account or session has the id.',
+    remedy: 'Check the id. Retention or an erasure may have deleted the object.',
+    retry: 'no',
+  },
+} as const satisfies ErrorCatalogue;

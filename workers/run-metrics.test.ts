@@ -1,0 +1,57 @@
+import t from 'tap';
+import { openMetrics } from '#infra/metrics/metrics.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { runMetrics } from './run-metrics.ts';
+
+const LEASE_MS = 10_000;
+const DUE = Date.UTC(2026, 0, 1);
+
+/** Returns a grading command as its claim returns it, `afterMs` after it was due. */
+function claimed(afterMs: number, fence: number) {
+  const order = { queue: 'grading', key: 'k', subject: 'a', body: { attemptId: 'a', studentId: 's' } } as const;
+  return {
+    ...newCommand({ ...order, maxAttempts: 5, now: DUE }),
+    fence,
+    dueAt: new Date(DUE),
+    lockedUntil: new Date(DUE + afterMs + LEASE_MS),
+  };
+}
+
+t.test('a run is measured from its claim, a wait from when the command was due, and both begin at 0', async (t) => {
+  const metrics = openMetrics({ process: false });
+  const { ran, count, slotsOf } = runMetrics(metrics, { queues: ['grading'], leaseMs: LEASE_MS });
+  const lines = async () => (await metrics.render()).split('\n');
+  const before = await lines();
+  for (const line of [
+    'examhall_commands_total{queue="grading",ending="dead"} 0',
+    'examhall_command_wait_seconds_count{queue="grading"} 0',
+    'examhall_command_run_seconds_count{queue="grading",ending="retried"} 0',
+    'examhall_command_latency_seconds_count{queue="grading",ending="dead"} 0',
+  ])
+    t.ok(before.includes(line), line);
+
+  ran(claimed(1_500, 1), 'retried', 0.25);
+  ran(claimed(60_000, 2), 'done', 0.5);
+  count('grading', 'done');
+  slotsOf({ slots: () => [{ queue: 'grading', total: 4, busy: 3 }] });
+  const after = await lines();
+  for (const line of [
+    'examhall_commands_total{queue="grading",ending="done"} 1',
+    'examhall_command_wait_seconds_count{queue="grading"} 1',
+    'examhall_command_wait_seconds_sum{queue="grading"} 1.5',
+    'examhall_command_run_seconds_sum{queue="grading",ending="retried"} 0.25',
+    'examhall_command_latency_seconds_sum{queue="grading",ending="done"} 60.5',
+    'examhall_slots{queue="grading"} 4',
+    'examhall_slots_busy{queue="grading"} 3',
+  ])
+    t.ok(after.includes(line), line);
+});
+
+t.test('a command that an earlier version claimed first has no wait', async (t) => {
+  const metrics = openMetrics({ process: false });
+  const { ran } = runMetrics(metrics, { queues: ['grading'], leaseMs: LEASE_MS });
+  const { dueAt: _, ...earlier } = claimed(0, 2);
+  ran(earlier, 'done', 1);
+  t.match(await metrics.render(), 'examhall_command_run_seconds_count{queue="grading",ending="done"} 1');
+  t.match(await metrics.render(), 'examhall_command_latency_seconds_count{queue="grading",ending="done"} 0');
+});
