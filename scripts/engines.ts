@@ -3,6 +3,7 @@ import { runChecks } from '#scripts/checks/run-checks.ts';
 import { readRecordings, saveRecording, withRun } from '#scripts/engines/recordings.ts';
 import type { EngineName } from '#scripts/services/mongodb.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { readRecordedTransactions, saveTransactions, withTransactions } from '#scripts/shards/transactions.ts';
 
 /**
  * `npm run engines [-- part of a path …]`: runs the tests and records which features of MongoDB product code uses on the engine that
@@ -13,11 +14,12 @@ const engine = await engineInUse();
 console.log(`recording on ${engine.name} ${engine.version}`);
 const code = await runChecks({
   filters,
-  takeUses(uses, { passed, failed }) {
+  takeUses(uses, { passed, failed }, transactions) {
     const suite = filters.length === 0 ? { passed, failed } : null;
     const before = readRecordings().get(engine.name);
     saveRecording(engine.name, withRun(before, { version: engine.version, suite, uses }));
-    console.log('recorded; `npm run generate` writes docs/engines.md');
+    saveTransactions(withTransactions(suite === null ? readRecordedTransactions() : {}, transactions));
+    console.log('recorded; `npm run generate` writes docs/engines.md and docs/capacity.md');
   },
 });
 process.exit(code);

@@ -18,6 +18,17 @@ export const OPERATIONS = ['start', 'save', 'submit', 'notice', 'read', 'inbox',
 export type Operation = (typeof OPERATIONS)[number];
 export type Costs = Readonly<Record<Operation, OperationCost>>;
 
+/** Calls of an inbox: a page with its counts, the page of unread ones, one notification, and its changes. */
+export const INBOX_OPERATIONS = ['page', 'unread', 'one', 'read', 'delete'] as const;
+export type InboxOperation = (typeof INBOX_OPERATIONS)[number];
+
+/** Costs of an inbox beside this many notifications: of other users, or of its reader. */
+export interface InboxGrowth {
+  readonly of: 'others' | 'reader';
+  readonly notifications: number;
+  readonly costs: Readonly<Record<InboxOperation, OperationCost>>;
+}
+
 /** Costs with the machine and the day on which they were measured. */
 export interface MeasuredCosts {
   readonly on: string;
@@ -27,6 +38,8 @@ export interface MeasuredCosts {
   readonly costs: Costs;
   /** Costs of operations beside this many stored attempts, for the growth. */
   readonly growth: readonly { readonly attempts: number; readonly costs: Partial<Costs> }[];
+  /** Absent until `npm run capacity -- --measure-inbox` has run. */
+  readonly inbox?: readonly InboxGrowth[];
 }
 
 const FILE = path.join(import.meta.dirname, 'measured.json');

@@ -1,4 +1,13 @@
-import { type Costs, type MeasuredCosts, OPERATIONS, type Operation } from './costs.ts';
+import { transactionRows } from '#scripts/shards/transactions.ts';
+import {
+  type Costs,
+  INBOX_OPERATIONS,
+  type InboxOperation,
+  type MeasuredCosts,
+  OPERATIONS,
+  type Operation,
+  type OperationCost,
+} from './costs.ts';
 import { ASSUMED, type Load, type Sizing, sizeOf, USUAL_LOAD } from './sizing.ts';
 import { round } from './sizing-text.ts';
 
@@ -18,19 +27,6 @@ const SIZES: readonly (Pick<Load, 'students'> & Partial<Load>)[] = [
   { students: 10_000 },
   { students: 100_000 },
   { students: 1_000_000, noticeSeconds: 1_800 },
-];
-
-/** Transactions of the hot routes and workers. */
-const TRANSACTIONS: readonly (readonly string[])[] = [
-  ['start with a seat of a link', '3', '2: link, student'],
-  ['save of a long text', '4 to 6', '2: student, texts and events of the attempt'],
-  ['submit', '3', '2: student, command'],
-  ['grade', '4, 5 if events move to rows', '5: command, student, two notices, events of the attempt'],
-  ['grade by hand', '3 or 4', '3: command, student, events of the attempt'],
-  ['refresh of a session', '4', '1: account'],
-  ['end of a delivery', '3', '2: delivery, user'],
-  ['outcomes of a job’s batches', '4', '3: command, job, batches'],
-  ['100 attempts of a release', '4', 'all'],
 ];
 
 /** Returns docs/capacity.md. */
@@ -68,6 +64,7 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
       'Every statement of these routes reads by an index, and tests refuse a plan that scans a collection. What grows is the depth of the indexes.',
       'A million attempts were not measured. Their indexes are one level deeper at most; their size on disk follows from the table below.',
     ].join('\n'),
+    ...inboxGrowthText(measured),
     '## Sizes',
     [
       `Computed, not measured: all students sit one exam. They start within ${startSeconds / 60} minutes, save ${savesPerMinute} answers a minute, and submit within`,
@@ -104,9 +101,10 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
     [
       'A transaction that spans shards commits in two phases. It stays all or nothing, but while it commits, a plain read may see its part on one shard and',
       'not yet on another. Workers, and front doors that wait for them, read causally: such a read waits for the commit, and costs a worker no further',
-      'command. Each statement of a transaction names its shard key.',
+      'command. The table shows what each kind of transaction sent in the tests, at most (`npm run engines`). Its commands include the commit.',
+      'Each shard key counts as a shard of its own. `many` means one for each row, and `all` that a statement names no shard key.',
     ].join('\n'),
-    markdownTable(['transaction', 'commands with the commit', 'shards at most'], TRANSACTIONS),
+    markdownTable(['transaction', 'collections', 'commands', 'shards'], transactionRows()),
   ].join('\n\n')}\n`;
 }
 
@@ -128,13 +126,41 @@ function costTable(costs: Costs): string {
   );
 }
 
+/** Returns the growth of inboxes, if it was measured. */
+function inboxGrowthText({ inbox = [] }: MeasuredCosts): string[] {
+  if (inbox.length === 0) return [];
+  const tables = [...Map.groupBy(inbox, (one) => one.of)].flatMap(([of, columns]) => [
+    `An inbox beside notifications of ${of === 'others' ? 'other users' : 'its own user'}, as above:`,
+    markdownTable(
+      ['call', ...columns.map(({ notifications }) => round(notifications))],
+      INBOX_OPERATIONS.map((operation) => [
+        INBOX_CALLS[operation],
+        ...columns.map(({ costs }) => shownCost(costs[operation])),
+      ]),
+    ),
+  ]);
+  return tables;
+}
+
+const INBOX_CALLS: Readonly<Record<InboxOperation, string>> = {
+  page: 'page with its counts',
+  unread: 'page of unread ones',
+  one: 'one notification',
+  read: 'mark as read',
+  delete: 'delete',
+};
+
+function shownCost({ doorMs, databaseMs, commands }: OperationCost): string {
+  return `${ms(doorMs)}, ${ms(databaseMs)}, ${commands.toFixed(1)}`;
+}
+
 function growthTable({ costs, growth }: MeasuredCosts): string {
   const columns: MeasuredCosts['growth'] = [{ attempts: 0, costs }, ...growth];
   const rows = OPERATIONS.filter((operation) => columns.every(({ costs }) => operation in costs)).map((operation) => [
     operation,
     ...columns.map(({ costs }) => {
       const cost = costs[operation];
-      return cost === undefined ? '–' : `${ms(cost.doorMs)}, ${ms(cost.databaseMs)}, ${cost.commands.toFixed(1)}`;
+      return cost === undefined ? '–' : shownCost(cost);
     }),
   ]);
   return markdownTable(['operation', ...columns.map(({ attempts }) => `${round(attempts)} attempts`)], rows);

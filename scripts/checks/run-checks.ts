@@ -6,6 +6,8 @@ import { type Notes, openNotes, type Uses, unknownUses } from '#scripts/engines/
 import { chooseEngine, enginesHere } from '#scripts/services/mongodb.ts';
 import { BROADCASTS } from '#scripts/shards/broadcasts.ts';
 import { routesByCollection, unlistedBroadcasts, unseenBroadcasts } from '#scripts/shards/judge.ts';
+import type { SeenTransaction } from '#scripts/shards/transaction-notes.ts';
+import { outgrownTransactions, unknownTransactions } from '#scripts/shards/transactions.ts';
 import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 import { compileProcesses } from './compile-processes.ts';
 import { openDurations } from './durations.ts';
@@ -28,7 +30,7 @@ export interface ChecksOptions {
   /** Runs the files with tap's own runner and these options, for its coverage. */
   readonly tapOptions?: readonly string[];
   /** Receives the features of MongoDB that product code used. If set, static checks and the comparison with docs/engines.md are skipped. */
-  readonly takeUses?: (uses: Uses, totals: TapTotals) => void;
+  readonly takeUses?: (uses: Uses, totals: TapTotals, transactions: readonly SeenTransaction[]) => void;
 }
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -156,9 +158,13 @@ async function runTests(pass: Pass, options: ChecksOptions, output: Output, sign
     const totals = { passed: assertions, failed: Math.max(failed, ok ? 0 : 1) };
     if (options.takeUses === undefined) {
       const isEverything = isWhole && !options.quick && !options.pure && pass.env.EXAMHALL_ENGINE === undefined;
-      return { ...totals, failed: totals.failed + reportUnknown(notes.read()) + reportRoutes(notes, isEverything) };
+      return {
+        ...totals,
+        failed:
+          totals.failed + reportUnknown(notes.read()) + reportRoutes(notes, isEverything) + reportTransactions(notes),
+      };
     }
-    options.takeUses(notes.read(), totals);
+    options.takeUses(notes.read(), totals, notes.transactions());
     return totals;
   } finally {
     display.end();
@@ -209,4 +215,22 @@ function reportRoutes(notes: Notes, isEverything: boolean): number {
     }
   }
   return unlisted.length + unseen.length;
+}
+
+/** Reports transactions that the table in docs/capacity.md does not name, and returns their number. Prints those that its record misses. */
+function reportTransactions(notes: Notes): number {
+  const seen = notes.transactions();
+  const unknown = unknownTransactions(seen);
+  if (unknown.length > 0) {
+    console.log('FAIL transactions of product code that scripts/shards/transaction-names.ts does not name:');
+    for (const kind of unknown) console.log(`  ${kind}`);
+  }
+  const outgrown = outgrownTransactions(seen);
+  if (outgrown.length > 0) {
+    console.log(
+      'note: docs/capacity.md states less of these transactions; record them: `npm run engines`, then `npm run generate`',
+    );
+    for (const line of outgrown) console.log(`  ${line}`);
+  }
+  return unknown.length;
 }

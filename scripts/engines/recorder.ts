@@ -3,10 +3,11 @@ import { appendFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Document, MongoClient } from 'mongodb';
+import { type ClientSession, type Document, MongoClient } from 'mongodb';
 import { PLACEMENTS } from '#infra/mongo/schema/shard-keys.ts';
 import { openRouteCounter } from '#scripts/shards/route-counts.ts';
 import { routesOf } from '#scripts/shards/route-of.ts';
+import { openTransactionWatch, type TransactionWatch } from '#scripts/shards/transaction-notes.ts';
 import { type FeatureKind, readFeatures } from './features.ts';
 import { FEATURES_FOLDER, lineOf } from './uses.ts';
 
@@ -32,7 +33,8 @@ const PRODUCT = /^(?:(?:api|workers|shared)\/|scripts\/(?:examhall[./]|migrate\.
 /** Numbers of frames to search for the caller of the driver: few for most operations, more for later batches of a cursor. */
 const STACK_FRAMES = [10, 60];
 
-type Execute = (client: MongoClient, ...rest: unknown[]) => Promise<unknown>;
+type Operation = { readonly session?: ClientSession };
+type Execute = (client: MongoClient, operation: Operation, ...rest: unknown[]) => Promise<unknown>;
 const driver: { executeOperation: Execute } = createRequire(import.meta.url)(
   'mongodb/lib/operations/execute_operation',
 );
@@ -42,21 +44,24 @@ const watched = new WeakSet<MongoClient>();
 
 const folder = process.env[FEATURES_FOLDER];
 if (folder !== undefined) {
-  watchOperations();
-  watchClients(folder);
+  const transactions = openTransactionWatch(folder);
+  watchOperations(transactions);
+  watchClients(folder, transactions);
 }
 
-function watchOperations(): void {
+function watchOperations(transactions: TransactionWatch): void {
   const execute = driver.executeOperation;
-  driver.executeOperation = function watchedOperation(client, ...rest) {
+  driver.executeOperation = function watchedOperation(client, operation, ...rest) {
     const user = userOnStack(watchedOperation);
+    transactions.begin(operation.session, () => openerOnStack(watchedOperation));
     // An operation that the driver begins itself belongs to the surrounding operation.
-    return user === undefined ? execute(client, ...rest) : caller.run(user, () => execute(client, ...rest));
+    if (user === undefined) return execute(client, operation, ...rest);
+    return caller.run(user, () => execute(client, operation, ...rest));
   };
 }
 
 /** Switches on command monitoring before `connect`, because it applies to later connections only and `connect` opens the first. */
-function watchClients(folder: string): void {
+function watchClients(folder: string, transactions: TransactionWatch): void {
   const notes = path.join(folder, `${process.pid}.txt`);
   const countRoute = openRouteCounter(folder);
   const connect = MongoClient.prototype.connect;
@@ -66,6 +71,7 @@ function watchClients(folder: string): void {
       Reflect.set(this, 'monitorCommands', true);
       this.on('commandStarted', ({ commandName, command }) => {
         const user = caller.getStore() ?? null;
+        transactions.sent(commandName, command, user !== null);
         if (user === null) return;
         note(notes, command, user);
         for (const route of routesOf(commandName, command, PLACEMENTS)) countRoute(route, user.file);
@@ -108,6 +114,29 @@ function userOnStack(callee: Callee): User | null | undefined {
   }
   Object.assign(Error, { stackTraceLimit, prepareStackTrace });
   return user;
+}
+
+/** The file that begins and commits each transaction, relative to the root. */
+const TRANSACTION_FILE = 'shared/infra/mongo/transaction.ts';
+/** Number of frames from the driver to the function that opens a transaction, at most. */
+const OPENER_FRAMES = 40;
+
+/** Returns the file and the function of the product that opened the transaction whose first statement is on the stack. */
+function openerOnStack(callee: Callee): string | undefined {
+  const { stackTraceLimit, prepareStackTrace } = Error;
+  let opener: string | undefined;
+  Error.prepareStackTrace = (_, sites) => {
+    const files = sites.map((site) => userIn(site.getFileName())?.file);
+    const below = files.lastIndexOf(TRANSACTION_FILE);
+    const at = files.findIndex((file, index) => index > below && file !== undefined);
+    if (below !== -1 && at !== -1) opener = `${files[at]} ${sites[at]?.getFunctionName() ?? ''}`;
+  };
+  Error.stackTraceLimit = OPENER_FRAMES;
+  const holder: { stack?: unknown } = {};
+  Error.captureStackTrace(holder, callee);
+  void holder.stack;
+  Object.assign(Error, { stackTraceLimit, prepareStackTrace });
+  return opener;
 }
 
 const users = new Map<string, User | null | undefined>();

@@ -32,7 +32,7 @@ export function routesOf(
 }
 
 /** Returns the filter of each statement. A row that is inserted is its own filter. */
-function filtersOf(command: string, sent: Document): Document[] {
+export function filtersOf(command: string, sent: Document): Document[] {
   switch (command) {
     case 'find':
       return [sent.filter ?? {}];
@@ -55,26 +55,37 @@ function filtersOf(command: string, sent: Document): Document[] {
 
 function reachOf(filter: Document, placement: Placement): Reach {
   if (!('shardKey' in placement)) return 'one';
-  const counts = placement.shardKey.map((field) => valuesOf(filter, field));
-  if (counts.some((count) => count === null)) return 'every';
-  return counts.every((count) => count === 1) ? 'one' : 'few';
+  const keys = keysOf(filter, placement);
+  if (keys === null) return 'every';
+  return keys.length === 1 ? 'one' : 'few';
 }
 
-/** Returns the number of values that the filter lists for a field; null if it does not list them. */
-function valuesOf(filter: Document, field: string): number | null {
+/** Returns the shard keys that the filter lists, as text; null if it does not list them. */
+export function keysOf(filter: Document, { shardKey }: { readonly shardKey: readonly string[] }): string[] | null {
+  let keys = [''];
+  for (const field of shardKey) {
+    const values = valuesOf(filter, field);
+    if (values === null) return null;
+    keys = keys.flatMap((key) => values.map((value) => `${key}${JSON.stringify(value)}`));
+  }
+  return keys;
+}
+
+/** Returns the values that the filter lists for a field; null if it does not list them. */
+function valuesOf(filter: Document, field: string): unknown[] | null {
   // The client leaves undefined fields out of what it sends.
   if (filter[field] !== undefined) return listed(filter[field]);
   for (const part of filter.$and ?? []) {
-    const count = valuesOf(part, field);
-    if (count !== null) return count;
+    const values = valuesOf(part, field);
+    if (values !== null) return values;
   }
   return null;
 }
 
-function listed(condition: unknown): number | null {
-  if (!isOperators(condition)) return condition instanceof RegExp ? null : 1;
-  if ('$eq' in condition) return 1;
-  return Array.isArray(condition.$in) ? condition.$in.length : null;
+function listed(condition: unknown): unknown[] | null {
+  if (!isOperators(condition)) return condition instanceof RegExp ? null : [condition];
+  if ('$eq' in condition) return [condition.$eq];
+  return Array.isArray(condition.$in) ? condition.$in : null;
 }
 
 /** Returns true for `{ $gt: … }`, and false for a value, which may be a document or a date as well. */

@@ -1,0 +1,50 @@
+const MONGO = 'shared/infra/mongo';
+
+/**
+ * Names of all transactions of product code, in the order of the table in docs/capacity.md. A transaction is named by the file and the
+ * function that open it. Those of workers commit a command with its effects, and are named by its queue. A run of the tests fails on a
+ * transaction without a name.
+ */
+export const TRANSACTION_NAMES: Readonly<Record<string, string>> = {
+  [`${MONGO}/attempt/insert-attempt.ts insertAttempt`]: 'start with a seat of a link',
+  [`${MONGO}/attempt/insert-attempt.ts withdrawAttempt`]: 'withdrawal of a start',
+  [`${MONGO}/attempt/save-answer.ts saveAnswerWithRows`]: 'save of a long text',
+  [`${MONGO}/attempt/events.ts appendWithRows`]: 'event with long metadata',
+  [`${MONGO}/attempt/submit.ts markSubmitted`]: 'submit',
+  'queue grading': 'grade',
+  'queue essayhandoff': 'grade by hand, or wait for the grade',
+  [`${MONGO}/attempt/release.ts storeRelease`]: 'intake of a release',
+  'queue resultsrelease': '100 attempts of a release',
+  'queue gradenotices:student': 'notice to a student',
+  'queue gradenotices:parent': 'notice to parents',
+  [`${MONGO}/auth/accounts.ts insertAccount`]: 'registration',
+  [`${MONGO}/auth/accounts.ts insertAdmin`]: 'first administrator',
+  [`${MONGO}/auth/sessions.ts openSession`]: 'login',
+  [`${MONGO}/auth/sessions.ts rotateToken`]: 'refresh of a session',
+  [`${MONGO}/auth/sessions.ts reportReuse`]: 'reused refresh token',
+  [`${MONGO}/auth/passwords.ts changePassword`]: 'change of a password',
+  'queue accountnotices': 'notice to the owner of an account',
+  [`${MONGO}/notification/inbox-changes.ts insertNotification`]: 'one notification with its deliveries',
+  [`${MONGO}/notification/snapshots.ts putSnapshot`]: 'first snapshot of an id',
+  [`${MONGO}/notification/fan-out.ts insertAtOnce`]: 'fan-out of at most 1,000 rows',
+  [`${MONGO}/notification/stage-fan-out.ts publishFanOut`]: 'publication of a larger fan-out',
+  'queue upkeep': 'end of a sweep',
+  'queue upkeep:fanouts': '1,000 rows of a larger fan-out',
+  'queue delivery:log': 'delivery to the log',
+  'queue delivery:webhook': 'delivery to a webhook',
+  [`${MONGO}/classifier/jobs.ts insertJob`]: 'new classification job',
+  [`${MONGO}/classifier/jobs.ts retryJob`]: 'retry of a job',
+  'queue classifier': 'batches or end of a job’s round',
+  [`${MONGO}/classifier/job-round.ts endOrphanedRound`]: 'end of a lost round',
+  [`${MONGO}/classifier/generation-epochs.ts openGeneration`]: 'begin of a paid generation',
+  [`${MONGO}/classifier/generations.ts storeReplay`]: 'answer of a paid generation',
+  [`${MONGO}/classifier/generations.ts markConsumedAtDoor`]: 'debit of a generation',
+  [`${MONGO}/classifier/generations.ts settleAtDoor`]: 'settlement by the front door',
+  'queue settlement': 'settlement by its worker',
+  [`${MONGO}/classifier/unpaid-generations.ts closeOverdueSettlement`]: 'close of an overdue settlement',
+  [`${MONGO}/classifier/providers.ts save`]: 'selection of a model provider',
+  [`${MONGO}/person/walk.ts eraseRows`]: 'one step of an erasure',
+  [`${MONGO}/person/retention.ts expireAttempts`]: 'retention of one attempt',
+  [`${MONGO}/person/retention.ts expireJobs`]: 'retention of one job',
+  [`${MONGO}/operator-audit.ts actAsOperator`]: 'act of an operator',
+};
