@@ -48,11 +48,8 @@ async function call(args: readonly string[], typed: string | Buffer = '') {
     endStreams: async () => undefined,
   };
   const input = Readable.from([Buffer.from(typed)]);
-  const code = await command(
-    { ...operator, input, settings: testConfig().auth, output: new PassThrough(), commandAttempts: 5 },
-    words,
-    values,
-  );
+  const rest = { input, settings: testConfig().auth, output: new PassThrough(), commandAttempts: 5, redisUrl: '' };
+  const code = await command.run({ ...operator, ...rest }, words, values);
   return { code, said: said.join('\n') };
 }
 
@@ -272,26 +269,25 @@ t.test('examhall account refuses invalid arguments, names the fault and changes 
   const { account } = await storeSignedIn(mongo);
   for (const [args, code, says] of [
     [['make-admin', account.email], 2, /--reason/],
-    [['make-admin', ...WHY], 2, /EMAIL is required/],
     [['make-admin', 'nobody@school.vn', ...WHY], 1, /no account with e-mail nobody@school.vn/],
     [['status', account.email, 'GONE', ...WHY], 2, /STATUS must be one of ACTIVE, /],
-    [['status', account.email, ...WHY], 2, /STATUS must be one of ACTIVE, /],
-    [['unlock', 'nobody', ...WHY], 2, /EMAIL must be/],
-    [['unlock', ...WHY], 2, /EMAIL is required/],
+    [['unlock', 'nobody', ...WHY], 2, /must be an e-mail address/],
     [['unlock', account.email], 2, /--reason/],
-    [['import', ...WHY], 2, /FILE is required/],
     [['import', 'x.jsonl', '--yes'], 2, /--reason/],
-    [['show'], 2, /EMAIL is required/],
   ] as const) {
     const told = await call(args);
     t.equal(told.code, code, args.join(' '));
     t.match(told.said, says);
   }
-  t.match(await run(['raise']), {
-    code: 2,
-    out: '',
-    err: /^error: unknown command "account raise"[\s\S]*examhall account show/,
-  });
+  for (const [args, says] of [
+    [['make-admin', ...WHY], /missing required argument 'email'/],
+    [['status', account.email, ...WHY], /missing required argument 'status'/],
+    [['import', ...WHY], /missing required argument 'file'/],
+    [['raise'], /unknown command 'raise'/],
+  ] as const) {
+    const told = await run([...args]);
+    t.match(told, { code: 2, out: '', err: says }, args.join(' '));
+  }
   const inTheOpen = ['set-password', account.email, ...WHY, '--password', 'ngựa đúng pin ghim'];
   t.match(await run(inTheOpen), { code: 2, said: /password/ });
   t.strictSame(await audit(account._id), []);

@@ -6,7 +6,7 @@ import { BEHAVIOURS } from '#infra/mongo/probe/probe.ts';
 import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import { runExamhall } from '#testing/processes/run-examhall.ts';
 import { type Flaw, openFlawedMongo } from '#testing/stores/flawed-mongo.ts';
-import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 
 const MIGRATE = path.resolve(import.meta.dirname, 'migrate.ts');
 const IGNORES_KILLS: Flaw = { command: (command) => (command.killSessions === undefined ? undefined : { ok: 1 }) };
@@ -17,14 +17,23 @@ t.test('examhall doctor and release accept a server that has every required beha
   t.equal(before.code, 1);
   t.match(before.said, /missing {2}schema: the schema is at version 0/);
   await runMigrate(mongo, mongo.url);
-  const after = await runExamhall(mongo, ['doctor']);
+  const env = { REDIS_URL: requiredEnv('REDIS_URL') };
+  const after = await runExamhall(mongo, ['doctor'], { env });
+  t.match(await runExamhall(mongo, ['doctor']), { code: 1, out: /^missing {2}Redis: it does not answer/m });
   t.equal(after.code, 0, after.said);
   const lines = after.said.trimEnd().split('\n');
   t.match(lines.shift(), /^MongoDB \d.*, (replica set|sharded cluster)/);
-  t.strictSame(lines, [
-    ...BEHAVIOURS.map(({ name }) => `ok       ${name}`),
-    `ok       schema: complete for version ${SCHEMA_VERSION}`,
-  ]);
+  const clock = /MongoDB is \d+ ms (ahead of|behind) this/;
+  t.strictSame(
+    lines.map((line) => line.replace(clock, 'MongoDB is N ms DIRECTION this').replace(/Redis \d\S*,/, 'Redis 7.2.4,')),
+    [
+      ...BEHAVIOURS.map(({ name }) => `ok       ${name}`),
+      `ok       schema: complete for version ${SCHEMA_VERSION}`,
+      'ok       Redis 7.2.4, noeviction',
+      'ok       clock: MongoDB is N ms DIRECTION this machine',
+      'ok       versions: no live worker',
+    ],
+  );
 });
 
 t.test('examhall doctor and release name a missing behaviour and its consequence, without a stack', async (t) => {
@@ -53,22 +62,43 @@ t.test('examhall doctor and release name a missing behaviour and its consequence
   t.strictSame(await mongo.db.listCollections().toArray(), []);
 });
 
+t.test('release refuses arguments, because an ignored `--dry-run` would migrate', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const refused = await t.rejects(runMigrate(mongo, mongo.url, '--dry-run'));
+  t.match(refused, { code: 2, stderr: /^error: unknown argument --dry-run/ });
+  t.strictSame(await mongo.db.listCollections().toArray(), []);
+});
+
 /** Runs `release` as the Procfile does. @throws with `code` and `stderr` */
-function runMigrate({ database }: { database: string }, url: string) {
+function runMigrate({ database }: { database: string }, url: string, ...args: string[]) {
   const env = { PATH: process.env.PATH, MONGODB_URL: url, MONGODB_DATABASE: database };
-  return promisify(execFile)(process.execPath, [MIGRATE], { env });
+  return promisify(execFile)(process.execPath, [MIGRATE, ...args], { env });
 }
 
 t.test('examhall migrate prepares a database, and --shard shows a plan that only a router carries out', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
+  const status = await runExamhall(mongo, ['migrate', '--status']);
+  t.match(status, { code: 1, out: new RegExp(`^schema is at version 0; this code needs ${SCHEMA_VERSION}\n`) });
+  const dry = await runExamhall(mongo, ['migrate', '--dry-run']);
+  t.match(dry, {
+    code: 0,
+    out: /^dry run: nothing was changed\nwould migrate to 1: .*\n(.*\n)*would create the index attempts\.start_key/,
+  });
+  t.strictSame(await mongo.db.listCollections().toArray(), []);
+  t.match(await runExamhall(mongo, ['migrate', '--status', '--dry-run']), { code: 2, err: /only one of/ });
   const migrated = await runExamhall(mongo, ['migrate', '--json']);
   t.match(JSON.parse(migrated.out), { from: 0, to: SCHEMA_VERSION });
 
+  t.match(await runExamhall(mongo, ['migrate', '--status']), { code: 0, err: '' });
+  t.match(await runExamhall(mongo, ['migrate', '--dry-run']), {
+    code: 0,
+    out: 'dry run: nothing was changed\nnothing to do\n',
+  });
   const plan = await runExamhall(mongo, ['migrate', '--shard']);
   t.equal(plan.code, 0, plan.said);
   t.match(plan.out, /^attempts +studentId +0 +to be sharded$/m);
   t.match(plan.err, /^dry run: this server is no router/);
   const refused = await runExamhall(mongo, ['migrate', '--shard', '--yes']);
   t.match(refused, { code: 1, out: '', err: /^error: the server is not a router .*; nothing was changed/ });
-  t.match(await runExamhall(mongo, ['migrate', 'now']), { code: 2, err: /^error: migrate takes no argument: now/ });
+  t.match(await runExamhall(mongo, ['migrate', 'now']), { code: 2, err: /^error: too many arguments for 'migrate'/ });
 });

@@ -20,7 +20,7 @@ import { untilSlowly } from '#testing/until.ts';
 const owners = await openFakeOwners(t);
 const cluster = await startCluster(t, {
   workers: WORKERS,
-  together: true,
+  inside: true,
   ownNotifications: true,
   env: {
     ...owners.env,

@@ -3,6 +3,7 @@ import { noteSlowedAddress } from '#infra/mongo/auth/login-events.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
+import { migrate } from '#infra/mongo/schema/migrate.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { HOUR } from '#shared/kernel/time.ts';
@@ -11,7 +12,7 @@ import { testConfig, testKernel, testWorkerDeps } from '#testing/actors/test-ker
 import { callExamhall, runExamhall } from '#testing/processes/run-examhall.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
-import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 
@@ -37,7 +38,7 @@ t.test('examhall dead lists dead letters, replays each once and audits the repla
 
   const list = await started('dead', 'list');
   t.equal(list.code, 0);
-  t.match(list.said, /1 +grading +Error: the disk is full/);
+  t.match(list.said, /1 +0 +grading +Error: the disk is full/);
   const groups = JSON.parse((await examhall('dead', 'list', '--json')).said);
   t.match(groups, [{ count: 1 }, { count: 1 }]);
   const shown = await examhall('dead', 'show', first);
@@ -75,12 +76,39 @@ t.test('examhall dead lists dead letters, replays each once and audits the repla
   t.match((await examhall('audit')).said, /an +dead\.replay +grading +\S+ +it is waning/);
 });
 
+t.test('examhall dead ack and dead drop mark letters, audited, and only with --yes', async (t) => {
+  const [one, other] = [await deadGrading('the printer is on fire'), await deadGrading('the printer is on fire')];
+  const cause = ['--cause', 'Error: the printer is on fire'];
+  const why = ['--reason', 'ticket 4711'];
+  const dry = await examhall('dead', 'ack', one._id, ...why);
+  t.match(dry, { code: 0, out: /^dry run: 1 dead command would be acknowledged; pass --yes to acknowledge it\n/ });
+  t.match(await examhall('dead', 'ack', one._id, ...why, '--yes'), { code: 0, out: /1 of 1 acknowledged/ });
+  t.match(await examhall('dead', 'ack', one._id, ...why, '--yes'), {
+    code: 1,
+    out: /skipped: not dead, or already ack/,
+  });
+  t.match(await examhall('dead', 'list', ...cause), { code: 0, out: /^2 +1 +grading/m });
+  const listed = async (...args: string[]) =>
+    JSON.parse((await examhall('dead', 'list', ...cause, '--json', ...args)).out);
+  t.match(await listed('--subject', other.subject, '--since', '1h'), [{ count: 1, acknowledged: 0 }]);
+  t.strictSame(await listed('--until', '1h'), []);
+  const dropped = await examhall('dead', 'drop', ...cause, ...why, '--yes', '--json');
+  t.match(JSON.parse(dropped.out), { dryRun: false, rows: [{ outcome: 'done' }, { outcome: 'done' }] });
+  t.strictSame(await listed(), []);
+  t.match(await listed('--dropped'), [{ count: 2 }]);
+  t.match(await examhall('dead', 'replay', one._id, ...why, '--yes'), { code: 1, out: /skipped: not dead/ });
+  t.match((await examhall('audit', '--limit', '3')).out, /dead\.drop +grading +\S+ +ticket 4711/);
+});
+
 t.test('examhall dead show names the delivery state of a dead delivery, and replay runs it again', async (t) => {
   const job = await postDelivery(mongo, { channel: 'log', maxAttempts: 1 });
   const deps = testWorkerDeps(mongo, { NOTIFICATION_CHANNELS: 'log' });
   const failing = withStep(makeActor('delivery', deps), () => Promise.reject(new Error('the log is full')));
   t.equal(await runCommand(testKernel(mongo), failing, job), 'dead');
-  t.match((await examhall('dead', 'list', '--queue', 'delivery:log')).said, /1 +delivery:log +Error: the log is full/);
+  t.match(
+    (await examhall('dead', 'list', '--queue', 'delivery:log')).said,
+    /1 +0 +delivery:log +Error: the log is full/,
+  );
   const shown = async () => JSON.parse((await examhall('dead', 'show', job._id)).said);
   t.match(await shown(), { _id: job._id, status: 'DEAD', state: 'DEAD_LETTERED' });
   const replay = ['dead', 'replay', '--queue', 'delivery:log', '--reason', 'there is room again', '--yes'];
@@ -130,25 +158,67 @@ t.test('examhall events lists security events of all accounts, or those of one a
   t.equal(JSON.parse(one.out).length, 2);
 });
 
+t.test('examhall status names each alarm and what to do, and ends with 1 until it is over', async (t) => {
+  const quiet = await openTestMongo(t, { empty: true });
+  await migrate(quiet, () => undefined, { isProbed: true });
+  const env = { REDIS_URL: requiredEnv('REDIS_URL') };
+  const status = (...args: string[]) => callExamhall(quiet, ['status', ...args], { env });
+  t.match(await status(), { code: 0, out: 'all is well\n0 live worker processes, 0 commands running, 0 due\n' });
+  const command = await postGrading(quiet, await storeAttempt(quiet, SUBMITTED), { maxAttempts: 1 });
+  t.match(await status(), {
+    code: 1,
+    out: /^1 alarm\n {2}grading: 1 due, the oldest for \d+ s, and no live worker: start the process type `grading`\n/,
+  });
+  const failing = withStep(grading, () => Promise.reject(new Error('the disk is full')));
+  t.equal(await runCommand(testKernel(quiet), failing, command), 'dead');
+  const told = await status('--json');
+  t.match(JSON.parse(told.out), { well: false, alarms: [{ kind: 'dead-letters', text: 'grading: 1 dead letter' }] });
+  t.equal(told.code, 1);
+  const away = await callExamhall(quiet, ['status'], { env: { REDIS_URL: 'redis://127.0.0.1:1' } });
+  t.match(away, { code: 1, out: /^2 alarms\n {2}Redis does not answer/ });
+});
+
+t.test('examhall --watch prints again until it is interrupted', async (t) => {
+  const interrupt = new AbortController();
+  const watching = callExamhall(mongo, ['queues', '--watch', '0.1'], {
+    interrupted: interrupt.signal,
+    heard: (out) => out.split('queue ').length > 3 && interrupt.abort(),
+  });
+  const told = await watching;
+  t.match(told, { code: 0, err: '' });
+  t.notMatch(told.out, '\u001B', 'no escape sequences outside a terminal');
+});
+
+t.test('examhall completes commands and options in a shell', async (t) => {
+  t.match(await started('complete', '--', 'dead', 'rep'), { code: 0, out: /^replay\treplay dead commands/ });
+  t.match(await started('complete', '--', 'migrate', '--sh'), { code: 0, out: /^--shard\t/m });
+  t.match(await started('completion', 'fish'), { code: 0, out: /complete -c examhall/ });
+});
+
 t.test('examhall refuses invalid arguments with `error: …` on stderr and changes nothing', async (t) => {
   const command = await deadGrading('again');
   const { _id: id } = command;
   const before = (await replayed()).length;
   for (const [args, code, says] of [
     [['dead', 'replay', id, '--yes'], 2, /--reason/],
-    [['dead', 'replay', '--reason', 'no id, no queue', '--yes'], 2, /pass command ids or --queue QUEUE/],
+    [['dead', 'replay', '--reason', 'no id, no queue', '--yes'], 2, /pass command ids or a filter/],
     [['dead', 'replay', '--queue', 'grading', '--reason', 'long enough', '--limit', '0', '--yes'], 2, /--limit/],
-    [['dead', 'show'], 1, /ID is required/],
+    [['dead', 'list', '--since', 'yesterday'], 2, /--since and --until must be a time/],
+    [['dead', 'drop', id, '--queue', 'grading', '--reason', 'both of them'], 2, /not both/],
+    [['dead', 'show'], 2, /missing required argument 'id'/],
     [['dead', 'show', 'unknown', '--json'], 1, /no command with id unknown/],
-    [['dead'], 2, /unknown command "dead"[\s\S]*examhall dead list/],
+    [['dead', 'lsit'], 2, /unknown command 'lsit'\n\(Did you mean list\?\)/],
     [['dead', 'list', '--colour'], 2, /colour/],
-    [['dead', 'list', '--queue', 'nope', '--json'], 2, /--queue must be one of grading/],
-    [['dead', 'replay', '--queue', 'nope', '--reason', 'long enough', '--yes'], 2, /--queue must be one of grading/],
+    [['dead', 'list', '--queue', 'nope', '--json'], 2, /'nope' is invalid. Allowed choices are grading/],
+    [['dead', 'replay', '--queue', 'nope', '--reason', 'long enough', '--yes'], 2, /Allowed choices are grading/],
     [['audit', '--limit', 'x'], 2, /--limit must be a whole number/],
     [['audit', 'verify', '--from', '7'], 2, /--from must be SEQ:HASH/],
-    [['audit', 'check'], 2, /unknown command "audit check"/],
+    [['audit', 'check'], 2, /too many arguments for 'list'/],
     [['events', '--address', '203.0.113'], 2, /--address must be/],
-    [['queue'], 2, /unknown command "queue"/],
+    [['quue'], 2, /unknown command 'quue'\n\(Did you mean queues\?\)/],
+    [['migrate', '--dryrun'], 2, /unknown option '--dryrun'\n\(Did you mean --dry-run\?\)/],
+    [['queues', '--yes'], 2, /unknown option '--yes'/],
+    [['status', '--watch', '0'], 2, /--watch must be/],
   ] as const) {
     const told = await examhall(...args);
     t.equal(told.code, code, args.join(' '));
@@ -158,8 +228,8 @@ t.test('examhall refuses invalid arguments with `error: …` on stderr and chang
   }
   const absent = await started('dead', 'replay', 'unknown', '--reason', 'long enough', '--yes');
   t.match(absent, { code: 1, out: '0 of 0 replayed\n', err: 'error: no command with id unknown\n' });
-  t.match(await started(), { code: 2, out: '', err: /^examhall: operator commands/ });
-  t.match(await started('--help'), { code: 0, out: /^examhall: operator commands/, err: '' });
+  t.match(await started(), { code: 2, out: '', err: /^Usage: examhall <command>/ });
+  t.match(await started('--help'), { code: 0, out: /^Usage: examhall <command>/, err: '' });
   t.match(await readCommand(mongo, command), { status: 'DEAD' });
   t.equal((await replayed()).length, before);
 });

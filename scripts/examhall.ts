@@ -1,7 +1,6 @@
 import { Console } from 'node:console';
 import { userInfo } from 'node:os';
 import type { Writable } from 'node:stream';
-import { parseArgs } from 'node:util';
 import { configOrExit } from '#infra/config/config.ts';
 import { openLog } from '#infra/log/log.ts';
 import { openMongo, openReleaseMongo } from '#infra/mongo/connect.ts';
@@ -9,66 +8,31 @@ import { outageInWords } from '#infra/mongo/faults.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { publishChange } from '#infra/redis/change-feed.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
-import { COMMANDS } from '#scripts/examhall/commands.ts';
+import { CLUSTER_COMMANDS } from '#scripts/examhall/cluster-commands.ts';
+import { DEAD_COMMANDS } from '#scripts/examhall/dead-commands.ts';
 import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
 import { EVIDENCE_COMMANDS } from '#scripts/examhall/evidence-commands.ts';
+import { EXIT } from '#scripts/examhall/exit-codes.ts';
 import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
-import type { CliCommand, Operator } from '#scripts/examhall/operator.ts';
+import type { CliCommands, Operator } from '#scripts/examhall/operator.ts';
 import { PERSON_COMMANDS } from '#scripts/examhall/person-commands.ts';
+import { readCommandLine } from '#scripts/examhall/program.ts';
 import type { SecretInput } from '#scripts/examhall/read-secret.ts';
 import { SCHEMA_COMMANDS } from '#scripts/examhall/schema-commands.ts';
+import { STATUS_COMMANDS } from '#scripts/examhall/status-command.ts';
+import { repeated } from '#scripts/examhall/watch.ts';
 
-const USAGE = `examhall: operator commands
-
-  examhall dead list [--queue QUEUE] [--json]                  dead letters, grouped by cause
-  examhall dead show ID                                        one command as JSON
-  examhall dead replay (ID ... | --queue QUEUE [--cause TEXT]) --reason TEXT [--limit 100] [--charge-superseded] [--yes]
-                                                               replay dead commands, once per death; audited. Without --yes: a dry run.
-                                                               Skips a settlement whose request was charged anew, unless the flag is set
-  examhall workers [--json]                                    live worker processes and their current work
-  examhall queues [--json]                                     waiting, running and dead commands, and the age of the oldest due one
-  examhall audit [--limit 20] [--json]                         operator actions, newest first
-  examhall audit verify [--from SEQ:HASH] [--json]             check the chain of the audit, from row 1 or a noted row; prints its head
-  examhall events [--address ADDRESS] [--limit 20] [--json]    security events of all accounts, or of an address, newest first
-  examhall doctor [--json]                                     check MongoDB's behaviour and the schema
-  examhall migrate [--json]                                    migrate the schema, as the release process does
-  examhall migrate --shard [--yes] [--json]                    shard the collections of a sharded cluster. Without --yes: a dry run
-
-  examhall account show EMAIL [--reason TEXT]                  audited; status, live sessions, failed login attempts, security events
-  examhall account make-admin EMAIL --reason TEXT              grant ADMIN, which registration never grants
-  examhall account status EMAIL ACTIVE|SUSPENDED|DELETED --reason TEXT
-                                                               SUSPENDED refuses requests; DELETED ends the sessions and cannot be undone
-  examhall account set-password EMAIL --reason TEXT [< FILE]   prompt twice without echo, or read a file; ends the sessions, clears failed
-                                                               login attempts
-  examhall account unlock EMAIL --reason TEXT                  clear failed login attempts; the e-mail needs no account
-  examhall account end-sessions EMAIL --reason TEXT            end all sessions of an account
-  examhall account import FILE.jsonl --reason TEXT [--allow-admin] [--yes]
-                                                               one account per line: email, fullName, role, passwordHash (plain bcrypt),
-                                                               phone?, legacyId?. Role ADMIN needs --allow-admin. Without --yes: only check
-                                                               the file
-
-  examhall person show ID --reason TEXT                        count the rows about a person, by collection; shows no content
-  examhall person export ID --reason TEXT [--out FILE]         everything stored about a person, as one JSON document
-  examhall person erase ID --reason TEXT [--end-open-attempts] [--yes]
-                                                               delete or pseudonymise it and print a receipt; cannot be undone. An
-                                                               interrupted erasure goes on when the command is repeated. Without --yes: a dry run
-
-  --reason TEXT     at least 5 characters, for the audit
-  --operator NAME   your name, for the audit (default: $USER, otherwise the login name)
-`;
-
-const ALL = new Map<string, CliCommand>(
-  Object.entries({
-    ...COMMANDS,
-    ...DOCTOR_COMMANDS,
-    ...SCHEMA_COMMANDS,
-    ...EVIDENCE_COMMANDS,
-    ...ACCOUNT_COMMANDS,
-    ...PERSON_COMMANDS,
-  }),
-);
-/** First words of commands that consist of two words, or may do so. */
-const GROUPS = new Set(['dead', 'account', 'audit', 'person']);
+/** Every command, in the order of the help. */
+export const ALL_COMMANDS: CliCommands = {
+  ...STATUS_COMMANDS,
+  ...CLUSTER_COMMANDS,
+  ...DEAD_COMMANDS,
+  ...EVIDENCE_COMMANDS,
+  ...DOCTOR_COMMANDS,
+  ...SCHEMA_COMMANDS,
+  ...ACCOUNT_COMMANDS,
+  ...PERSON_COMMANDS,
+};
 
 /** The environment and the streams of the process, or those of a test. */
 export interface Surroundings {
@@ -76,27 +40,22 @@ export interface Surroundings {
   readonly input: SecretInput;
   readonly output: Writable;
   readonly errors: Writable;
+  /** Aborted when a command that repeats must end. */
+  readonly interrupted: AbortSignal;
 }
 
-/** Runs one command. Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */
+/** Runs one command line. Returns its exit code. */
 export async function runCommandLine(args: readonly string[], around: Surroundings): Promise<number> {
   const { env, input, output, errors } = around;
+  const line = readCommandLine(args, ALL_COMMANDS, {
+    out: (text) => output.write(text),
+    err: (text) => errors.write(text),
+  });
+  if (typeof line === 'number') return line;
+  const { name, command, words, flags } = line;
   // A console ignores a pipe that its reader has closed.
   const screen = new Console(output, errors);
   const fail = (fault: string) => screen.error(`error: ${fault}`);
-  const parsed = parse(args, fail);
-  const words = parsed?.positionals ?? [];
-  const name = words.slice(0, GROUPS.has(words[0] ?? '') ? 2 : 1).join(' ');
-  const command = ALL.get(name);
-  if (parsed?.values.help === true) {
-    screen.log(USAGE);
-    return 0;
-  }
-  if (parsed === null || command === undefined) {
-    if (words.length > 0) fail(`unknown command "${words.join(' ')}"`);
-    screen.error(USAGE);
-    return 2;
-  }
   const config = configOrExit(withLocalCluster(env));
   const { log } = openLog({ level: 'info', name: 'examhall', destination: errors });
   const open = name in SCHEMA_COMMANDS ? openReleaseMongo : openMongo;
@@ -107,7 +66,7 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
     const operator: Operator = {
       mongo,
       now: clock.now,
-      name: parsed.values.operator ?? ownName(env),
+      name: flags.operator ?? ownName(env),
       say: (line) => screen.log(line),
       note: (line) => screen.error(line),
       fail,
@@ -121,13 +80,14 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
       settings: config.auth,
       output,
       commandAttempts: config.worker.maxAttempts,
+      redisUrl: config.redis.url,
     };
-    return await command(operator, words.slice(name.split(' ').length), parsed.values);
+    return await repeated(around, flags, () => command.run(operator, words, flags));
   } catch (error) {
     const outage = outageInWords(error);
     if (outage === undefined) throw error;
     fail(outage);
-    return 1;
+    return EXIT.failed;
   } finally {
     clock.stop();
     await mongo.close();
@@ -143,37 +103,11 @@ function ownName(env: NodeJS.ProcessEnv): string {
   }
 }
 
-/** Returns the parsed arguments. If they are invalid, prints the fault and returns null. */
-function parse(args: readonly string[], fail: (fault: string) => void) {
-  try {
-    return parseArgs({
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        help: { type: 'boolean', short: 'h' },
-        json: { type: 'boolean' },
-        yes: { type: 'boolean' },
-        shard: { type: 'boolean' },
-        'allow-admin': { type: 'boolean' },
-        'charge-superseded': { type: 'boolean' },
-        'end-open-attempts': { type: 'boolean' },
-        out: { type: 'string' },
-        queue: { type: 'string' },
-        cause: { type: 'string' },
-        reason: { type: 'string' },
-        limit: { type: 'string' },
-        from: { type: 'string' },
-        address: { type: 'string' },
-        operator: { type: 'string' },
-      },
-    });
-  } catch (error) {
-    fail(error instanceof Error ? error.message : String(error));
-    return null;
-  }
-}
-
 if (import.meta.main) {
   const { env, stdin: input, stdout: output, stderr: errors } = process;
-  process.exitCode = await runCommandLine(process.argv.slice(2), { env, input, output, errors });
+  const interrupt = new AbortController();
+  const around = { env, input, output, errors, interrupted: interrupt.signal };
+  // Only a command that repeats is ended this way. The default is to end any other one at once.
+  if (process.argv.some((word) => word.startsWith('--watch'))) process.once('SIGINT', () => interrupt.abort());
+  process.exitCode = await runCommandLine(process.argv.slice(2), around);
 }

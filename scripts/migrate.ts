@@ -3,8 +3,15 @@ import { openReleaseMongo } from '#infra/mongo/connect.ts';
 import { outageInWords } from '#infra/mongo/faults.ts';
 import { UnfitServer } from '#infra/mongo/probe/probe.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
+import { EXIT } from '#scripts/examhall/exit-codes.ts';
 
 /** `release:` of the Procfile: creates the indexes and migrates the data that this version needs. Safe to repeat and to run twice at once. */
+const [argument] = process.argv.slice(2);
+if (argument !== undefined) {
+  // A flag that is ignored would migrate a database of which the operator only wanted to know the state.
+  console.error(`error: unknown argument ${argument}; \`examhall migrate\` has --status and --dry-run`);
+  process.exit(EXIT.usage);
+}
 const config = configOrExit(process.env);
 const mongo = openReleaseMongo({ ...config.mongodb, appName: 'examhall-release' });
 try {

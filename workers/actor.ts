@@ -17,11 +17,17 @@ export interface Run<Q extends Queue> {
   signal: AbortSignal;
   /** Commits one step of a long run: its effects and its progress, in one transaction under the fence of this claim. */
   checkpoint(progress: Commands[Q]['progress'], effects: Effects): Promise<void>;
+  /**
+   * Session of the claim. Pass it to every read on which the outcome depends: the read then shows whatever was committed together with the
+   * command, on any shard. Never use it while a checkpoint is in progress, whose transaction the read would join, and never for two
+   * reads at the same time.
+   */
+  session: ClientSession;
 }
 
 /**
  * One handler for each queue of an actor. It loads, decides by pure rules and returns the outcome. Any process may run it again
- * for the same command at any time.
+ * for the same command at any time. It loads in `Run.session`.
  *
  * A queue whose neighbour is not configured has no handler. Its commands wait and spend no attempt.
  */

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 
@@ -34,6 +35,7 @@ export function startHeartbeat(
           host: hostname(),
           pid: process.pid,
           version: self.version,
+          schema: SCHEMA_VERSION,
           startedAt,
           slots: self.slots,
           busy: self.busy(),

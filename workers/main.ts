@@ -1,4 +1,5 @@
 import { configOrExit } from '#infra/config/config.ts';
+import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { ACTORS } from './actors.ts';
 import { startWorkerProcess } from './worker-process.ts';
 
@@ -9,4 +10,4 @@ if (load === undefined) {
   console.error(`usage: node workers/main.ts ${Object.keys(ACTORS).join(' | ')}`);
   process.exit(2);
 }
-await startWorkerProcess(configOrExit(process.env), name, await load());
+endLoadingWhenIdle(await startWorkerProcess(configOrExit(process.env), name, await load()));

@@ -91,6 +91,7 @@ async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome<Q>> {
     return await handler({
       command,
       signal: lease.signal,
+      session: life.session,
       checkpoint: (progress, effects) =>
         commitInLife(life, async (session) => {
           await saveProgress(kernel.mongo, command, progress, session);

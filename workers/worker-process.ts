@@ -1,14 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Config, VERSION } from '#infra/config/config.ts';
-import type { LogDestination } from '#infra/log/log.ts';
+import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { LAST_BACKGROUND_MS, settlesWithin } from '#infra/process/background.ts';
-import { type DrainDeps, drainOnSignal } from '#infra/process/drain.ts';
-import { endLoadingWhenIdle } from '#infra/process/loading.ts';
+import { drainOnSignal, OWN_PROCESS } from '#infra/process/drain.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { MakeActor } from './actors.ts';
@@ -20,19 +19,16 @@ import { openWorker } from './worker.ts';
 /** Last part of the shutdown time, in milliseconds. In it, runs that were cut short snooze their commands. */
 const SNOOZE_MS = 2_000;
 
-/** The process around a worker. A test replaces it to run several workers inside its own process. */
-export interface WorkerHost extends Pick<DrainDeps, 'signals' | 'exit'> {
-  /** Receives the log. Default: standard output. */
-  logTo?: LogDestination;
-}
-
-/** Builds one worker process from its configuration and runs it until SIGTERM or SIGINT. */
+/**
+ * Builds one worker process from its configuration and runs it until SIGTERM or SIGINT. Resolves with its log once it is ready, or once
+ * it drains.
+ */
 export async function startWorkerProcess(
   config: Config,
   name: string,
   makeActor: MakeActor,
-  host: WorkerHost = { signals: process, exit: process.exit },
-): Promise<void> {
+  host = OWN_PROCESS,
+): Promise<Log> {
   const runtime = await openRuntime(config, name, host.logTo);
   const { deps, clock, metrics, background } = runtime;
   const { mongo, log } = deps;
@@ -85,7 +81,7 @@ export async function startWorkerProcess(
     await postRecurringCommands(mongo, actor, clock.now());
   };
   if (await untilUsable({ check, log, stop: draining.signal })) loops = startLoops(runtime, kernel, name, actor);
-  endLoadingWhenIdle(log);
+  return log;
 }
 
 /**

@@ -3,7 +3,7 @@ import { attemptClient, choice, essay, newExamId } from '#testing/clients/attemp
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 
-const cluster = await startCluster(t, { workers: ['grading'] });
+const cluster = await startCluster(t, { inside: true, workers: ['grading'] });
 const { neighbours } = cluster;
 const client = await attemptClient(cluster);
 const callsOf = (id: string) => neighbours.calls.filter(({ body }) => body?.entityId === id);

@@ -4,7 +4,7 @@ import { startCluster } from '#testing/processes/cluster.ts';
 import { closeExam } from '#testing/stored/stored.ts';
 import { until } from '#testing/until.ts';
 
-const cluster = await startCluster(t, { workers: ['grading'], neighbours: false });
+const cluster = await startCluster(t, { inside: true, workers: ['grading'], neighbours: false });
 const client = await attemptClient(cluster);
 const QUESTIONS = [
   choice('one'),

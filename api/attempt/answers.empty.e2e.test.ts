@@ -2,7 +2,7 @@ import t from 'tap';
 import { attemptClient, choice, essay, numeric, shortText, statements } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
-const cluster = await startCluster(t, { workers: [], neighbours: false });
+const cluster = await startCluster(t, { inside: true, workers: [], neighbours: false });
 const client = await attemptClient(cluster);
 const FIELD = {
   one: 'selectedOptionIds',

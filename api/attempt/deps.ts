@@ -6,7 +6,7 @@ import type { EventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { newestEvents } from '#infra/mongo/attempt/events.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { ReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
-import type { Attempt, AttemptKey } from '#shared/attempt/attempt.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type AttemptDetail, redactAttempt } from '#shared/attempt/redact.ts';
 import { isOwner, type Role, type Viewer } from '#shared/attempt/visibility.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -31,24 +31,21 @@ export async function ownAttemptRef(
 ): Promise<AttemptRef | Rejection> {
   const viewer = viewerOf(call.identity);
   const _id = call.params.attemptId ?? '';
-  const ref = await deps.attemptRefs.find({ _id, studentId: viewer.id });
-  if (ref === null) return refusalOf(deps, _id);
+  // The second read may find an attempt of the caller that a start has stored since the first one.
+  const ref = (await deps.attemptRefs.find({ _id, studentId: viewer.id })) ?? (await deps.attemptRefs.readById(_id));
+  if (ref === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
   return isOwner(ref, viewer) ? ref : { rejected: 'FORBIDDEN' };
 }
 
 /**
- * Returns the refusal of a student whose own attempts do not include this one: it belongs to another student, or does not exist. An
- * attempt whose student was erased after its ref was cached belongs to another one as well.
+ * Returns the refusal of a student whose own attempts did not include this one: it belongs to another student, or does not exist. An
+ * attempt whose student was erased after its ref was cached belongs to another one as well. If the student has it by now, because a start
+ * has stored it since, the caller must send the request again.
  */
-export async function refusalOf({ attemptRefs }: AttemptDeps, attemptId: string): Promise<Rejection> {
-  return { rejected: (await attemptRefs.readById(attemptId)) === null ? 'ATTEMPT_NOT_FOUND' : 'FORBIDDEN' };
-}
-
-/** Returns an attempt that an earlier step of the call has found. Throws if the attempt is missing. */
-export async function knownAttempt({ mongo }: AttemptDeps, key: AttemptKey): Promise<Attempt> {
-  const attempt = await findAttempt(mongo, key);
-  if (attempt === null) throw new Error(`attempt ${key._id} no longer exists`);
-  return attempt;
+export async function refusalOf({ attemptRefs }: AttemptDeps, attemptId: string, viewer: Viewer): Promise<Rejection> {
+  const ref = await attemptRefs.readById(attemptId);
+  if (ref === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
+  return isOwner(ref, viewer) ? { rejected: 'UNAVAILABLE', retryAfter: 1 } : { rejected: 'FORBIDDEN' };
 }
 
 /** Returns the attempt with its long texts filled in. If a text is missing, the attempt has changed and is read again. */

@@ -2,7 +2,12 @@ import t from 'tap';
 import { attemptClient, type Person } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
-const cluster = await startCluster(t, { workers: [], neighbours: false, env: { ATTEMPT_GRADING_WAIT_MS: '0' } });
+const cluster = await startCluster(t, {
+  inside: true,
+  workers: [],
+  neighbours: false,
+  env: { ATTEMPT_GRADING_WAIT_MS: '0' },
+});
 const client = await attemptClient(cluster);
 const JSON_TYPE = { 'content-type': 'application/json' };
 

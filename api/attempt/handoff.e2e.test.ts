@@ -5,6 +5,7 @@ import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, {
+  inside: true,
   workers: ['essayhandoff'],
   asleep: ['grading'],
   doors: 3,

@@ -1,7 +1,8 @@
 import { ringAndWait } from '#api/ring-and-wait.ts';
 import type { Call, Reply } from '#api/route.ts';
-import { findAttempt, findAttemptById } from '#infra/mongo/attempt/attempts.ts';
+import { findAttemptById, findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { storeRelease } from '#infra/mongo/attempt/release.ts';
+import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand, readEnd } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
@@ -33,9 +34,12 @@ export async function receiveHandoff(
   const terms = { maxAttempts: deps.commandAttempts, now: deps.now() };
   const { command, created } = await postCommand(deps.mongo, newCommand({ ...handoffOrder(key, handoff), ...terms }));
   await ringAndWait(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
-  const end = await readEnd(deps.mongo, command);
+  const { end, attempt } = await inCausalOrder(deps.mongo, async (session) => ({
+    end: await readEnd(deps.mongo, command, session),
+    // The erasure of the student may have replaced the key since it was read.
+    attempt: await findAttemptOf(deps.mongo, { attemptId, studentId: key.studentId }, session),
+  }));
   if (end.kind === 'rejected') return end.rejection;
-  const attempt = await findAttempt(deps.mongo, key);
   if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
   const applied = end.kind === 'done' ? created : null;
   return {
@@ -75,7 +79,7 @@ export async function receiveRelease(
   const terms = { maxAttempts: deps.commandAttempts, now: deps.now(), budgetMs: FRONT_DOOR_BUDGET_MS };
   const { command, created } = await storeRelease(deps.mongo, release, terms);
   await ringAndWait(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
-  const end = await readEnd(deps.mongo, command);
+  const end = await inCausalOrder(deps.mongo, (session) => readEnd(deps.mongo, command, session));
   if (end.kind !== 'done') {
     return { status: 202, data: { updatedAttempts: null, queuedNotifications: null, sourceEventId } };
   }

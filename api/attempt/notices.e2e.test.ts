@@ -10,6 +10,8 @@ import { until } from '#testing/until.ts';
 
 const metricsPort = await freePort();
 const cluster = await startCluster(t, {
+  inside: true,
+  apart: ['gradenotices'],
   workers: ['grading', 'gradenotices', 'resultsrelease'],
   env: {
     ATTEMPT_OUTBOX_RETRY_BASE_MS: '10',
@@ -234,6 +236,7 @@ t.test('a configuration fault raises an alarm and spends no delivery attempt', a
 t.test('an unreachable receiver uses up attempts; without a profile service the parents’ row waits', async (t) => {
   const nowhere = `http://127.0.0.1:${await freePort()}`;
   const lonely = await startCluster(t, {
+    inside: true,
     workers: ['grading', 'gradenotices'],
     neighbours: false,
     env: {

@@ -2,7 +2,7 @@ import t from 'tap';
 import { attemptClient, choice, essay } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
-const cluster = await startCluster(t, { workers: ['grading', 'essayhandoff'], together: true, neighbours: false });
+const cluster = await startCluster(t, { workers: ['grading', 'essayhandoff'], inside: true, neighbours: false });
 const client = await attemptClient(cluster);
 
 t.test('practice questions are graded but not counted, and accept a handoff of score 0', async (t) => {

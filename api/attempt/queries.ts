@@ -74,7 +74,7 @@ async function readable(deps: AttemptDeps, call: Call): Promise<Attempt | Reject
   const viewer = viewerOf(call.identity);
   const _id = call.params.attemptId ?? '';
   if (viewer.role === 'STUDENT') {
-    return (await findAttempt(deps.mongo, { _id, studentId: viewer.id })) ?? refusalOf(deps, _id);
+    return (await findAttempt(deps.mongo, { _id, studentId: viewer.id })) ?? refusalOf(deps, _id, viewer);
   }
   const attempt = await findAttemptById(deps.mongo, _id);
   if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };

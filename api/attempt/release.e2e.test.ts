@@ -9,6 +9,8 @@ import { until } from '#testing/until.ts';
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {
+  inside: true,
+  apart: ['grading', 'resultsrelease'],
   workers: ['grading', 'resultsrelease', 'gradenotices'],
   doors: 3,
   neighbours: false,

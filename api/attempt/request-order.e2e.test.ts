@@ -5,6 +5,7 @@ import { JSON_TYPE, openWire, requestText } from '#testing/doors/test-door.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, {
+  inside: true,
   workers: [],
   doors: 3,
   neighbours: false,

@@ -14,6 +14,7 @@ import {
 import { startCluster } from '#testing/processes/cluster.ts';
 
 const cluster = await startCluster(t, {
+  inside: true,
   workers: ['grading', 'essayhandoff', 'resultsrelease'],
   env: { LOG_LEVEL: 'trace' },
 });

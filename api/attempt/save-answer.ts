@@ -53,7 +53,7 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
       case 'saved':
         return { kind: 'text', status: 200, data: await replyTo(deps, result, viewer) };
       case 'missing':
-        return refusalOf(deps, ref._id);
+        return refusalOf(deps, ref._id, viewer);
       case 'refused': {
         const reason = await reasonOf(deps, result.attempt, fitted, viewer);
         if (reason !== null) return reason;

@@ -2,7 +2,7 @@ import t from 'tap';
 import { attemptClient, choice, newExamId, options } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
-const cluster = await startCluster(t, { workers: [] });
+const cluster = await startCluster(t, { inside: true, workers: [] });
 const client = await attemptClient(cluster);
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;

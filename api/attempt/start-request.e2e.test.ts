@@ -3,7 +3,7 @@ import t from 'tap';
 import { attemptClient, choice, newExamId, options, startBody } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
-const cluster = await startCluster(t, { workers: [] });
+const cluster = await startCluster(t, { inside: true, workers: [] });
 const client = await attemptClient(cluster);
 const TRUST = { 'x-internal-service': 'api-gateway', 'x-internal-token': cluster.tokens.internal };
 const TRUSTED = { ...TRUST, 'x-exam-runtime-decision-source': 'exam-service' };

@@ -10,7 +10,7 @@ import {
 } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
-const cluster = await startCluster(t, { workers: [], env: { ATTEMPT_GRADING_WAIT_MS: '0' } });
+const cluster = await startCluster(t, { inside: true, workers: [], env: { ATTEMPT_GRADING_WAIT_MS: '0' } });
 const client = await attemptClient(cluster);
 
 /** Starts and submits an attempt and returns its id. No grading worker runs in this test. */

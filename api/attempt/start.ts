@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Call, Reply } from '#api/route.ts';
-import { addStartKey, type EarlierAttempt, earlierAttempts } from '#infra/mongo/attempt/attempts.ts';
+import { addStartKey, type EarlierAttempt, earlierAttempts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { insertAttempt, type SeatNeed, seatFacts, withdrawAttempt } from '#infra/mongo/attempt/insert-attempt.ts';
 import { paperBytes } from '#infra/mongo/attempt/papers.ts';
 import { findBindingRelease, newestRelease, releaseOne } from '#infra/mongo/attempt/release.ts';
@@ -16,7 +16,7 @@ import { admitStart, bindStart, planStart, reuseOpenAttempt, type StartPlan } fr
 import type { StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { type AttemptDeps, detailOf, knownAttempt, viewerOf } from './deps.ts';
+import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
 
 /** A start request that passed every rule that needs no database read. */
 interface StartIntent {
@@ -43,7 +43,11 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
   for (let pass = 0; pass < MAX_PASSES; pass++) {
     const earlier = await earlierAttempts(deps.mongo, intent.examId, intent.studentId);
     const replayed = earlier.find((attempt) => attempt.startKeys.includes(intent.key));
-    if (replayed !== undefined) return existing(deps, call, replayed, { replayed: true });
+    if (replayed !== undefined) {
+      const end = await existing(deps, call, replayed, { replayed: true });
+      if (end.kind === 'answered') return end.answer;
+      continue;
+    }
     const now = new Date(deps.now());
     const plan = planStart(intent.body, now);
     if (isRejection(plan)) return plan;
@@ -96,7 +100,7 @@ async function reuse(
     if (isDuplicateKey(error)) return { kind: 'raced' };
     throw error;
   }
-  return answered(await existing(deps, call, open, { replayed: false }));
+  return existing(deps, call, open, { replayed: false });
 }
 
 /** Checks rule 9, then inserts the attempt. Of several concurrent starts of a student only one insert succeeds. */
@@ -205,15 +209,18 @@ function seatNeed(plan: StartPlan, studentId: string): SeatNeed | null {
   return { linkId: plan.link.id, studentId, limit: plan.seatLimit };
 }
 
+/** Returns the reply with an attempt that the student already has. */
 async function existing(
   deps: AttemptDeps,
   call: Call<StartRequest>,
   key: AttemptKey,
   { replayed }: { replayed: boolean },
-): Promise<Reply> {
-  const attempt = await knownAttempt(deps, key);
+): Promise<StartEnd> {
+  const attempt = await findAttempt(deps.mongo, key);
+  // The student was erased, or the attempt was withdrawn, since this start read the student's attempts.
+  if (attempt === null) return { kind: 'raced' };
   deps.attemptRefs.add(attempt);
-  return startReply(deps, call, attempt, { created: false, replayed });
+  return answered(await startReply(deps, call, attempt, { created: false, replayed }));
 }
 
 async function startReply(

@@ -6,6 +6,7 @@ import { until } from '#testing/until.ts';
 /** Long, so that upkeep does not submit an overdue attempt before the test does. */
 const GRACE_MS = 120_000;
 const cluster = await startCluster(t, {
+  inside: true,
   workers: ['upkeep'],
   asleep: ['grading'],
   neighbours: false,

@@ -3,15 +3,17 @@ import type { Call, Reply } from '#api/route.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
+import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
-import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
+import { findLive, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import type { AttemptKey, SubmitSource } from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptKey, SubmitSource } from '#shared/attempt/attempt.ts';
 import { gradingKey } from '#shared/attempt/commands.ts';
 import { metadataFault } from '#shared/attempt/events.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
 import { eventForReply } from '#shared/attempt/redact.ts';
 import type { PostEventRequest, SubmitRequest } from '#shared/generated/attempt.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type AttemptDeps, detailOf, ownAttemptRef, refusalOf, viewerOf } from './deps.ts';
 
@@ -33,16 +35,19 @@ export async function ensureSubmitted(
   source: SubmitSource,
   overdueByMs: number | null,
 ): Promise<CommandOf<'grading'> | null> {
-  const submitted = await markSubmitted(deps.mongo, {
-    attempt,
-    source,
-    overdueByMs,
-    maxAttempts: deps.commandAttempts,
-    now: deps.now(),
-    budgetMs: deps.settings.startBudgetMs,
+  return inCausalOrder(deps.mongo, async (session) => {
+    const submitted = await markSubmitted(deps.mongo, {
+      attempt,
+      source,
+      overdueByMs,
+      maxAttempts: deps.commandAttempts,
+      now: deps.now(),
+      budgetMs: deps.settings.startBudgetMs,
+      session,
+    });
+    if (submitted.kind === 'submitted') return submitted.command;
+    return findLive(deps.mongo, 'grading', gradingKey(attempt._id), session);
   });
-  if (submitted.kind === 'submitted') return submitted.command;
-  return findLive(deps.mongo, 'grading', gradingKey(attempt._id));
 }
 
 /** Waits for the grade up to `gradingWaitMs`. Returns 200 with the graded attempt, or 202 with it as stored if late. */
@@ -53,13 +58,31 @@ async function gradedReply(
   command: CommandOf<'grading'> | null,
 ): Promise<Reply | Rejection> {
   const limits = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
-  if (command !== null) await ringAndWait(deps, command, limits);
-  const attempt = await findAttempt(deps.mongo, ref);
-  if (attempt === null) return refusalOf(deps, ref._id);
+  const settled = command !== null && (await ringAndWait(deps, command, limits)) ? command : null;
+  const attempt = await attemptAfter(deps, ref, settled);
+  const viewer = viewerOf(call.identity);
+  if (attempt === null) return refusalOf(deps, ref._id, viewer);
   return {
     status: attempt.status === 'GRADED' ? 200 : 202,
-    data: await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS),
+    data: await detailOf(deps, attempt, viewer, DETAIL_EVENTS),
   };
+}
+
+/**
+ * Reads the attempt after the command that has settled, if one has. If the attempt shows no grade, the commit of the grade may be visible
+ * on the shard of the command alone: the second read waits for it.
+ */
+async function attemptAfter(
+  { mongo }: AttemptDeps,
+  ref: AttemptKey,
+  settled: CommandRef<'grading'> | null,
+): Promise<Attempt | null> {
+  const attempt = await findAttempt(mongo, ref);
+  if (attempt === null || attempt.status === 'GRADED' || settled === null) return attempt;
+  return inCausalOrder(mongo, async (session) => {
+    await readCommand(mongo, settled, session);
+    return findAttempt(mongo, ref, session);
+  });
 }
 
 /** Logs an event of the student's client. A TIMEOUT submits an attempt in progress; the event limit never refuses a TIMEOUT. */
@@ -88,7 +111,7 @@ export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>)
   const write = { attempt: ref, type, metadata: JSON.stringify(metadata) };
   const limits = { budgetMs: FRONT_DOOR_BUDGET_MS, now: deps.now };
   const appended = await appendClientEvent(deps.mongo, deps.eventTails, write, limits);
-  if (appended.kind === 'missing') return refusalOf(deps, ref._id);
+  if (appended.kind === 'missing') return refusalOf(deps, ref._id, viewerOf(call.identity));
   if (appended.kind === 'full') return { rejected: 'EVENT_LIMIT_REACHED' };
   return { status: 201, data: eventForReply(ref._id, appended.event, true) };
 }

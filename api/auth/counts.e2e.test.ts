@@ -3,7 +3,7 @@ import { MINUTE } from '#shared/kernel/time.ts';
 import { authClient, claimsIn, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
-const cluster = await startCluster(t, { doors: 1, workers: [] });
+const cluster = await startCluster(t, { inside: true, doors: 1, workers: [] });
 const client = await authClient(cluster);
 const NAMES = /^examhall_(logins|refreshes|registrations)_total\{outcome="(\w+)"\} (\d+)$/gm;
 

@@ -6,7 +6,7 @@ import { runExamhall } from '#testing/processes/run-examhall.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
 
-const cluster = await startCluster(t, { doors: 2, workers: [] });
+const cluster = await startCluster(t, { inside: true, doors: 2, workers: [] });
 const client = await authClient(cluster);
 const place = { url: requiredEnv('MONGODB_URL'), database: cluster.mongo.databaseName };
 

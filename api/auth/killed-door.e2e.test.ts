@@ -18,7 +18,7 @@ const ROUNDS = 12;
 /** Longest wait (ms) for a repeated refresh. A real MongoDB keeps the transaction of a dead client for a minute. */
 const TIMEOUT_MS = 150_000;
 
-const cluster = await startCluster(t, { doors: 2, workers: [] });
+const cluster = await startCluster(t, { inside: true, apart: [`web${VICTIM}`], doors: 2, workers: [] });
 const client = await authClient(cluster);
 const sessions = cluster.mongo.collection<SessionRow>('auth_sessions');
 const tokens = cluster.mongo.collection<TokenRow>('auth_tokens');

@@ -5,7 +5,7 @@ import { retryOn503, tally } from '#testing/clients/crowd.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { throttlesBy } from '#testing/stored/stored-throttles.ts';
 
-const cluster = await startCluster(t, { doors: 2, workers: [], env: { TRUSTED_PROXIES: '127.0.0.0/8' } });
+const cluster = await startCluster(t, { inside: true, doors: 2, workers: [], env: { TRUSTED_PROXIES: '127.0.0.0/8' } });
 const client = await authClient(cluster);
 const accounts = cluster.mongo.collection('accounts');
 const { pass, hold } = throttlesBy(cluster);

@@ -5,7 +5,7 @@ import { tally } from '#testing/clients/crowd.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 
-const cluster = await startCluster(t, { doors: 2, workers: [] });
+const cluster = await startCluster(t, { inside: true, doors: 2, workers: [] });
 const client = await authClient(cluster);
 const tokens = cluster.mongo.collection<{ _id: string; consumedAt: Date | null }>('auth_tokens');
 const events = cluster.mongo.collection('auth_security_events');

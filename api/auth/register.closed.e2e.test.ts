@@ -8,6 +8,7 @@ import { startCluster } from '#testing/processes/cluster.ts';
 import { runExamhall } from '#testing/processes/run-examhall.ts';
 
 const cluster = await startCluster(t, {
+  inside: true,
   doors: 2,
   workers: [],
   env: { AUTH_SELF_REGISTER_ROLES: '' },

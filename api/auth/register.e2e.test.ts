@@ -3,7 +3,7 @@ import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts'
 import { retryOn503, tally } from '#testing/clients/crowd.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
-const cluster = await startCluster(t, { doors: 2, workers: [], env: { AUTH_PASSWORD_MIN_LENGTH: '10' } });
+const cluster = await startCluster(t, { inside: true, doors: 2, workers: [], env: { AUTH_PASSWORD_MIN_LENGTH: '10' } });
 const client = await authClient(cluster);
 const count = (collection: string, filter = {}) => cluster.mongo.collection(collection).countDocuments(filter);
 

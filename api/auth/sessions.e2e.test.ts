@@ -4,7 +4,7 @@ import { retryOn503, tally } from '#testing/clients/crowd.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { throttlesBy } from '#testing/stored/stored-throttles.ts';
 
-const cluster = await startCluster(t, { workers: [] });
+const cluster = await startCluster(t, { inside: true, workers: [] });
 const client = await authClient(cluster);
 const INVALID = { status: 401, json: { code: 'AUTH_INVALID_TOKEN' } };
 const NOT_FOUND = { status: 404, json: { code: 'SESSION_NOT_FOUND' } };

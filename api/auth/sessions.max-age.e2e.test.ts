@@ -4,7 +4,7 @@ import { startCluster } from '#testing/processes/cluster.ts';
 
 const DAY_SECONDS = 86_400;
 
-const cluster = await startCluster(t, { workers: [], env: { AUTH_SESSION_MAX_DAYS: '1' } });
+const cluster = await startCluster(t, { inside: true, workers: [], env: { AUTH_SESSION_MAX_DAYS: '1' } });
 const client = await authClient(cluster);
 const sessions = cluster.mongo.collection<{ _id: string; createdAt: Date; expiresAt: Date }>('auth_sessions');
 

@@ -5,7 +5,12 @@ import { authClient, claimsIn, newEmail, PASSWORD } from '#testing/clients/auth-
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 
-const cluster = await startCluster(t, { workers: ['accountnotices'], ownNotifications: true });
+const cluster = await startCluster(t, {
+  inside: true,
+  apart: ['accountnotices'],
+  workers: ['accountnotices'],
+  ownNotifications: true,
+});
 const client = await authClient(cluster);
 const NEW_PASSWORD = 'ngựa đúng pin ghim 7';
 

@@ -16,6 +16,7 @@ const OLD_SECRET = 'the secret that signed until today; 36+';
 
 // web2 plays a process that was started before the secret changed.
 const cluster = await startCluster(t, {
+  inside: true,
   doors: 2,
   workers: [],
   env: { AUTH_JWT_SECRET: SECRET, AUTH_JWT_PREVIOUS_SECRETS: OLD_SECRET },

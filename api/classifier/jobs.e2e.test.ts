@@ -10,10 +10,12 @@ import { gate, until } from '#testing/until.ts';
 const TEACHER = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
 const JOBS = '/v1/ai-classifier/jobs';
 
-async function setUp(t: Test, env: NodeJS.ProcessEnv = {}, workers = 1) {
+async function setUp(t: Test, env: NodeJS.ProcessEnv = {}, workers = 1, apart: readonly string[] = []) {
   const models = await openModelServer(t);
   const bank = await openQuestionBank(t);
   const cluster = await startCluster(t, {
+    inside: true,
+    apart,
     workers: Array.from({ length: workers }, () => 'classifier' as const),
     env: { ...models.env, QUESTION_BANK_SERVICE_URL: bank.url, ...env },
   });
@@ -78,10 +80,8 @@ t.test('a cancel aborts the calls in progress, and no other call follows', async
 });
 
 t.test('a worker that is killed midway repeats only the batches whose outcome was not stored', async (t) => {
-  const { models, cluster, create, job, ended } = await setUp(t, {
-    AI_CLASSIFIER_BATCH_CONCURRENCY: '3',
-    AI_CLASSIFIER_WORKER_LEASE_MS: '1500',
-  });
+  const env = { AI_CLASSIFIER_BATCH_CONCURRENCY: '3', AI_CLASSIFIER_WORKER_LEASE_MS: '1500' };
+  const { models, cluster, create, job, ended } = await setUp(t, env, 1, ['classifier']);
   const ids = questionIds(100);
   models.before = () => (models.calls.length <= 10 ? undefined : new Promise<undefined>(() => undefined));
   const id = await create(ids);

@@ -2,7 +2,7 @@ import t from 'tap';
 import { attemptClient, essay } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
-const cluster = await startCluster(t, { workers: ['grading', 'essayhandoff'], together: true });
+const cluster = await startCluster(t, { workers: ['grading', 'essayhandoff'], inside: true });
 const client = await attemptClient(cluster);
 const TEACHER = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
 const PATHS = ['generation', 'explanation', 'essay-grade'] as const;

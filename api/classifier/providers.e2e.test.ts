@@ -9,6 +9,7 @@ const SENTINEL = 'sk-sentinel-5d1e0c77-never-shown';
 
 t.test('provider settings and status over HTTP', async (t) => {
   const cluster = await startCluster(t, {
+    inside: true,
     workers: [],
     doors: 2,
     env: {

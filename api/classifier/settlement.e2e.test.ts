@@ -14,6 +14,7 @@ async function setUp(t: Test, options: ClusterOptions) {
   const [owners, model] = [await openFakeOwners(t), await openGenerationServer(t)];
   const cluster = await startCluster(t, {
     doors: 2,
+    inside: true,
     ...options,
     env: {
       ...owners.env,
@@ -59,6 +60,7 @@ async function setUp(t: Test, options: ClusterOptions) {
 t.test('with the settlement worker', async (t) => {
   const scene = await setUp(t, {
     workers: ['settlement'],
+    apart: ['settlement', 'web1'],
     env: {
       AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
       AI_SETTLEMENT_WAIT_MS: LONG_MS,
@@ -127,6 +129,7 @@ t.test('with the settlement worker', async (t) => {
     failAt('/transactions', 'lost');
     const { json } = await generate('dropped', 2);
     t.match(json, { code: 'AI_SETTLEMENT_PENDING' });
+    await until('the wallet has dropped a reply', () => debitOf(json.data.previewId));
     owners.fault = null;
     await settled(json.data.previewId);
     const { times = 0, amount } = debitOf(json.data.previewId) ?? {};
@@ -206,7 +209,7 @@ t.test('with the settlement worker', async (t) => {
 });
 
 t.test('without the settlement worker the door makes the same calls', async (t) => {
-  const scene = await setUp(t, { workers: [], env: { AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '0' } });
+  const scene = await setUp(t, { workers: [], apart: ['web1'], env: { AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '0' } });
   const { owners, model, cluster, rows, failAt, generate, debitOf, consumedOf, pending } = scene;
 
   await t.test('the same request at two doors at once is made and paid for once', async (t) => {

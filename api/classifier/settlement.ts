@@ -1,11 +1,13 @@
 import { ringAndWait } from '#api/ring-and-wait.ts';
+import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import { findGeneration, markConsumedAtDoor, settleAtDoor } from '#infra/mongo/classifier/generations.ts';
-import { makeDueNow } from '#infra/mongo/mailbox/mailbox.ts';
+import { makeDueNow, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { chargeOwners } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
 import { settlementCommand } from '#shared/classifier/commands.ts';
 import {
   type AnsweredGeneration,
+  type Generation,
   type OwedGeneration,
   type SettledGeneration,
   settlementPending,
@@ -32,9 +34,20 @@ export async function settleThroughWorker(
   signal: AbortSignal,
 ): Promise<SettlementResult> {
   const command = await makeDueNow(mongo, settlementCommand(row));
-  if (command !== null) await ringAndWait({ mongo, ...worker }, command, { timeoutMs: worker.waitMs, signal });
+  if (command === null) return settledOrPending(row, await findGeneration(mongo, row));
+  const hasSettled = await ringAndWait({ mongo, ...worker }, command, { timeoutMs: worker.waitMs, signal });
   const now = await findGeneration(mongo, row);
-  return now?.state === 'SETTLED' ? now : settlementPending(row._id);
+  if (now?.state === 'SETTLED' || !hasSettled) return settledOrPending(row, now);
+  // The commit of the settlement may be visible on the shard of the command alone: the second read waits for it.
+  const after = await inCausalOrder(mongo, async (session) => {
+    await readCommand(mongo, command, session);
+    return findGeneration(mongo, row, session);
+  });
+  return settledOrPending(row, after);
+}
+
+function settledOrPending({ _id }: OwedGeneration, now: Generation | null): SettlementResult {
+  return now?.state === 'SETTLED' ? now : settlementPending(_id);
 }
 
 /**

@@ -8,6 +8,7 @@ import { until } from '#testing/until.ts';
 /** Receiver of the webhook channel, beside the profile service that the cluster starts. */
 const receiver = await openNeighbours(t);
 const cluster = await startCluster(t, {
+  inside: true,
   workers: ['grading', 'gradenotices', 'delivery'],
   ownNotifications: true,
   env: receiver.webhookEnv,

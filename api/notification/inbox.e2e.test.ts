@@ -2,7 +2,7 @@ import t from 'tap';
 import { newUserId, notificationBody, notificationClient } from '#testing/clients/notification-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
-const cluster = await startCluster(t, { workers: [], neighbours: false });
+const cluster = await startCluster(t, { inside: true, workers: [], neighbours: false });
 const client = await notificationClient(cluster);
 const producer = client.service('exam-service');
 const admin = client.as('ADMIN');

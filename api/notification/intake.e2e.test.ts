@@ -5,8 +5,12 @@ import { checkedApi } from '#testing/doors/checked-api.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 
-const cluster = await startCluster(t, { doors: 2, workers: [] });
-const audited = await startCluster(t, { workers: [], env: { AUDIT_SERVICE_URL: cluster.neighbours.url } });
+const cluster = await startCluster(t, { inside: true, doors: 2, workers: [] });
+const audited = await startCluster(t, {
+  inside: true,
+  workers: [],
+  env: { AUDIT_SERVICE_URL: cluster.neighbours.url },
+});
 const call = await checkedApi(cluster.request);
 
 const sender = (name: string) => ({ 'x-internal-service': name, 'x-internal-token': cluster.tokens.internal });

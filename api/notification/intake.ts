@@ -2,8 +2,9 @@ import { ringFor } from '#api/ring-and-wait.ts';
 import type { Call, Reply } from '#api/route.ts';
 import { countAlertCall } from '#infra/mongo/notification/alert-calls.ts';
 import { idsOfFanOut } from '#infra/mongo/notification/fan-out.ts';
-import { insertNotification, putSnapshot } from '#infra/mongo/notification/inbox-changes.ts';
+import { insertNotification } from '#infra/mongo/notification/inbox-changes.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
+import { putSnapshot } from '#infra/mongo/notification/snapshots.ts';
 import { erasedAmong, isErased } from '#infra/mongo/person/erased-persons.ts';
 import type {
   BatchRequest,

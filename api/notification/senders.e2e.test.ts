@@ -7,6 +7,7 @@ import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {
+  inside: true,
   workers: [],
   doors: 4,
   neighbours: false,

@@ -13,7 +13,7 @@ t.test(
     if (mongodb === undefined) throw new Error('no MongoDB to slow down');
     t.teardown(close);
     const admin = (await openTestMongo(t, { url: mongodb.url })).client.db('admin');
-    const cluster = await startCluster(t, { workers: [], env: { MONGODB_URL: mongodb.url } });
+    const cluster = await startCluster(t, { inside: true, workers: [], env: { MONGODB_URL: mongodb.url } });
     const headers = { 'x-actor-id': 'an', 'x-actor-role': 'STUDENT' };
     const search = () => cluster.request('GET', '/v1/notifications?q=thi', { headers });
 

@@ -27,7 +27,7 @@ const STUDENT = { 'x-actor-id': 'student-7', 'x-actor-role': 'STUDENT' };
 
 t.test('the documented stream client follows an inbox across a lost connection and ends with its signal', async (t) => {
   const followInbox = await documentedClient(t);
-  const cluster = await startCluster(t, { doors: 2, workers: [], neighbours: false });
+  const cluster = await startCluster(t, { inside: true, apart: ['web1'], doors: 2, workers: [], neighbours: false });
   const notify = (title: string) =>
     cluster.request('POST', '/v1/notifications', {
       door: 2,

@@ -5,7 +5,7 @@ import { startCluster } from '#testing/processes/cluster.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 
-const cluster = await startCluster(t, { doors: 2, workers: [] });
+const cluster = await startCluster(t, { inside: true, doors: 2, workers: [] });
 const PRODUCER = { 'x-internal-service': 'exam-service', 'x-internal-token': cluster.tokens.internal };
 
 function actor(id: string, role = 'STUDENT') {
@@ -116,7 +116,7 @@ t.test('a stream requires identity, and a user holds at most five, of inbox and 
 t.test('without Redis a stream sends the same changes, only later', async (t) => {
   const redis = await ownRedis(startThrowAwayServices);
   t.teardown(() => redis.close());
-  const alone = await startCluster(t, { doors: 2, workers: [], env: { REDIS_URL: redis.url } });
+  const alone = await startCluster(t, { inside: true, doors: 2, workers: [], env: { REDIS_URL: redis.url } });
   const stream = await openStream(t, `${alone.door(1).url}/v1/notifications/stream`, actor('an'));
   await stream.next('snapshot');
   await redis.kill9();

@@ -4,7 +4,7 @@ import type { AlertCallsRow } from '#infra/mongo/notification/collections.ts';
 import { checkedApi } from '#testing/doors/checked-api.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
-const cluster = await startCluster(t, { workers: [], neighbours: false });
+const cluster = await startCluster(t, { inside: true, workers: [], neighbours: false });
 const call = await checkedApi(cluster.request);
 
 const sender = (name: string) => ({ 'x-internal-service': name, 'x-internal-token': cluster.tokens.internal });

@@ -34,6 +34,11 @@ export function queueMetrics(metrics: Metrics, mongo: Mongo, now: Now): void {
   perQueue('examhall_queue_running', 'Commands leased by a worker', (depth) => depth.running);
   perQueue('examhall_dead_letters', 'Commands that ended dead and wait for an operator', (depth) => depth.dead);
   perQueue(
+    'examhall_dead_letters_acknowledged',
+    'Dead commands that an operator has acknowledged',
+    (depth) => depth.acknowledged,
+  );
+  perQueue(
     'examhall_queue_oldest_due_seconds',
     'Age of the command that has been due longest',
     (depth) => (depth.oldestDueMs ?? 0) / SECOND,

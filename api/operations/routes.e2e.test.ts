@@ -17,6 +17,8 @@ const PATIENT_DRAIN = {
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {
+  inside: true,
+  apart: ['web2'],
   workers: ['grading'],
   doors: 3,
   neighbours: false,

@@ -23,6 +23,7 @@ export interface MeasuredCosts {
   readonly on: string;
   readonly machine: string;
   readonly database: string;
+  /** Costs in an empty database. */
   readonly costs: Costs;
   /** Costs of operations beside this many stored attempts, for the growth. */
   readonly growth: readonly { readonly attempts: number; readonly costs: Partial<Costs> }[];

@@ -63,7 +63,7 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
     ].join('\n'),
     '## Growth',
     'The same costs beside stored attempts: processor time of the front door, processor time of the server, and MongoDB commands.',
-    growthTable(measured.growth),
+    growthTable(measured),
     [
       'Every statement of these routes reads by an index, and tests refuse a plan that scans a collection. What grows is the depth of the indexes.',
       'A million attempts were not measured. Their indexes are one level deeper at most; their size on disk follows from the table below.',
@@ -89,22 +89,22 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
     '## Shards',
     [
       'Every hot statement names the shard key with equality, so that it goes to one shard. `npm test` watches all statements of product code and fails',
-      'on one that would go to every shard, unless `scripts/shards/broadcasts.ts` states its reason and rate. [Operating](operating.md#shards) describes the',
-      'move onto shards.',
+      'on one that would go to every shard, unless `scripts/shards/broadcasts.ts` states its reason, its rate and the file that sends it.',
+      '[Operating](operating.md#shards) describes the move onto shards.',
     ].join('\n'),
     [
       '- **Polls** go to every shard. A worker process lists the due commands of each of its queues once a second, in a phase of its own. Ten workers of one',
       '  queue send ten statements a second to each shard, a hundred workers a hundred. Each reads an index that holds due commands',
       '  alone, and most find nothing. Polls do not become fewer with more shards.',
-      '- **The grade of an attempt with an essay** searches every shard for handoffs that wait for it.',
       '- **A release, a sweep and an administrator’s list** go to every shard as well: they are rare, and each reads by an index.',
       '- **Clocks.** A router sets `$$NOW` for the statements that it sends. Keep the clocks of routers within a second of each other: a deadline or lease',
       '  shifts by as much. Fences, stamps and unique keys depend on no clock.',
       '- **Snapshot reads** of an inbox name its user and go to one shard. `killSessions` reaches every shard of a killed worker’s transaction.',
     ].join('\n'),
     [
-      'A transaction that spans shards commits in two phases. It stays all or nothing, but while it commits, a reader may see its part on one shard and',
-      'not yet on another. Each statement of it names its shard key.',
+      'A transaction that spans shards commits in two phases. It stays all or nothing, but while it commits, a plain read may see its part on one shard and',
+      'not yet on another. Workers, and front doors that wait for them, read causally: such a read waits for the commit, and costs a worker no further',
+      'command. Each statement of a transaction names its shard key.',
     ].join('\n'),
     markdownTable(['transaction', 'commands with the commit', 'shards at most'], TRANSACTIONS),
   ].join('\n\n')}\n`;
@@ -128,15 +128,16 @@ function costTable(costs: Costs): string {
   );
 }
 
-function growthTable(growth: MeasuredCosts['growth']): string {
-  const rows = OPERATIONS.filter((operation) => growth.every(({ costs }) => operation in costs)).map((operation) => [
+function growthTable({ costs, growth }: MeasuredCosts): string {
+  const columns: MeasuredCosts['growth'] = [{ attempts: 0, costs }, ...growth];
+  const rows = OPERATIONS.filter((operation) => columns.every(({ costs }) => operation in costs)).map((operation) => [
     operation,
-    ...growth.map(({ costs }) => {
+    ...columns.map(({ costs }) => {
       const cost = costs[operation];
       return cost === undefined ? '–' : `${ms(cost.doorMs)}, ${ms(cost.databaseMs)}, ${cost.commands.toFixed(1)}`;
     }),
   ]);
-  return markdownTable(['operation', ...growth.map(({ attempts }) => `${round(attempts)} attempts`)], rows);
+  return markdownTable(['operation', ...columns.map(({ attempts }) => `${round(attempts)} attempts`)], rows);
 }
 
 function sizeTable(sizings: readonly { load: Load; sizing: Sizing }[]): string {

@@ -21,7 +21,7 @@ const AT_ONCE = 8;
 const WARM_UP = 50;
 const SIGN_INS = 20;
 const QUESTIONS = 40;
-/** Numbers of stored attempts between which the growth is measured. */
+/** Numbers of stored attempts beside which the costs are measured; the first of them are the costs of the operations. */
 const GROWTH = [0, 10_000, 100_000];
 const EXAM = 'capacity';
 
@@ -50,8 +50,9 @@ export async function measureCosts(say: (line: string) => void): Promise<Measure
         await storeAttempts(stage.mongo, attempts);
         say(`beside ${attempts} attempts`);
         const exam = await examCosts(counter, stage, `${EXAM}-${attempts}`);
-        costs ??= { ...exam, ...(await signInCosts(counter, stage)), ...(await noticeCosts(context, tap)) };
-        growth.push({ attempts, costs: exam });
+        if (costs === undefined)
+          costs = { ...exam, ...(await signInCosts(counter, stage)), ...(await noticeCosts(context, tap)) };
+        else growth.push({ attempts, costs: exam });
       }
       if (costs === undefined) throw new Error('nothing was measured');
       const { is } = await identifyMongodb(url);

@@ -46,7 +46,7 @@ export async function clusterFor(t: Teardown, { file }: Page): Promise<PageClust
   const cluster = await startCluster(t, {
     env: { ...AS_BY_NPM_START, ...(webhook ? receiver.webhookEnv : {}), ...(paid ? paidEnv(receiver) : {}), ...env },
     workers: WORKERS,
-    together: true,
+    inside: true,
     ownNotifications: ownInbox,
   });
   return {

@@ -47,7 +47,9 @@ export const DIFFERENCES: readonly Difference[] = [
     workaround:
       'The filter of a guarded update is `_id` with the shard key, and its conditions are part of the pipeline. The product would do so anyway, because ' +
       'the returned document explains a refusal; [note 1](design-notes.md#n1).',
-    cost: 'none: a refused update writes nothing.',
+    cost:
+      'small: a refused update runs the pipeline on the document and returns it, where a condition in the filter would return nothing. It ' +
+      'writes nothing, because the result equals the document.',
   },
   {
     title: 'Lower bounds in descending indexes',

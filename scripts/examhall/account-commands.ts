@@ -11,26 +11,86 @@ import { passwordFaults } from '#shared/auth/password-policy.ts';
 import { isEmail, normalizeEmail } from '#shared/auth/registration.ts';
 import { sessionEndOf } from '#shared/auth/session.ts';
 import { importAccounts } from './import-accounts.ts';
-import { actFor, type CliCommand, counted, type Flags, type Operator, readingActFor, reasonOf } from './operator.ts';
+import {
+  actFor,
+  type CliCommands,
+  type CommandWork,
+  counted,
+  type Flags,
+  type Operator,
+  readingActFor,
+  reasonOf,
+} from './operator.ts';
 import { readSecret } from './read-secret.ts';
 
 /** An audited action on one existing account. Returns the exit code. */
 type AccountAct = (operator: Operator, account: Account, act: OperatorAct, words: string[]) => Promise<number>;
 
-export const ACCOUNT_COMMANDS: Readonly<Record<string, CliCommand>> = {
-  'account show': async (operator, [email], flags) => {
-    const account = await namedAccount(operator, email);
-    return typeof account === 'number' ? account : showAccount(operator, account, flags);
+const EMAIL = { '<email>': 'e-mail address of the account' };
+
+export const ACCOUNT_COMMANDS: CliCommands = {
+  'account show': {
+    summary: 'print an account with its live sessions, failed logins and security events; audited',
+    args: EMAIL,
+    options: ['reason', 'operator', 'json'],
+    examples: ['account show an@truong.example --reason "asked by phone"'],
+    run: async (operator, [email], flags) => {
+      const account = await namedAccount(operator, email);
+      return typeof account === 'number' ? account : showAccount(operator, account, flags);
+    },
   },
-  'account make-admin': onAccount(promote),
-  'account status': onAccount(changeStatus),
-  'account set-password': onAccount(givePassword),
-  'account unlock': unlock,
-  'account end-sessions': onAccount(endSessions),
-  'account import': importAccounts,
+  'account make-admin': {
+    summary: 'grant ADMIN, which registration never grants',
+    args: EMAIL,
+    options: ['reason', 'operator'],
+    examples: ['account make-admin an@truong.example --reason "first admin"'],
+    run: onAccount(promote),
+  },
+  'account status': {
+    summary: 'change the status of an account',
+    details: 'SUSPENDED refuses requests. DELETED ends the sessions and cannot be undone.',
+    args: { ...EMAIL, '<status>': ACCOUNT_STATUSES.join(', ') },
+    options: ['reason', 'operator'],
+    examples: ['account status an@truong.example SUSPENDED --reason "stolen telephone"'],
+    run: onAccount(changeStatus),
+  },
+  'account set-password': {
+    summary: 'set a password: prompts twice without echo, or reads a file',
+    details: 'It ends the sessions of the account and clears its failed login attempts.',
+    args: EMAIL,
+    options: ['reason', 'operator'],
+    examples: [
+      'account set-password an@truong.example --reason "forgotten"',
+      'account set-password an@truong.example --reason "forgotten" < password.txt',
+    ],
+    run: onAccount(givePassword),
+  },
+  'account unlock': {
+    summary: 'clear failed login attempts; the e-mail needs no account',
+    args: EMAIL,
+    options: ['reason', 'operator'],
+    examples: ['account unlock an@truong.example --reason "wrong keyboard layout"'],
+    run: unlock,
+  },
+  'account end-sessions': {
+    summary: 'end all sessions of an account',
+    args: EMAIL,
+    options: ['reason', 'operator'],
+    examples: ['account end-sessions an@truong.example --reason "stolen telephone"'],
+    run: onAccount(endSessions),
+  },
+  'account import': {
+    summary: 'import accounts with bcrypt hashes from another system',
+    details: `One account per line: email, fullName, role, passwordHash (plain bcrypt), phone?, legacyId?. Without --yes it only
+checks the file. Role ADMIN needs --allow-admin.`,
+    args: { '<file>': 'JSON lines' },
+    options: ['reason', 'operator', 'allow-admin', 'yes'],
+    examples: ['account import accounts.jsonl --reason "from the old system"'],
+    run: importAccounts,
+  },
 };
 
-function onAccount(work: AccountAct): CliCommand {
+function onAccount(work: AccountAct): CommandWork {
   return async (operator, [email, ...words], flags) => {
     const reason = reasonOf(operator, flags);
     if (reason === null) return 2;
@@ -41,11 +101,7 @@ function onAccount(work: AccountAct): CliCommand {
 }
 
 /** Finds an account by its e-mail, in any case and with blanks around it. If none exists, prints an error and returns the exit code. */
-async function namedAccount(operator: Operator, email: string | undefined): Promise<Account | 1 | 2> {
-  if (email === undefined) {
-    operator.fail('EMAIL is required');
-    return 2;
-  }
+async function namedAccount(operator: Operator, email = ''): Promise<Account | 1> {
   const account = await findAccountByEmail(operator.mongo, normalizeEmail(email));
   if (account !== null) return account;
   operator.fail(`no account with e-mail ${normalizeEmail(email)}`);
@@ -98,7 +154,7 @@ async function unlock(operator: Operator, [typed]: string[], flags: { reason?: s
   if (reason === null) return 2;
   const email = normalizeEmail(typed ?? '');
   if (!isEmail(email)) {
-    operator.fail(typed === undefined ? 'EMAIL is required' : 'EMAIL must be an e-mail address');
+    operator.fail('the argument must be an e-mail address');
     return 2;
   }
   const account = await findAccountByEmail(operator.mongo, email);

@@ -2,14 +2,30 @@ import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
 import { type Noted, operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
-import { type CliCommand, counted, type Flags, type Operator } from './operator.ts';
+import { type CliCommands, counted, type Flags, type Operator } from './operator.ts';
 import { iso, LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
 
 /** The commands for the audit of operators and for security events. */
-export const EVIDENCE_COMMANDS: Readonly<Record<string, CliCommand>> = {
-  audit: listAudit,
-  'audit verify': verify,
-  events: listEvents,
+export const EVIDENCE_COMMANDS: CliCommands = {
+  'audit list': {
+    summary: 'list operator actions, newest first; also `audit` alone',
+    options: ['limit', 'json'],
+    examples: ['audit', 'audit list --limit 100 --json'],
+    run: listAudit,
+  },
+  'audit verify': {
+    summary: 'check the chain of the audit and print its head',
+    details: 'Note the head outside this database: without it, nobody can see that the newest rows were deleted.',
+    options: ['from', 'json'],
+    examples: ['audit verify', 'audit verify --from 41:9f2c…'],
+    run: verify,
+  },
+  events: {
+    summary: 'list security events of all accounts, or of an address, newest first',
+    options: ['address', 'limit', 'json'],
+    examples: ['events', 'events --address 203.0.113.7'],
+    run: listEvents,
+  },
 };
 
 async function listAudit(operator: Operator, _words: string[], flags: Flags): Promise<number> {
@@ -23,8 +39,8 @@ async function listAudit(operator: Operator, _words: string[], flags: Flags): Pr
         iso(row.at),
         row.operator,
         row.action,
-        row.action === 'dead.replay' ? row.queue : '-',
-        row.action === 'dead.replay' ? row.commandId : row.subject,
+        'queue' in row ? row.queue : '-',
+        'commandId' in row ? row.commandId : row.subject,
         row.reason,
       ]),
     ),

@@ -25,14 +25,10 @@ type Counts = Record<Result, number>;
  * it again: accounts that are already present are skipped. The audit records the start of an import and its result, with the number of
  * accounts by role and the file's SHA-256. A file with an ADMIN is refused without `--allow-admin`, because an ADMIN operates the platform.
  */
-export async function importAccounts(operator: Operator, [file]: string[], flags: Flags): Promise<number> {
+export async function importAccounts(operator: Operator, [file = '']: string[], flags: Flags): Promise<number> {
   const reason = reasonOf(operator, flags);
   if (reason === null) return 2;
-  if (file === undefined) {
-    operator.fail('FILE is required: JSON lines, one account per line');
-    return 2;
-  }
-  const read = await readImportFile(file, { allowAdmin: flags['allow-admin'] === true });
+  const read = await readImportFile(file, { allowAdmin: flags.allowAdmin === true });
   if (tellFaults(operator, read)) return 1;
   const { sha256 } = read;
   const roles = rolesOf(read.rows);

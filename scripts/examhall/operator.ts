@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { AuditRow, OperatorAct } from '#infra/mongo/operator-audit.ts';
+import type { OptionName } from './options.ts';
 import type { SecretInput } from './read-secret.ts';
 
 /** The person at the command line, and the resources that a command works with. */
@@ -28,32 +29,65 @@ export interface Operator {
   output: Writable;
   /** Claims of a new command before it is dead. */
   commandAttempts: number;
+  redisUrl: string;
 }
 
+/** The options of a command line, as the operator set them. A command declares in `options` which of them it takes. */
 export interface Flags {
   json?: boolean;
   yes?: boolean;
   /** Distributes the collections over the shards of a cluster. */
   shard?: boolean;
+  /** Prints the version of the schema and changes nothing. */
+  status?: boolean;
+  dryRun?: boolean;
   queue?: string;
   cause?: string;
+  /** The attempt, exam or job that dead letters concern. */
+  subject?: string;
+  /** Times, as `readMoment` reads them. */
+  since?: string;
+  until?: string;
+  /** Lists dropped letters instead. */
+  dropped?: boolean;
   reason?: string;
   limit?: string;
   /** File to write to. */
   out?: string;
   /** Consents to submit attempts that are in progress. */
-  'end-open-attempts'?: boolean;
+  endOpenAttempts?: boolean;
   /** The number and hash of an audit row, as `audit verify` printed it. */
   from?: string;
   /** The IP address whose security events are listed. */
   address?: string;
-  'allow-admin'?: boolean;
+  allowAdmin?: boolean;
   /** Consents to charge answers that no request returns any longer. */
-  'charge-superseded'?: boolean;
+  chargeSuperseded?: boolean;
+  /** The operator's name for the audit. */
+  operator?: string;
+  /** Seconds between two prints of a command that repeats until it is interrupted; true: the default interval. */
+  watch?: string | true;
 }
 
-/** Returns the exit code: 0 done, 1 nothing was done or something failed, 2 the arguments are invalid. */
-export type CliCommand = (operator: Operator, words: string[], flags: Flags) => Promise<number>;
+/** Does the work of a command. Returns the exit code (`EXIT`). */
+export type CommandWork = (operator: Operator, words: string[], flags: Flags) => Promise<number>;
+
+/** One command: its work, and the texts of its `--help`. */
+export interface CliCommand {
+  /** One line in the list of all commands. */
+  summary: string;
+  /** Text that the operator needs before the first use, in lines of at most 100 characters. */
+  details?: string;
+  /** Words after the command's name, each with its meaning: `<id>` is required, `[id]` is optional, `[id...]` takes several. */
+  args?: Readonly<Record<string, string>>;
+  options?: readonly OptionName[];
+  /** Command lines without the leading `examhall`. */
+  examples: readonly string[];
+  run: CommandWork;
+}
+
+/** Commands by name. A name of two words belongs to the group of its first word. */
+export type CliCommands = Readonly<Record<string, CliCommand>>;
 
 const MIN_REASON = 5;
 

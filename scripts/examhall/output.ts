@@ -1,3 +1,4 @@
+import { EXIT } from './exit-codes.ts';
 import type { Flags, Operator } from './operator.ts';
 
 const MAX_BULK = 1_000;
@@ -17,7 +18,7 @@ export function limitOf(flags: Flags, otherwise: number): number | null {
 /** Prints the fault of an argument and returns the exit code. */
 export function refuse(operator: Operator, why: string): number {
   operator.fail(why);
-  return 2;
+  return EXIT.usage;
 }
 
 /** Returns a time for a table. */

@@ -8,24 +8,53 @@ import { exportPerson } from '#infra/mongo/person/export.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import { endAttempts, openAttempts } from '#infra/mongo/person/ungraded.ts';
 import { DECLARATIONS } from '#infra/mongo/schema/personal-fields.ts';
-import { actFor, type CliCommand, counted, type Flags, type Operator, reasonOf } from './operator.ts';
+import {
+  actFor,
+  type CliCommands,
+  type CommandWork,
+  counted,
+  type Flags,
+  type Operator,
+  reasonOf,
+} from './operator.ts';
 
 /** An audited action on one person. Returns the exit code. */
 type PersonAct = (operator: Operator, id: string, act: OperatorAct, flags: Flags) => Promise<number>;
 
+const PERSON = { '<id>': 'id of an account, or of a user of another identity service' };
+
 /** The commands for the data of one person. ID is the id of an account, or of a user of another identity service. */
-export const PERSON_COMMANDS: Readonly<Record<string, CliCommand>> = {
-  'person show': onPerson(show),
-  'person export': onPerson(exportData),
-  'person erase': onPerson(erase),
+export const PERSON_COMMANDS: CliCommands = {
+  'person show': {
+    summary: 'count the rows about a person, by collection; shows no content',
+    args: PERSON,
+    options: ['reason', 'operator'],
+    examples: ['person show 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5 --reason "request by letter"'],
+    run: onPerson(show),
+  },
+  'person export': {
+    summary: 'print everything stored about a person, as one JSON document',
+    args: PERSON,
+    options: ['out', 'reason', 'operator'],
+    examples: ['person export 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5 --reason "request by letter" --out an.json'],
+    run: onPerson(exportData),
+  },
+  'person erase': {
+    summary: 'delete or pseudonymise what is stored about a person, and print a receipt',
+    details: 'It cannot be undone. Repeat the command after an interruption: the erasure goes on.',
+    args: PERSON,
+    options: ['end-open-attempts', 'reason', 'operator', 'yes'],
+    examples: ['person erase 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5 --reason "request by letter"'],
+    run: onPerson(erase),
+  },
 };
 
-function onPerson(work: PersonAct): CliCommand {
-  return async (operator, [id], flags) => {
+function onPerson(work: PersonAct): CommandWork {
+  return async (operator, [id = ''], flags) => {
     const reason = reasonOf(operator, flags);
     if (reason === null) return 2;
-    if (id === undefined || id === '') {
-      operator.fail('ID is required: the id of the person');
+    if (id === '') {
+      operator.fail('the id of the person is empty');
       return 2;
     }
     return work(operator, id, actFor(operator, reason), flags);
@@ -85,7 +114,7 @@ async function erase(operator: Operator, id: string, act: OperatorAct, flags: Fl
   const { mongo, say, fail } = operator;
   const isBegun = await isErased(mongo, id);
   const open = await openAttempts(mongo, id);
-  if (open.length > 0 && flags['end-open-attempts'] !== true) {
+  if (open.length > 0 && flags.endOpenAttempts !== true) {
     fail(`${counted(open.length, 'attempt')} in progress; pass --end-open-attempts to submit what was answered`);
     return 1;
   }

@@ -1,24 +1,34 @@
 import { UnfitServer } from '#infra/mongo/probe/probe.ts';
+import { isRouter } from '#infra/mongo/probe/server.ts';
 import {
   type DistributionStep,
   distribute,
-  isRouter,
   NotDistributable,
   planDistribution,
 } from '#infra/mongo/schema/distribute.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
-import type { CliCommand, Flags, Operator } from './operator.ts';
-import { print, table } from './output.ts';
+import { type SchemaStatus, schemaStatus } from '#infra/mongo/schema/schema-status.ts';
+import { EXIT } from './exit-codes.ts';
+import type { CliCommands, Flags, Operator } from './operator.ts';
+import { print, refuse, table } from './output.ts';
 
 /** Commands that change the schema. They run without a time limit of the socket, because building an index may take long. */
-export const SCHEMA_COMMANDS: Readonly<Record<string, CliCommand>> = { migrate: migrateOrShard };
+export const SCHEMA_COMMANDS: CliCommands = {
+  migrate: {
+    summary: 'migrate the schema, as the release process does',
+    details: `--status and --dry-run change nothing. --shard shards the collections of a sharded cluster instead, and without --yes
+says only what it would do.`,
+    options: ['status', 'dry-run', 'shard', 'yes', 'json'],
+    examples: ['migrate --status', 'migrate', 'migrate --shard --yes'],
+    run: migrateOrShard,
+  },
+};
 
-/** Migrates as `release` does. With `--shard`, distributes the collections instead, and shows only the plan unless `--yes` is set. */
-async function migrateOrShard(operator: Operator, words: string[], flags: Flags): Promise<number> {
-  if (words.length > 0) {
-    operator.fail(`migrate takes no argument: ${words.join(' ')}`);
-    return 2;
-  }
+async function migrateOrShard(operator: Operator, _words: string[], flags: Flags): Promise<number> {
+  const modes = [flags.status, flags.dryRun, flags.shard].filter((flag) => flag === true);
+  if (modes.length > 1) return refuse(operator, 'pass only one of --status, --dry-run and --shard');
+  if (flags.status === true) return status(operator, flags);
+  if (flags.dryRun === true) return dryRun(operator, flags);
   if (flags.shard === true) return shard(operator, flags);
   try {
     const report = await migrate(operator.mongo, operator.note);
@@ -31,11 +41,41 @@ async function migrateOrShard(operator: Operator, words: string[], flags: Flags)
   }
 }
 
+/** Prints the state of the schema. Returns 1 if a process of this code would not start on this database. */
+async function status(operator: Operator, flags: Flags): Promise<number> {
+  const found = await schemaStatus(operator.mongo, operator.now());
+  print(operator, flags, found, () =>
+    [
+      `schema is at version ${found.version}; this code needs ${found.needed}`,
+      ...(found.running ? ['a migration is running'] : []),
+      ...planOf(found),
+      ...found.faults,
+    ].join('\n'),
+  );
+  return found.faults.length === 0 ? EXIT.done : EXIT.failed;
+}
+
+async function dryRun(operator: Operator, flags: Flags): Promise<number> {
+  const found = await schemaStatus(operator.mongo, operator.now());
+  const plan = planOf(found);
+  print(operator, flags, found, () =>
+    ['dry run: nothing was changed', ...(plan.length === 0 ? ['nothing to do'] : plan)].join('\n'),
+  );
+  return EXIT.done;
+}
+
+function planOf({ pending, missingIndexes }: SchemaStatus): string[] {
+  return [
+    ...pending.map(({ version, name }) => `would migrate to ${version}: ${name}`),
+    ...missingIndexes.map((index) => `would create the index ${index}`),
+  ];
+}
+
 async function shard(operator: Operator, flags: Flags): Promise<number> {
   const { mongo, note } = operator;
-  const steps = await planDistribution(mongo);
   const router = await isRouter(mongo);
   if (flags.yes !== true) {
+    const steps = await planDistribution(mongo);
     print(operator, flags, { router, steps }, () => planText(steps));
     note(
       router
@@ -45,7 +85,7 @@ async function shard(operator: Operator, flags: Flags): Promise<number> {
     return 0;
   }
   try {
-    await distribute(mongo, steps, note);
+    await distribute(mongo, { now: operator.now(), report: note });
   } catch (error) {
     if (!(error instanceof NotDistributable)) throw error;
     operator.fail(`${error.message}; nothing was changed`);

@@ -19,7 +19,8 @@ const BUSY = '503, come again';
 const chance = openChance((line) => t.comment(line));
 const cluster = await startCluster(t, {
   workers: ['grading', 'essayhandoff', 'resultsrelease'],
-  together: true,
+  inside: true,
+  apart: ['web1'],
   env: { ATTEMPT_GRADING_WAIT_MS: '500', REQUEST_HEAD_TIMEOUT_MS: '2000', REQUEST_BODY_TIMEOUT_MS: '2000' },
   neighbours: false,
 });

@@ -17,7 +17,8 @@ const PEOPLE = 5;
 // web1 has the default limits. At web2 an address may have 64 requests in flight. Hashes are expensive enough to queue.
 const cluster = await startCluster(t, {
   doors: 2,
-  together: true,
+  inside: true,
+  apart: ['web1', 'web2'],
   env: { TRUSTED_PROXIES: '127.0.0.1', AUTH_BCRYPT_COST: '10' },
   envOf: { web2: { MAX_CONNECTIONS: '1024' } },
   neighbours: false,

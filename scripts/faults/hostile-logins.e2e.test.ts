@@ -18,6 +18,7 @@ import { until } from '#testing/until.ts';
 
 /** Behind the first front door is a gateway that it trusts. Callers reach the second one themselves. */
 const cluster = await startCluster(t, {
+  inside: true,
   doors: 2,
   workers: [],
   env: { TRUSTED_PROXIES: '127.0.0.0/8' },

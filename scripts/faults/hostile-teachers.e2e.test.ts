@@ -33,7 +33,7 @@ const origin = await openReceiver(t, async (_call, response) => {
 const cluster = await startCluster(t, {
   doors: 3,
   workers: ['grading', 'essayhandoff'],
-  together: true,
+  inside: true,
   env: {
     AI_CLASSIFIER_PROVIDER: 'local',
     AI_CLASSIFIER_MODEL: 'a-model',

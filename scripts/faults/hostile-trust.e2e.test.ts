@@ -42,6 +42,7 @@ const models = await openReceiver(t, ({ headers }, response) => {
   answerJson(response, { status: 400, body: { error: { message: 'refused' } } });
 });
 const cluster = await startCluster(t, {
+  inside: true,
   workers: [],
   neighbours: false,
   env: {

@@ -58,6 +58,7 @@ function store(current: Age, previous: Age | undefined): void {
 
 store('old', undefined);
 const cluster = await startCluster(t, {
+  inside: true,
   doors: 2,
   workers: [],
   neighbours: false,

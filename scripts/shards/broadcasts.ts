@@ -14,7 +14,16 @@ export const BROADCASTS: readonly Broadcast[] = [
   ...ATTEMPT_BROADCASTS,
   ...ACCOUNT_BROADCASTS,
   ...INBOX_BROADCASTS,
-  ...broadcasts({ why: '`examhall migrate --shard` shows the size of each collection', rate: 'one for each plan' }, [
-    ...Object.entries(PLACEMENTS).flatMap(([name, placement]) => ('shardKey' in placement ? [`${name} count {}`] : [])),
-  ]),
+  ...broadcasts(
+    {
+      why: '`examhall migrate --shard` shows the size of each collection',
+      rate: 'one for each plan',
+      files: ['shared/infra/mongo/schema/distribute.ts'],
+    },
+    [
+      ...Object.entries(PLACEMENTS).flatMap(([name, placement]) =>
+        'shardKey' in placement ? [`${name} count {}`] : [],
+      ),
+    ],
+  ),
 ];

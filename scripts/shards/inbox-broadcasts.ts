@@ -30,35 +30,76 @@ const ATTEMPT_LISTS = [
   'notificationId, status',
   'organizationId',
   'provider',
+  ...broadcasts(
+    {
+      why: 'the move onto shards finds the notifications of snapshots, of any user',
+      rate: 'one for each move',
+      files: ['shared/infra/mongo/notification/snapshots.ts'],
+    },
+    ['notifications find {fanOutId}'],
+  ),
 ];
+
+const BY_ADMIN = {
+  why: 'an ADMIN lists the inboxes or the delivery attempts of all users',
+  rate: 'a page of an ADMIN',
+};
 
 /** Statements on notifications and delivery attempts that go to every shard. Rows are on the shard of their user. */
 export const INBOX_BROADCASTS: readonly Broadcast[] = [
-  ...broadcasts(
-    { why: 'an ADMIN lists the inboxes or the delivery attempts of all users', rate: 'a page of an ADMIN' },
-    [
-      ...listsOfAllInboxes(),
-      ...ATTEMPT_LISTS.flatMap((shape) => [
-        `notification_delivery_attempts find {${shape}}`,
-        `notification_delivery_attempts aggregate {${shape}}`,
-      ]),
-      'notification_delivery_attempts aggregate {isSupport}',
-    ],
-  ),
+  ...broadcasts({ ...BY_ADMIN, files: ['shared/infra/mongo/notification/inbox.ts'] }, listsOfAllInboxes()),
+  ...broadcasts({ ...BY_ADMIN, files: ['shared/infra/mongo/notification/summarize-support.ts'] }, [
+    'notifications find {isSupport, place}',
+    'notifications find {isSupport, place $in}',
+    'notifications aggregate {isSupport, place}',
+    'notifications aggregate {isSupport, place $in}',
+    'notification_delivery_attempts aggregate {isSupport}',
+  ]),
+  ...broadcasts({ ...BY_ADMIN, files: ['shared/infra/mongo/notification/delivery-attempts.ts'] }, [
+    ...ATTEMPT_LISTS.flatMap((shape) => [
+      `notification_delivery_attempts find {${shape}}`,
+      `notification_delivery_attempts aggregate {${shape}}`,
+    ]),
+  ]),
   ...broadcasts(
     {
       why: 'the path or the report names a notification whose user is not known: of an ADMIN, of a wrong caller, or new',
       rate: 'one such request',
+      files: [
+        'shared/infra/mongo/notification/inbox.ts',
+        'shared/infra/mongo/notification/snapshots.ts',
+        'shared/infra/mongo/notification/delivery-attempts.ts',
+      ],
     },
     ['notifications find {_id}'],
   ),
   ...broadcasts(
-    { why: 'the rows of a fan-out belong to many users', rate: 'a replayed event, or 1,000 rows of a large one' },
+    {
+      why: 'the rows of a fan-out belong to many users',
+      rate: '1,000 rows of a large one',
+      files: ['shared/infra/mongo/notification/stage-fan-out.ts'],
+    },
     [
       'notifications find {fanOutId}',
       'notifications find {fanOutId, ordinal $gt}',
       'notifications update {fanOutId, ordinal $gt $lte}',
       'notifications delete {fanOutId, ordinal $lte}',
     ],
+  ),
+  ...broadcasts(
+    {
+      why: 'the rows of a fan-out belong to many users',
+      rate: 'a replayed event',
+      files: ['shared/infra/mongo/notification/fan-out.ts'],
+    },
+    ['notifications find {fanOutId}'],
+  ),
+  ...broadcasts(
+    {
+      why: 'the move onto shards finds the notifications of snapshots, of any user',
+      rate: 'one for each move',
+      files: ['shared/infra/mongo/notification/snapshots.ts'],
+    },
+    ['notifications find {fanOutId}'],
   ),
 ];

@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs';
 import t from 'tap';
+import { BROADCASTS } from './broadcasts.ts';
 import { broadcasts, unlistedBroadcasts, unseenBroadcasts } from './judge.ts';
 import type { CountedRoute } from './route-counts.ts';
 
@@ -6,7 +8,11 @@ const route = (change: Partial<CountedRoute> = {}): CountedRoute => {
   const sent = { collection: 'notifications', command: 'find', reach: 'every', shape: '$or(a|b), place $in' } as const;
   return { ...sent, file: 'shared/infra/mongo/notification/inbox.ts', count: 3, ...change };
 };
-const REASON = { why: 'an ADMIN lists all inboxes', rate: 'a page of an ADMIN' };
+const REASON = {
+  why: 'an ADMIN lists all inboxes',
+  rate: 'a page of an ADMIN',
+  files: ['shared/infra/mongo/notification/inbox.ts'],
+};
 
 t.test('a statement is listed as a test run prints it', async (t) => {
   const [line = ''] = unlistedBroadcasts([route()], []);
@@ -19,5 +25,28 @@ t.test('a statement is listed as a test run prints it', async (t) => {
 
 t.test('a listed statement that nothing sent is reported', async (t) => {
   const listed = broadcasts(REASON, ['notifications find {_id}', 'notifications find {}']);
-  t.strictSame(unseenBroadcasts([route({ shape: '' })], listed), ['notifications find {_id}']);
+  t.strictSame(unseenBroadcasts([route({ shape: '' })], listed), [
+    'notifications find {_id} in shared/infra/mongo/notification/inbox.ts',
+  ]);
+});
+
+t.test('a listed statement of another file is refused, and names the files that may send it', async (t) => {
+  const listed = broadcasts(REASON, ['notifications find {_id}']);
+  const elsewhere = route({ shape: '_id', file: 'api/notification/intake.ts' });
+  t.strictSame(unlistedBroadcasts([elsewhere], listed), [
+    'notifications find {_id} in api/notification/intake.ts (3), listed for shared/infra/mongo/notification/inbox.ts',
+  ]);
+  const both = [...listed, ...broadcasts({ ...REASON, files: [elsewhere.file] }, ['notifications find {_id}'])];
+  t.strictSame(unlistedBroadcasts([elsewhere, route({ shape: '_id' })], both), []);
+  t.strictSame(unseenBroadcasts([elsewhere], both), [
+    'notifications find {_id} in shared/infra/mongo/notification/inbox.ts',
+  ]);
+});
+
+t.test('each listed broadcast names existing files', async (t) => {
+  const files = new Set(BROADCASTS.flatMap((listed) => listed.files));
+  t.strictSame(
+    [...files].filter((file) => !existsSync(file)),
+    [],
+  );
 });

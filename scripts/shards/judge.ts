@@ -10,35 +10,52 @@ export interface Broadcast {
   readonly why: string;
   /** How often it is sent, at most. */
   readonly rate: string;
+  /** Files that may send it, relative to the root: those that call the driver. Another file may have to name the shard key. */
+  readonly files: readonly string[];
 }
 
 /**
- * Returns statements that share a reason. Each is written as a test run prints it: `collection command {shape}`.
+ * Returns statements that share a reason and their files. Each is written as a test run prints it: `collection command {shape}`.
  * @throws if a statement is written otherwise
  */
-export function broadcasts({ why, rate }: Pick<Broadcast, 'why' | 'rate'>, statements: readonly string[]): Broadcast[] {
+export function broadcasts(
+  { why, rate, files }: Pick<Broadcast, 'why' | 'rate' | 'files'>,
+  statements: readonly string[],
+): Broadcast[] {
   return statements.map((statement) => {
     const [, collection, command, shape] = /^(\w+) (\w+) \{(.*)\}$/.exec(statement) ?? [];
     if (collection === undefined || command === undefined || shape === undefined) {
       throw new Error(`no statement: ${statement}`);
     }
-    return { collection, command, shape, why, rate };
+    return { collection, command, shape, why, rate, files };
   });
 }
 
-/** Returns one line for each statement that went to every shard and is not in the list. */
+/** Returns one line for each statement that went to every shard and is not in the list, or not for the file that sent it. */
 export function unlistedBroadcasts(routes: readonly CountedRoute[], listed: readonly Broadcast[]): string[] {
-  const known = new Set(listed.map(nameOf));
+  const known = filesByName(listed);
   return routes
-    .filter((route) => route.reach === 'every' && !known.has(nameOf(route)))
-    .map((route) => `${nameOf(route)} in ${route.file} (${route.count})`)
+    .filter((route) => route.reach === 'every' && known.get(nameOf(route))?.has(route.file) !== true)
+    .map((route) => {
+      const others = [...(known.get(nameOf(route)) ?? [])];
+      return `${nameOf(route)} in ${route.file} (${route.count})${others.length === 0 ? '' : `, listed for ${others.join(', ')}`}`;
+    })
     .sort();
 }
 
-/** Returns the names of listed broadcasts that no process sent. */
+/** Returns the names of listed broadcasts that no process sent, each with the file that did not. */
 export function unseenBroadcasts(routes: readonly CountedRoute[], listed: readonly Broadcast[]): string[] {
-  const seen = new Set(routes.map(nameOf));
-  return listed.map(nameOf).filter((name) => !seen.has(name));
+  const seen = new Set(routes.map((route) => `${nameOf(route)} in ${route.file}`));
+  const expected = [...filesByName(listed)].flatMap(([name, files]) => [...files].map((file) => `${name} in ${file}`));
+  return expected.filter((name) => !seen.has(name));
+}
+
+/** Returns the files of each statement. A statement may be listed for several reasons. */
+function filesByName(listed: readonly Broadcast[]): Map<string, Set<string>> {
+  const byName = new Map<string, Set<string>>();
+  for (const entry of listed)
+    byName.set(nameOf(entry), (byName.get(nameOf(entry)) ?? new Set()).union(new Set(entry.files)));
+  return byName;
 }
 
 /** Statements of one collection by their reach. */

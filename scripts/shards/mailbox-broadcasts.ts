@@ -2,6 +2,10 @@ import { MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
 import { type Broadcast, broadcasts } from './judge.ts';
 
 const ONE_ERASURE = 'the export or the erasure of a person';
+const DEPTHS = 'shared/infra/mongo/mailbox/queue-depths.ts';
+const DEAD_LETTERS = 'shared/infra/mongo/mailbox/dead-letters.ts';
+const FINDER = 'shared/infra/mongo/person/find.ts';
+const EXPORT = 'shared/infra/mongo/person/export.ts';
 
 /**
  * Statements on commands, notices and deliveries that go to every shard. A statement on one command names its key. Those below search for
@@ -12,6 +16,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     {
       why: 'a worker finds due commands of its queue, whatever their keys are',
       rate: 'one for each queue, worker process and WORKER_POLL_INTERVAL_MS, and one for each 200 due commands',
+      files: ['shared/infra/mongo/mailbox/claim.ts'],
     },
     eachMailbox('find {nextRunAt $lte, queue, status}'),
   ),
@@ -19,47 +24,51 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     {
       why: 'the depth of a queue counts all of its commands',
       rate: 'a scrape of the metrics, or a command of an operator',
+      files: [DEPTHS],
     },
     [
+      ...eachMailbox('find {nextRunAt $lte, queue, status}'),
       ...eachMailbox('aggregate {nextRunAt $gt, queue, status}'),
       ...eachMailbox('aggregate {nextRunAt $lte, queue, status}'),
     ],
   ),
   ...broadcasts(
-    { why: 'dead letters are counted and listed whatever their keys are', rate: 'as the depth of a queue' },
-    [
-      ...eachMailbox('aggregate {status}'),
-      ...eachMailbox('find {status}'),
-      ...eachMailbox('find {queue, status}'),
-      ...eachMailbox('find {lastError.fingerprint, status}'),
-      ...eachMailbox('find {lastError.fingerprint, queue, status}'),
-    ],
+    {
+      why: 'dead letters are counted and listed whatever their keys are',
+      rate: 'as the depth of a queue',
+      files: [DEPTHS, DEAD_LETTERS],
+    },
+    eachMailbox('aggregate {letter $in, status}'),
   ),
   ...broadcasts(
-    {
-      why: 'an operator names a command by its id, and a ring of an earlier version has no key',
-      rate: 'a command of an operator; otherwise only what an earlier version wrote',
-    },
+    { why: 'an operator names a command by its id', rate: 'a command of an operator', files: [DEAD_LETTERS] },
     eachMailbox('find {_id}'),
   ),
   ...broadcasts(
     {
-      why: 'the handoffs that wait for a grade have keys of their source events, which the grading does not know',
-      rate: 'one for each graded attempt with a question that a person scores, in the background',
+      why: 'a ring of an earlier version has no key',
+      rate: 'only while processes of an earlier version ring',
+      files: ['shared/infra/mongo/mailbox/mailbox.ts'],
     },
-    ['commands find {attempts, key $gte $lt, live, lockedUntil, status}'],
+    ['commands find {_id}'],
   ),
-  ...broadcasts({ why: 'the sweep finds settlements of all generations', rate: 'one for each UPKEEP_INTERVAL_MS' }, [
-    'commands find {createdAt $lte, nextRunAt $lte, queue, replays, status}',
-  ]),
+  ...broadcasts(
+    {
+      why: 'the sweep finds settlements of all generations',
+      rate: 'one for each UPKEEP_INTERVAL_MS',
+      files: ['shared/infra/mongo/classifier/unpaid-generations.ts'],
+    },
+    ['commands find {createdAt $lte, nextRunAt $lte, queue, replays, status}'],
+  ),
   ...broadcasts(
     {
       why: 'the rounds of an expired job are found by the job',
       rate: 'one for each expired job, and only with a retention',
+      files: ['shared/infra/mongo/person/retention.ts'],
     },
     ['commands delete {subject}'],
   ),
-  ...broadcasts({ why: 'commands about a person are found by their subject', rate: ONE_ERASURE }, [
+  ...broadcasts({ why: 'commands about a person are found by their subject', rate: ONE_ERASURE, files: [FINDER] }, [
     ...eachMailbox('aggregate {subject}'),
     ...eachMailbox('aggregate {subject $in}'),
     ...eachMailbox('find {subject}'),
@@ -69,6 +78,10 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     'commands find {$or(body.studentId $ne|body.client $ne|body.handoff.feedback $ne|body.handoff.criteria $ne), subject}',
     'notification_deliveries find {subject $in}',
   ]),
+  ...broadcasts(
+    { why: 'commands about a person are found by their subject', rate: 'the export of a person', files: [EXPORT] },
+    [...eachMailbox('find {subject}'), 'notification_deliveries find {subject $in}'],
+  ),
 ];
 
 function eachMailbox(statement: string): string[] {

@@ -45,6 +45,8 @@ export interface Attempt {
   releasesSeen?: number;
   /** Source event of the release that set `exam.resultsReleasedAt`; null if the start set the time or it is not set. */
   releaseEventId?: string | null;
+  /** Source events of the handoffs that have found this attempt ungraded and wait for its grade. Absent if none has. */
+  waitingHandoffs?: string[];
   totalScore: number | null;
   correctCount: number | null;
   wrongCount: number | null;

@@ -76,20 +76,13 @@ export function handoffOrder(
   { _id: attemptId, studentId }: AttemptKey,
   handoff: EssayHandoff,
 ): Order<'essayhandoff', AttemptCommands['essayhandoff']['body']> {
-  const key = `${handoffPrefix(attemptId)}${JSON.stringify(handoff.sourceEventId)}]`;
+  const key = handoffKey(attemptId, handoff.sourceEventId);
   return { queue: 'essayhandoff', key, subject: attemptId, body: { attemptId, studentId, handoff } };
 }
 
-/** Returns the range of the keys of an attempt's handoffs: `from` is inclusive, `below` exclusive. */
-export function handoffKeys(attemptId: string): { from: string; below: string } {
-  // The source event follows as JSON text, which begins with a quotation mark. The next character in the code table is `#`.
-  const prefix = handoffPrefix(attemptId);
-  return { from: `${prefix}"`, below: `${prefix}#` };
-}
-
-/** Returns the prefix with the id as JSON, so that different pairs of ids never have the same key. */
-function handoffPrefix(attemptId: string): string {
-  return `essayhandoff:[${JSON.stringify(attemptId)},`;
+/** Returns the key of a handoff: one per attempt and source event. The ids are JSON, so that different pairs never have the same key. */
+export function handoffKey(attemptId: string, sourceEventId: string): string {
+  return `essayhandoff:[${JSON.stringify(attemptId)},${JSON.stringify(sourceEventId)}]`;
 }
 
 /** Returns the release command of a source event. */

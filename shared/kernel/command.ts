@@ -53,6 +53,12 @@ export type Queue =
 export type DoneStatus = 'DONE' | 'DELIVERED' | 'SENT' | 'SUPPRESSED';
 export type CommandStatus = 'PENDING' | DoneStatus | 'REJECTED' | 'DEAD';
 
+/**
+ * How an operator has marked a dead letter. `ACKNOWLEDGED`: it raises no alarm and stays in the list. `DROPPED`: it leaves the list and is
+ * never replayed. The command stays DEAD in either case, so its key stays taken and its senders get the same replies.
+ */
+export type DeadLetterMark = 'ACKNOWLEDGED' | 'DROPPED';
+
 export interface CommandError {
   /** Groups errors of one cause for operators: the error's name, and its message without the varying parts. */
   fingerprint: string;
@@ -120,6 +126,8 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   lastError: CommandError | null;
   /** Number of times that an operator replayed the command after it was dead. */
   replays: number;
+  /** Mark of an operator on a dead command. Absent until then, and again after a replay. */
+  letter?: DeadLetterMark;
   createdAt: Date;
   settledAt: Date | null;
 }

@@ -8,6 +8,11 @@ export function newId(now: number = Date.now()): string {
   return format(timeBytes(now), randomBytes(10));
 }
 
+/** Returns whether a text has the form of the ids that `newId` and `derivedId` return. Other systems may use the same form. */
+export function isNewId(text: string): boolean {
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(text);
+}
+
 /**
  * Returns the id of a part (`question:3`, `event:17`) of a parent that has a UUIDv7. The id consists of the parent's time and
  * 74 bits of SHA-256 over parent and name. The same input always has the same id, so parts need no stored id.

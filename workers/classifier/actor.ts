@@ -1,3 +1,4 @@
+import type { ClientSession } from 'mongodb';
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import { openBatches } from '#infra/mongo/classifier/job-batches.ts';
 import { endOrphanedRound, type OrphanedRound, RoundOver } from '#infra/mongo/classifier/job-round.ts';
@@ -55,11 +56,11 @@ async function sweepOrphanedJobs(
   run: Run<'classifier'>,
   afterId: string,
 ): Promise<Outcome<'classifier'>> {
-  const jobs = await openJobsAfter(deps.mongo, afterId, CHUNK);
+  const jobs = await openJobsAfter(deps.mongo, { afterId, limit: CHUNK, session: run.session });
   for (const job of jobs) {
     run.signal.throwIfAborted();
-    const orphaned = await orphanedRound(deps, job);
-    if (orphaned !== null) await endOrphanedJob(deps, orphaned);
+    const orphaned = await orphanedRound(deps, job, run.session);
+    if (orphaned !== null) await endOrphanedJob(deps, orphaned, run.session);
   }
   const last = jobs.length < CHUNK ? undefined : jobs.at(-1);
   await run.checkpoint(last === undefined ? {} : { afterId: last._id }, async () => undefined);
@@ -69,9 +70,10 @@ async function sweepOrphanedJobs(
 async function orphanedRound(
   { mongo }: Pick<WorkerDeps, 'mongo'>,
   { _id: jobId, round }: JobRow,
+  session: ClientSession,
 ): Promise<OrphanedRound | null> {
   const at = { jobId, round };
-  const command = await findLive(mongo, 'classifier', roundKey(at));
+  const command = await findLive(mongo, 'classifier', roundKey(at), session);
   return command?.status === 'PENDING' ? null : { at, fence: command?.fence ?? null };
 }
 
@@ -79,9 +81,13 @@ async function orphanedRound(
  * Ends a job as a failed last attempt would: stored outcomes stay, open batches become errors. The job is left unchanged if it was
  * ended or restarted since it was read, or if an operator has replayed its command.
  */
-async function endOrphanedJob({ mongo, log, publishJobChange }: SweepDeps, orphaned: OrphanedRound): Promise<void> {
+async function endOrphanedJob(
+  { mongo, log, publishJobChange }: SweepDeps,
+  orphaned: OrphanedRound,
+  session: ClientSession,
+): Promise<void> {
   const { jobId } = orphaned.at;
-  const open = await openBatches(mongo, jobId, orphaned.at.round);
+  const open = await openBatches(mongo, orphaned.at, session);
   const failed = open.map((batch) => allFailed(batch, WORKERS_LOST));
   try {
     await endOrphanedRound(mongo, orphaned, failed, (succeeded) => jobEndOf({ succeeded }, WORKERS_LOST));

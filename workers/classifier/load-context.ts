@@ -30,7 +30,7 @@ export async function loadContext(deps: Pick<WorkerDeps, 'mongo' | 'config'>, ru
   const { mongo, config } = deps;
   const bank = config.neighbours.questionBank;
   if (bank === null) throw new QuestionBankFailed('is not configured');
-  const { questionIds } = await findSelection(mongo, job._id);
+  const { questionIds } = await findSelection(mongo, job._id, run.session);
   const known = await loadQuestions(bank, { ...job, questionIds }, { timeoutMs: CONTEXT_LIMIT_MS, signal: run.signal });
   const { at } = run;
   for (let from = 0; from < job.counts.batchesTotal; from += CHUNK) {

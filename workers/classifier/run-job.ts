@@ -42,7 +42,7 @@ async function classify(deps: JobRunDeps, run: JobRun): Promise<Outcome<'classif
   const { at } = run;
   await run.checkpoint({ phase: 'begin', last: -1 }, (session) => beginRound(mongo, at, session));
   deps.publishJobChange(at.jobId);
-  const job = await ownJob(deps, at);
+  const job = await ownJob(deps, run);
   if (!hasContext(job, deps.config)) {
     try {
       await loadContext(deps, run, job);
@@ -52,20 +52,20 @@ async function classify(deps: JobRunDeps, run: JobRun): Promise<Outcome<'classif
       return doneOutcome(deps, at, { status: 'FAILED', error: CONTEXT_FAILED });
     }
   }
-  const failures = await classifyAll(deps, run, await ownJob(deps, at));
-  if (failures.length === 0) return finishRound(deps, at);
+  const failures = await classifyAll(deps, run, await ownJob(deps, run));
+  if (failures.length === 0) return finishRound(deps, run);
   const { attempts, maxAttempts } = run.command;
   const passing = failures.find(({ nature }) => nature === 'passing');
   // No provider was called, so no attempt is spent.
   if (passing === undefined) return snoozeOutcome(deps, at, failures);
   if (attempts < maxAttempts) return retryOutcome(deps, at, passing, failures);
   await failOpenBatches(deps, run, passing);
-  return finishRound(deps, at);
+  return finishRound(deps, run);
 }
 
 /** Returns the job. Throws RoundOver if it is gone or in another round. */
-async function ownJob({ mongo }: JobRunDeps, at: JobRound): Promise<JobRow> {
-  const job = await findJob(mongo, at.jobId);
+async function ownJob({ mongo }: JobRunDeps, { at, session }: JobRun): Promise<JobRow> {
+  const job = await findJob(mongo, at.jobId, session);
   if (job === null || job.round !== at.round) throw new RoundOver(at);
   return job;
 }
@@ -78,7 +78,9 @@ async function ownJob({ mongo }: JobRunDeps, at: JobRound): Promise<JobRow> {
 async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<ProviderFailure[]> {
   const { mongo } = deps;
   const { at } = run;
-  const indexes = (await openBatches(mongo, job._id, at.round)).map(({ index }) => index);
+  const indexes = (await openBatches(mongo, at, run.session)).map(({ index }) => index);
+  // From here on, reads run beside checkpoints and may not use the session. They need not: the reads before have waited for the shards
+  // of the job and of its batches.
   const watch = watchRound(mongo, at);
   const broken = new AbortController();
   const signal = AbortSignal.any([run.signal, watch.signal, broken.signal]);
@@ -167,8 +169,7 @@ const CHUNK = 50;
 
 /** Stores errors for all open batches, after the last attempt has failed. */
 async function failOpenBatches(deps: JobRunDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
-  const { jobId, round } = run.at;
-  const open = await openBatches(deps.mongo, jobId, round);
+  const open = await openBatches(deps.mongo, run.at, run.session);
   for (let from = 0; from < open.length; from += CHUNK) {
     run.signal.throwIfAborted();
     const group = open.slice(from, from + CHUNK).map((batch) => allFailed(batch, failure));
@@ -176,9 +177,10 @@ async function failOpenBatches(deps: JobRunDeps, run: JobRun, failure: ProviderF
   }
 }
 
-async function finishRound(deps: JobRunDeps, at: JobRound): Promise<Outcome<'classifier'>> {
-  const { counts } = await ownJob(deps, at);
-  const error = counts.succeeded > 0 ? null : await lastError(deps.mongo, at.jobId, at.round);
+async function finishRound(deps: JobRunDeps, run: JobRun): Promise<Outcome<'classifier'>> {
+  const { at, session } = run;
+  const { counts } = await ownJob(deps, run);
+  const error = counts.succeeded > 0 ? null : await lastError(deps.mongo, at, session);
   return doneOutcome(deps, at, jobEndOf(counts, error));
 }
 

@@ -12,7 +12,6 @@ import {
   failAbandonedAttempt,
 } from '#infra/mongo/notification/delivery-attempts.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
-import type { DeliveryBody } from '#shared/notification/commands.ts';
 import {
   type Channel,
   checkDispatch,
@@ -48,7 +47,7 @@ export function deliveryActor(
 
 async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryQueue>): Promise<Outcome<DeliveryQueue>> {
   const { command, signal } = run;
-  const first = await checkAgain(deps, command.body);
+  const first = await checkAgain(deps, run);
   if (first.kind === 'suppress') return suppressOutcome(deps, command, first.reason);
 
   const row = attemptRow(command, first.notification, adapter.provider, new Date(deps.now()));
@@ -58,7 +57,7 @@ async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryQueu
     await beginDeliveryAttempt(deps.mongo, row, session);
   });
   // Check again directly before the call: the user may have muted or deleted the notification during the checkpoint.
-  const last = await checkAgain(deps, command.body);
+  const last = await checkAgain(deps, run);
   if (last.kind === 'suppress') return suppressOutcome(deps, command, last.reason, row);
 
   const { body } = command;
@@ -67,8 +66,8 @@ async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryQueu
   return { ...outcome, effects: (session) => endDeliveryAttempt(deps.mongo, command, end, session) };
 }
 
-async function checkAgain(deps: WorkerDeps, body: DeliveryBody) {
-  return checkDispatch(await findDispatch(deps.mongo, body), new Date(deps.now()));
+async function checkAgain(deps: WorkerDeps, { command, session }: Run<DeliveryQueue>) {
+  return checkDispatch(await findDispatch(deps.mongo, command.body, session), new Date(deps.now()));
 }
 
 /** Deletes the attempt row of this run, because nothing was sent, and marks as FAILED a row that an interrupted run left QUEUED. */

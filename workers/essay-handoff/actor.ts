@@ -1,13 +1,14 @@
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
-import { storeHandoff } from '#infra/mongo/attempt/grade.ts';
-import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
+import { awaitGrade, storeHandoff } from '#infra/mongo/attempt/grade.ts';
+import { emptyLateCommand } from '#infra/mongo/person/rewrite.ts';
+import { isErasedAttempt } from '#shared/attempt/erased.ts';
 import { decideHandoff } from '#shared/attempt/handoff.ts';
 import { backoff } from '#shared/kernel/time.ts';
-import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
+import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 /**
  * Backoff of a handoff while its attempt is not graded yet. The wait doubles after each check, because a late grade may need an
- * operator. The grading wakes the handoff (`makeHandoffsDue`), so a long wait delays nothing.
+ * operator. The grading wakes the handoff (`makeHandoffsDue`), so a long wait delays nothing. If the wake is lost, the backoff ends.
  */
 const GRADE_BACKOFF = { baseMs: 250, capMs: 30_000, random: 0 };
 
@@ -16,31 +17,38 @@ export function essayHandoffActor(deps: WorkerDeps): Actor {
   return {
     name: 'essayhandoff',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    handlers: { essayhandoff: ({ command }) => applyHandoff(deps, command) },
+    handlers: { essayhandoff: (run) => applyHandoff(deps, run) },
   };
 }
 
 async function applyHandoff(
   deps: WorkerDeps,
-  { body, fence }: CommandOf<'essayhandoff'>,
+  { command, checkpoint, session }: Run<'essayhandoff'>,
 ): Promise<Outcome<'essayhandoff'>> {
+  const { body, fence } = command;
   const { attemptId, handoff } = body;
-  const attempt = await findAttemptOf(deps.mongo, body);
+  const attempt = await findAttemptOf(deps.mongo, body, session);
   if (attempt === null) return { kind: 'rejected', result: { rejected: 'ATTEMPT_NOT_FOUND' } };
-  const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId), handoff);
+  // The front door read the student before the erasure. No later erasure would find the command.
+  if (isErasedAttempt(attempt)) await checkpoint(null, (commit) => emptyLateCommand(deps.mongo, command, commit));
+  const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId, session), handoff);
   switch (decision.kind) {
     case 'refuse':
       return { kind: 'rejected', result: decision.rejection };
     case 'wait':
       // Waiting spends no attempt, so the fence, which counts the claims, is the number of checks so far.
-      return { kind: 'snooze', afterMs: backoff({ ...GRADE_BACKOFF, attempt: fence }) };
+      return {
+        kind: 'snooze',
+        afterMs: backoff({ ...GRADE_BACKOFF, attempt: fence }),
+        effects: (commit) => awaitGrade(deps.mongo, attempt, handoff.sourceEventId, commit),
+      };
     case 'apply': {
       const metadata = JSON.stringify(decision.metadata);
       const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata, createdAt: new Date(deps.now()) };
       return {
         kind: 'done',
         result: { attemptId },
-        effects: (session) => storeHandoff(deps.mongo, { attempt, effects: decision, event }, session),
+        effects: (commit) => storeHandoff(deps.mongo, { attempt, effects: decision, event }, commit),
       };
     }
   }

@@ -1,5 +1,7 @@
 import t from 'tap';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { makeHandoffsDue } from '#infra/mongo/attempt/grade.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
@@ -8,6 +10,7 @@ import { scriptActor } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { runCommand } from '#workers/run-command.ts';
@@ -73,14 +76,85 @@ t.test('the grade wakes the handoffs that wait for it, and no others', async (t)
   }
 });
 
+t.test('a grade that commits while a handoff checks is found by that check', async (t) => {
+  const mongo = await openTestMongo(t);
+  const { attempt, handoff } = await submitted(mongo);
+  const grading = await postGrading(mongo, attempt);
+  const deps = testWorkerDeps(mongo);
+  const slow = scriptActor(makeActor('essayhandoff', deps), async (_run, real) => {
+    const waits = await real();
+    t.equal(waits.kind, 'snooze', 'the attempt was not graded when the handoff read it');
+    t.equal(await runCommand(testKernel(mongo), makeActor('grading', deps), grading), 'done');
+    return waits;
+  });
+  t.equal(await runCommand(testKernel(mongo), slow, handoff), 'done');
+  t.equal(slow.runs.length, 2);
+  t.match(await findAttempt(mongo, attempt), { status: 'GRADED', totalScore: 2.5 });
+});
+
+t.test('a handoff that waits while a grade is decided is woken by that grade', async (t) => {
+  const mongo = await openTestMongo(t);
+  const { attempt, handoff } = await submitted(mongo);
+  const deps = testWorkerDeps(mongo);
+  // The second check finds its handoff named already, and must still be seen by the grade.
+  for (const checks of ['first', 'second']) {
+    const grading = await postGrading(mongo, attempt);
+    const slow = scriptActor(makeActor('grading', deps), async (_run, real) => {
+      const decided = await real();
+      await waitAfterCheck(mongo, handoff);
+      return checks === 'first' ? { kind: 'rejected', result: { rejected: 'ATTEMPT_NOT_FOUND' } } : decided;
+    });
+    await runCommand(testKernel(mongo), slow, grading);
+    if (checks === 'first') await expire(mongo, handoff);
+    else t.equal(slow.runs.length, 2, 'the grade was decided again');
+  }
+  await deps.background.end(FAR_MS);
+  t.strictSame(
+    deps.rings.filter(({ queue }) => queue === 'essayhandoff').map(({ _id }) => _id),
+    [handoff._id],
+  );
+  t.match(await findAttempt(mongo, attempt), { status: 'GRADED', waitingHandoffs: [] });
+});
+
+t.test('a grade for which no handoff waits sends nothing for handoffs', async (t) => {
+  const mongo = await openTestMongo(t);
+  const sent: string[] = [];
+  const db = tappedDb(mongo, (method, _call, collection) => {
+    sent.push(`${collection}.${method}`);
+    return undefined;
+  });
+  const deps = testWorkerDeps({ ...mongo, db });
+  const attempt = await storeAttempt(mongo, SUBMITTED);
+  const grading = await postGrading(mongo, attempt);
+  const kernel = testKernel(mongo);
+  t.equal(await runCommand(kernel, makeActor('grading', deps), grading), 'done');
+  await deps.background.end(FAR_MS);
+  t.ok(sent.length > 0);
+  t.strictSame(
+    sent.filter((name) => name.startsWith('commands.')),
+    [],
+  );
+});
+
+t.test('an attempt names a bounded number of handoffs, and the others wait out their backoff', async (t) => {
+  const mongo = await openTestMongo(t);
+  const waitingHandoffs = Array.from({ length: 200 }, (_, n) => `event-${n}`);
+  const attempt = await storeAttempt(mongo, { ...SUBMITTED, waitingHandoffs });
+  const handoff = await postHandoff(mongo, attempt);
+  await waitAfterCheck(mongo, handoff);
+  t.strictSame((await findAttempt(mongo, attempt))?.waitingHandoffs, waitingHandoffs);
+  t.match(await again(mongo, handoff), { status: 'PENDING', attempts: 0, lockedUntil: null });
+});
+
 t.test('a handoff that backs off after its own failure is not woken', async (t) => {
   const mongo = await openTestMongo(t);
   const { attempt, handoff } = await submitted(mongo);
+  const { sourceEventId } = (handoff.body as CommandOf<'essayhandoff'>['body']).handoff;
   const fails = scriptActor(makeActor('essayhandoff', testWorkerDeps(mongo)), async () => ({
     kind: 'retry',
     error: new Error('no'),
     afterMs: FAR_MS,
   }));
   await runCommand(testKernel(mongo), fails, handoff);
-  t.strictSame(await makeHandoffsDue(mongo, attempt._id), []);
+  t.strictSame(await makeHandoffsDue(mongo, { _id: attempt._id, waitingHandoffs: [sourceEventId] }), []);
 });

@@ -2,16 +2,15 @@ import type { Neighbour } from '#infra/config/settings.ts';
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { type GradeWrite, makeHandoffsDue, storeGrade } from '#infra/mongo/attempt/grade.ts';
 import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
-import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { sendToAnalytics } from '#infra/neighbours/analytics.ts';
 import { type AnalyticsEvent, analyticsEvents } from '#shared/attempt/analytics.ts';
 import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
 import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
-import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
+import type { Paper } from '#shared/attempt/question.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
-import type { Actor, Outcome, WorkerDeps } from '#workers/actor.ts';
+import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
 
 /**
@@ -22,25 +21,22 @@ export function gradingActor(deps: WorkerDeps): Actor {
   return {
     name: 'grading',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
-    handlers: { grading: ({ command }) => grade(deps, command.body) },
+    handlers: { grading: (run) => grade(deps, run) },
   };
 }
 
-async function grade(
-  deps: WorkerDeps,
-  { client, ...about }: CommandOf<'grading'>['body'],
-): Promise<Outcome<'grading'>> {
+async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Promise<Outcome<'grading'>> {
+  const { client, ...about } = command.body;
   const { attemptId } = about;
-  const loaded = await findAttemptOf(deps.mongo, about);
+  const loaded = await findAttemptOf(deps.mongo, about, session);
   if (loaded === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
   // An earlier run graded the attempt but ended before it settled the command. Nothing is left to do.
   if (loaded.status === 'GRADED') return { kind: 'done', result: { attemptId } };
   if (loaded.status !== 'SUBMITTED') return { kind: 'dead', error: new Error(`attempt ${attemptId} is not submitted`) };
 
-  const [paper, release] = await Promise.all([
-    deps.papers.find(loaded.paperId),
-    loaded.exam.resultsReleasedAt === null ? findBindingRelease(deps.mongo, loaded) : null,
-  ]);
+  const paper = await deps.papers.find(loaded.paperId, session);
+  const isReleased = loaded.exam.resultsReleasedAt !== null;
+  const release = isReleased ? null : await findBindingRelease(deps.mongo, loaded, session);
   const now = new Date(deps.now());
   const attempt = applyRelease(loaded, release);
   const write = gradeWrite(attempt, paper, client, now);
@@ -59,7 +55,7 @@ async function grade(
     after: () => {
       ringForNotices(deps, notices, now);
       reportToAnalytics(deps, graded, paper, now);
-      if (paper.questions.some(isScoredByHand)) resumeHandoffs(deps, attemptId);
+      resumeHandoffs(deps, loaded);
     },
   };
 }
@@ -115,9 +111,10 @@ function analyticsFailed(deps: WorkerDeps, attemptId: string | undefined, err: u
 }
 
 /** Makes handoffs due that wait for this grade. Without it, a handoff would wait out its backoff of up to 30 seconds. */
-function resumeHandoffs(deps: WorkerDeps, attemptId: string): void {
+function resumeHandoffs(deps: WorkerDeps, { _id, waitingHandoffs }: Attempt): void {
+  if (waitingHandoffs === undefined) return;
   // Queue the work here and not in the run: a closure there would keep the run's scope, with the attempt, in memory.
   deps.background.run(async () => {
-    for (const command of await makeHandoffsDue(deps.mongo, attemptId)) deps.ring(command);
+    for (const command of await makeHandoffsDue(deps.mongo, { _id, waitingHandoffs })) deps.ring(command);
   });
 }

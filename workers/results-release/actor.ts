@@ -35,8 +35,8 @@ export function resultsReleaseActor(deps: WorkerDeps): Actor {
 async function release(deps: WorkerDeps, run: Run<'resultsrelease'>): Promise<Outcome<'resultsrelease'>> {
   const { body, progress } = run.command;
   const read = (from: ReleaseProgress, limit: number) =>
-    unreleasedAttempts(deps.mongo, body.examId, from.afterId, limit);
-  const releases = await releasesUpTo(deps.mongo, body);
+    unreleasedAttempts(deps.mongo, body.examId, { afterId: from.afterId, limit, session: run.session });
+  const releases = await releasesUpTo(deps.mongo, body, run.session);
   let at = progress ?? START;
   let ahead = await read(at, READ_AHEAD);
   let size = CHUNK;

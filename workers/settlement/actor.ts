@@ -39,7 +39,8 @@ async function settleGeneration(
   run: Run<'settlement'>,
 ): Promise<Outcome<'settlement'>> {
   const leaseMs = 2 * deps.config.outboundTimeoutMs + LEASE_MARGIN_MS;
-  const acquired = await acquire(deps, run.command, { by: 'worker', leaseMs, evenIf: consentOf(run.command) });
+  const wanted = { by: 'worker', leaseMs, evenIf: consentOf(run.command) } as const;
+  const acquired = await acquire(deps, run, wanted);
   switch (acquired.kind) {
     case 'gone':
       return { kind: 'dead', error: new Error('the generation to settle no longer exists') };
@@ -63,12 +64,13 @@ async function settleGeneration(
  * Acquires the generation of a command. A command of an older version does not contain its key, and the erasure of a person replaces the
  * key: the generation is then found by its id.
  */
-async function acquire({ mongo }: WorkerDeps, { body }: Run<'settlement'>['command'], wanted: Acquisition) {
-  const { previewId: _id, key } = body;
-  const named = key === undefined ? null : await acquireGeneration(mongo, { _id, key }, wanted);
+async function acquire({ mongo }: WorkerDeps, { command, session }: Run<'settlement'>, wanted: Acquisition) {
+  const { previewId: _id, key } = command.body;
+  const causally = { ...wanted, session };
+  const named = key === undefined ? null : await acquireGeneration(mongo, { _id, key }, causally);
   if (named !== null && named.kind !== 'gone') return named;
-  const row = await findGenerationById(mongo, _id);
-  return row === null ? ({ kind: 'gone' } as const) : acquireGeneration(mongo, row, wanted);
+  const row = await findGenerationById(mongo, _id, session);
+  return row === null ? ({ kind: 'gone' } as const) : acquireGeneration(mongo, row, causally);
 }
 
 /** Returns the closed answers that this command may charge: none, until an operator has replayed it. */

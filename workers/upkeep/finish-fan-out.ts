@@ -14,7 +14,7 @@ const START: FinishProgress = { phase: 'deliveries', after: -1 };
  */
 export async function finishFanOut(deps: WorkerDeps, run: FinishRun): Promise<Outcome<'upkeep:fanouts'>> {
   const { fanOutId } = run.command.body;
-  const fanOut = await findFanOut(deps.mongo, fanOutId);
+  const fanOut = await findFanOut(deps.mongo, fanOutId, run.session);
   // An earlier run deleted the fan-out, but its end was not stored.
   if (fanOut === null) return { kind: 'done', result: { fanOutId } };
   if (fanOut.publishedAt === null) return { kind: 'dead', error: new Error(`fan-out ${fanOutId} is not published`) };
@@ -42,7 +42,7 @@ async function queueAll(deps: WorkerDeps, run: FinishRun, from: number): Promise
   let after = from;
   while (channels.size > 0) {
     run.signal.throwIfAborted();
-    const rows = await rowsOfFanOut(deps.mongo, run.command.body.fanOutId, after);
+    const rows = await rowsOfFanOut(deps.mongo, run.command.body.fanOutId, { after, session: run.session });
     const last = rows.at(-1);
     if (last === undefined) break;
     after = last.ordinal;
@@ -59,7 +59,7 @@ async function moveAll(deps: WorkerDeps, run: FinishRun, from: number): Promise<
   const { fanOutId } = run.command.body;
   for (let after = from; ; ) {
     run.signal.throwIfAborted();
-    const rows = await rowsOfFanOut(deps.mongo, fanOutId, after);
+    const rows = await rowsOfFanOut(deps.mongo, fanOutId, { after, session: run.session });
     const last = rows.at(-1);
     if (last === undefined) break;
     await moveToInbox(deps.mongo, fanOutId, { after, last: last.ordinal });

@@ -12,8 +12,7 @@ import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
  */
 const { TAP_JOB_ID: lane, _TAPJS_PROCESSINFO_COVERAGE_: coverage } = process.env;
 /** Matches the product's programs as tests start them. */
-const PRODUCT_MAIN =
-  /(?:^|\/)(?:(?:api|workers)\/main|scripts\/(?:examhall|migrate|testing\/processes\/worker-host))\.ts$/;
+const PRODUCT_MAIN = /(?:^|\/)(?:(?:api|workers)\/main|scripts\/(?:examhall|migrate))\.ts$/;
 if (coverage === '0') leaveChildrenAlone();
 passCompileCacheOn();
 /** The files of this process: those of a group (`scripts/checks/file-group.ts`), or the program itself. */

@@ -19,6 +19,8 @@ export interface ClusterProcess {
   start(): Promise<void>;
   /** Waits for the end of the process and returns its exit code; null if a signal ended or only paused it. */
   kill(signal: NodeJS.Signals): Promise<number | null>;
+  /** Ends the process as fast as possible and waits for its end. */
+  end(): Promise<number | null>;
   pid(): number | undefined;
   /** Returns the output of every run so far. */
   output(): string;
@@ -67,22 +69,25 @@ export function planProcess(plan: ProcessPlan): ClusterProcess {
     );
   }
 
+  async function kill(signal: NodeJS.Signals): Promise<number | null> {
+    if (child === undefined) return null;
+    if (PASSING.includes(signal)) {
+      child.kill(signal);
+      return null;
+    }
+    wanted = true;
+    child.kill(signal);
+    // A stopped process receives only SIGKILL until SIGCONT resumes it.
+    if (signal !== 'SIGKILL') child.kill('SIGCONT');
+    return gone;
+  }
+
   return {
     name: plan.name,
     port: plan.port,
     start,
-    async kill(signal) {
-      if (child === undefined) return null;
-      if (PASSING.includes(signal)) {
-        child.kill(signal);
-        return null;
-      }
-      wanted = true;
-      child.kill(signal);
-      // A stopped process receives only SIGKILL until SIGCONT resumes it.
-      if (signal !== 'SIGKILL') child.kill('SIGCONT');
-      return gone;
-    },
+    kill,
+    end: () => kill('SIGKILL'),
     pid: () => child?.pid,
     output: () => said.join(''),
     crashes: () => crashes,

@@ -27,8 +27,13 @@ export interface ClusterOptions {
   doors?: number;
   /** Workers that start with the cluster. A type that is listed twice has two processes: grading, grading2. Default: one of each in `USUAL`. */
   workers?: readonly WorkerName[];
-  /** True runs all of `workers` in one process, named `workers`, for tests that kill no single worker. It spares their starts. */
-  together?: boolean;
+  /**
+   * True runs the front doors and workers inside the process of the test, except those that `apart` names. It spares their starts, which
+   * are most of the processor time of a cluster. Only SIGTERM can end such a front door or worker.
+   */
+  inside?: boolean;
+  /** Names of front doors and workers that have processes of their own beside those that run inside the test: those that it kills. */
+  apart?: readonly string[];
   /** Workers that run only after `start`. They are numbered after those of `workers`: beside two gradings, the next is grading3. */
   asleep?: readonly WorkerName[];
   /** Error of the wall clock in milliseconds, by the name of a process; a number applies to all processes. */
@@ -110,9 +115,14 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
   };
   await migrate(mongo, () => undefined, { isProbed: true });
   const plans = await plansOf(options, env);
-  for (const plan of plans) processes.set(plan.name, planProcess(plan));
   // The last plans are those of `options.asleep`.
   const awake = plans.slice(0, plans.length - (options.asleep ?? []).length);
+  // A cluster of processes does not load the product into the test.
+  const { planHosted } = options.inside === true ? await import('./hosted-process.ts') : {};
+  for (const plan of plans) {
+    const isApart = options.apart?.includes(plan.name) === true;
+    processes.set(plan.name, isApart ? planProcess(plan) : (planHosted?.(plan, plan.actor) ?? planProcess(plan)));
+  }
   await Promise.all(awake.map(({ name }) => named(name).start()));
 
   function named(name: string): ClusterProcess {
@@ -134,7 +144,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
 
   async function stopAll(): Promise<void> {
     const crashes = [...processes.values()].flatMap((one) => one.crashes());
-    await Promise.all([...processes.values()].map((one) => one.kill('SIGKILL')));
+    await Promise.all([...processes.values()].map((one) => one.end()));
     await dropTestDatabase(mongo);
     await Promise.all([mongo.close(), redis.give()]);
     if (crashes.length > 0) throw new Error(`processes died without being killed: ${crashes.join('\n')}`);
@@ -160,8 +170,13 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
   };
 }
 
-async function plansOf(options: ClusterOptions, env: NodeJS.ProcessEnv): Promise<ProcessPlan[]> {
-  const plans: ProcessPlan[] = [];
+/** Plan of a front door, or of the worker that `actor` names. */
+interface ProductPlan extends ProcessPlan {
+  readonly actor: WorkerName | undefined;
+}
+
+async function plansOf(options: ClusterOptions, env: NodeJS.ProcessEnv): Promise<ProductPlan[]> {
+  const plans: ProductPlan[] = [];
   for (let n = 1; n <= (options.doors ?? 1); n++) {
     const port = await freePort();
     const isReady = async () => {
@@ -169,52 +184,44 @@ async function plansOf(options: ClusterOptions, env: NodeJS.ProcessEnv): Promise
       await delay(20);
       return (await callHttp(`http://127.0.0.1:${port}`, 'GET', '/readyz')).status === 200;
     };
-    plans.push(planOf(options, { ...env, PORT: String(port) }, `web${n}`, ['api/main.ts'], port, isReady));
+    plans.push(planOf(options, { ...env, PORT: String(port) }, { name: `web${n}`, actor: undefined, port, isReady }));
   }
   const own =
     options.ownNotifications === true ? { NOTIFICATION_SERVICE_URL: `http://127.0.0.1:${plans[0]?.port}` } : {};
-  const { workers = USUAL, together = false, asleep = [] } = options;
-  if (together && workers.length > 0) {
-    const script = ['scripts/testing/processes/worker-host.ts', ...workers];
-    plans.push(planOf(options, { ...env, ...own }, 'workers', script, undefined, workers.length));
-  }
+  const { workers = USUAL, asleep = [] } = options;
   const counts = new Map<WorkerName, number>();
-  for (const worker of [...(together ? [] : workers), ...asleep]) {
-    const count = (counts.get(worker) ?? 0) + 1;
-    counts.set(worker, count);
-    const name = count === 1 ? worker : `${worker}${count}`;
-    plans.push(planOf(options, { ...env, ...own }, name, ['workers/main.ts', worker], undefined, 1));
+  for (const actor of [...workers, ...asleep]) {
+    const count = (counts.get(actor) ?? 0) + 1;
+    counts.set(actor, count);
+    const name = count === 1 ? actor : `${actor}${count}`;
+    const isReady = async (output: string) => output.includes('"worker is ready"');
+    plans.push(planOf(options, { ...env, ...own }, { name, actor, port: undefined, isReady }));
   }
   return plans;
 }
 
-function planOf(
-  options: ClusterOptions,
-  env: NodeJS.ProcessEnv,
-  name: string,
-  script: readonly string[],
-  port: number | undefined,
-  /** A check of a front door, or the number of workers in the process. */
-  readiness: (() => Promise<boolean>) | number,
-): ProcessPlan {
+interface Member extends Pick<ProductPlan, 'name' | 'actor' | 'port'> {
+  isReady(output: string): Promise<boolean>;
+}
+
+function planOf(options: ClusterOptions, env: NodeJS.ProcessEnv, { name, actor, port, isReady }: Member): ProductPlan {
   const { skewMs = 0 } = options;
   const skew = typeof skewMs === 'number' ? skewMs : (skewMs[name] ?? 0);
+  if (skew !== 0 && options.inside === true) throw new Error('a cluster inside the test has the clock of the test');
   const preload = skew === 0 ? [] : ['--import', path.join(import.meta.dirname, 'skewed-clock.ts')];
   return {
     name,
+    actor,
     port,
     cwd: ROOT,
-    args: [...preload, ...script],
+    args: [...preload, ...(actor === undefined ? ['api/main.ts'] : ['workers/main.ts', actor])],
     env: { ...env, ...(skew === 0 ? {} : { TEST_SKEW_MS: String(skew) }), ...options.envOf?.[name] },
     async untilReady(output, hasDied) {
       const died = () => {
         if (hasDied()) throw new Error(`${name} ended while starting:\n${output()}`);
         return false;
       };
-      const check =
-        typeof readiness === 'number'
-          ? () => output().split('"worker is ready"').length > readiness
-          : () => readiness().catch(() => false);
+      const check = () => isReady(output()).catch(() => false);
       try {
         await until(`${name} is ready`, async () => (await check()) || died(), START_TIMEOUT_MS);
       } catch (error) {

@@ -14,6 +14,10 @@ interface CommandOptions {
   /** Standard input. */
   typed?: string | Buffer;
   env?: NodeJS.ProcessEnv;
+  /** Ends a command that repeats. */
+  interrupted?: AbortSignal;
+  /** Is called with all that the command has printed so far. */
+  heard?: (out: string) => unknown;
 }
 
 /** Exit code of a command, its stdout, its stderr, and both joined. */
@@ -47,8 +51,15 @@ export async function callExamhall(
   options: CommandOptions = {},
 ): Promise<CommandResult> {
   const [output, errors] = [new PassThrough(), new PassThrough()];
+  let heard = '';
+  output.on('data', (chunk) => {
+    heard += chunk;
+    options.heard?.(heard);
+  });
   const input = Readable.from([Buffer.from(options.typed ?? '')]);
-  const running = runCommandLine(args, { env: envOf(mongo, options), input, output, errors }).finally(() => {
+  const { interrupted = new AbortController().signal } = options;
+  const around = { env: envOf(mongo, options), input, output, errors, interrupted };
+  const running = runCommandLine(args, around).finally(() => {
     output.end();
     errors.end();
   });

@@ -7,7 +7,12 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { countAlertCall } from '#infra/mongo/notification/alert-calls.ts';
-import { deliveryAttempts, notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
+import {
+  deliveryAttempts,
+  notificationEvents,
+  notifications,
+  snapshotIds,
+} from '#infra/mongo/notification/collections.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
 import { attemptEvent } from '#shared/attempt/events.ts';
@@ -71,6 +76,7 @@ async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Prom
   const ofGrade = freshNotification({ userId: 'parent-1', entity: 'ExamAttempt', entityId: attemptId });
   const byPerson = freshNotification({ userId: 'teacher-1', actorId: userId });
   await notifications(mongo).insertMany([own, about, ofGrade, byPerson]);
+  await snapshotIds(mongo).insertOne({ _id: own._id });
   await notificationEvents(mongo).insertMany([
     newEvent({ sourceService: 's', sourceEventId: newId(), entityId: userId, payload: { name: MARKER } }, facts()),
     newEvent({ sourceService: 's', sourceEventId: newId(), entityId: attemptId, targetUserIds: ['parent-1'] }, facts()),

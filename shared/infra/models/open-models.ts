@@ -98,7 +98,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
     streaming: settings.streaming,
   };
   const slots = new Map<ProviderName, LimitFunction>();
-  const agents = new Map<boolean, Agent>();
+  const agents = new Map<boolean, Promise<Agent>>();
   let current = selected(parts.selection);
 
   function selected(stored: ProviderSelection | null): Selected {
@@ -113,7 +113,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
     return limit;
   }
 
-  function agentOf({ mayBePrivate: allowsPrivate }: Target): Agent {
+  function agentOf({ mayBePrivate: allowsPrivate }: Target): Promise<Agent> {
     const agent = agents.get(allowsPrivate) ?? openGuardedAgent({ allowsPrivate });
     agents.set(allowsPrivate, agent);
     return agent;
@@ -135,7 +135,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
         about,
         signal,
         wire: WIRE_OF[target.provider],
-        dispatcher: agentOf(target),
+        dispatcher: await agentOf(target),
         slots: slotsOf(target.provider),
       });
     },
@@ -171,7 +171,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
       log.info({ provider, model, baseUrl, source: current.source }, 'model provider switched');
     },
     async close() {
-      await Promise.all([...agents.values()].map((agent) => agent.destroy()));
+      await Promise.all([...agents.values()].map(async (agent) => (await agent).destroy()));
     },
   };
 }

@@ -10,6 +10,8 @@ export interface WorkerRow {
   host: string;
   pid: number;
   version: string;
+  /** The schema version that the process needs. Absent in rows of older processes. */
+  schema?: number;
   startedAt: Date;
   seenAt: Date;
   slots: number;

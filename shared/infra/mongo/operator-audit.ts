@@ -27,15 +27,15 @@ export interface AccountLine {
   detail: Readonly<Record<string, string | number | null>>;
 }
 
-/** A replay of a dead command, with the error of which it died. */
-export interface ReplayLine extends Pick<Command, 'queue' | 'subject' | 'lastError'> {
-  action: 'dead.replay';
+/** An act on a dead command, with the error of which it died. */
+export interface DeadLetterLine extends Pick<Command, 'queue' | 'subject' | 'lastError'> {
+  action: `dead.${'replay' | 'ack' | 'drop'}`;
   commandId: string;
   /** The operator has consented to charge an answer that no request returns any longer. */
   chargeSuperseded?: true;
 }
 
-type AuditLine = AccountLine | ReplayLine;
+type AuditLine = AccountLine | DeadLetterLine;
 /** Rows of earlier versions have no link, and a UUIDv7 as `_id`. */
 export type AuditRow = AuditLine & { _id: string; operator: string; reason: string; at: Date } & Partial<Link>;
 

@@ -212,7 +212,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   });
   await deadGroups(mongo);
   await deadCommands(mongo, { queue: 'grading', limit: 5 });
-  await deadCommands(mongo, { fingerprint: 'Error: no', limit: 5 });
+  await deadCommands(mongo, { cause: 'Error: no', limit: 5 });
   await queueDepths(mongo, Date.now(), await liveWorkers(mongo, Date.now()));
   await replayDead(mongo, poison, { operator: 'op', reason: 'a test', now: Date.now() });
   const lost = faultyMongo(mongo, { method: 'findOneAndUpdate', how: 'lost', times: 1 });

@@ -1,9 +1,17 @@
-import type { Log } from '#infra/log/log.ts';
+import type { Log, LogDestination } from '#infra/log/log.ts';
 
-export interface DrainDeps {
+/** The process around a front door or a worker. A test replaces it to run several of them inside its own process. */
+export interface ProcessHost {
   /** Emits the signals: the process itself, or an emitter in tests. */
   signals: Pick<NodeJS.Process, 'on'>;
   exit(code: number): void;
+  /** Receives the log. Default: standard output. */
+  logTo?: LogDestination;
+}
+
+export const OWN_PROCESS: ProcessHost = { signals: process, exit: process.exit };
+
+export interface DrainDeps extends Pick<ProcessHost, 'signals' | 'exit'> {
   log: Log;
   /** Aborted first: `/readyz` turns 503, replies close their connections, streams end. */
   draining: AbortController;

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis';
+import { askOnce } from './ask-once.ts';
 import { keepIoredis, openIoredis } from './connection.ts';
 import { keepConnected, type Link, type LinkLog, withReplyTimeout } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
@@ -45,23 +46,10 @@ export function openBroadcaster(deps: {
   };
 }
 
-/** Time limit of `publishOnce`: dial and PUBLISH together. */
-const ONCE_TIMEOUT_MS = 2_000;
-
 /** Dials Redis, publishes one text and closes. Returns false if Redis did not confirm it in time. Never throws. */
 export async function publishOnce(wanted: { redisUrl: string; channel: string; text: string }): Promise<boolean> {
-  const lost = Promise.withResolvers<never>();
-  lost.promise.catch(() => undefined);
-  const session = openIoredis(readRedisUrl(wanted.redisUrl), lost.reject);
-  const published = session.ready.then(() => session.client.publish(wanted.channel, wanted.text));
-  try {
-    await withReplyTimeout(ONCE_TIMEOUT_MS, Promise.race([published, lost.promise]));
-    return true;
-  } catch {
-    return false;
-  } finally {
-    session.end();
-  }
+  const confirmed = await askOnce(wanted.redisUrl, (client) => client.publish(wanted.channel, wanted.text));
+  return confirmed !== null;
 }
 
 /** Subscribes to one channel and calls `receive` for every text. Texts are lost while `current()` of the returned link is null. */

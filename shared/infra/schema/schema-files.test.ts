@@ -5,9 +5,11 @@ import { QUESTION_TYPES, SCORING_MODES } from '#shared/attempt/question.ts';
 import { redactAttempt, studentListItem } from '#shared/attempt/redact.ts';
 import { DELIVERY_STATUSES } from '#shared/notification/delivery.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
+import { type Segment, segmentCompiler } from './segment.ts';
 import { loadSchemas } from './validator.ts';
 
 const schemas = loadSchemas();
+const compile = segmentCompiler();
 
 t.test('every schema file is valid JSON Schema 2020-12, has a description and compiles in strict mode', async (t) => {
   const ajv = new Ajv2020({ strict: false });
@@ -16,8 +18,19 @@ t.test('every schema file is valid JSON Schema 2020-12, has a description and co
     t.ok(ajv.validateSchema(document), `${id}: ${ajv.errorsText()}`);
     t.ok(document.description, `${id} has a description`);
     t.type(schemas.validator(id), 'function', id);
+    t.doesNotThrow(() => compileAll(compile(schemas.resolved(id))), id);
   }
 });
+
+/** Compiles a segment and the segments of all arrays below it. */
+function compileAll(segment: Segment): void {
+  segment.check();
+  const shapes = [segment.shape];
+  for (const { items, fields } of shapes) {
+    if (items !== undefined) compileAll(items.segment);
+    for (const field of fields?.values() ?? []) shapes.push(field.shape);
+  }
+}
 
 t.test('the enums of the schemas equal the constants of the rules', async (t) => {
   const words = (id: string) => schemas.document(id).enum;

@@ -13,7 +13,8 @@ import { nullMeansAbsent, type SchemaNode, typesOf } from './schema-document.ts'
  */
 export interface Segment {
   shape: Shape;
-  check: ValidateFunction;
+  /** Returns ajv's part, which the first call compiles: a few milliseconds. Most processes need a few of the schemas only. */
+  check(): ValidateFunction;
 }
 
 /** The work on a value before ajv checks it, and the places of its arrays. */
@@ -35,7 +36,7 @@ interface Field {
 
 type Compile = (node: SchemaNode) => Segment;
 
-/** Returns a compiler of segments with its own ajv. It does not share code between equal schemas; make one per schema directory. */
+/** Returns a compiler of segments with its own ajv. Equal schemas do not share code; make one compiler per schema directory. */
 export function segmentCompiler(): Compile {
   const ajv = new Ajv2020({
     allErrors: true,
@@ -72,7 +73,16 @@ export function segmentCompiler(): Compile {
     }
     return shape;
   };
-  const compile: Compile = (node) => ({ shape: shapeOf(node), check: ajv.compile(withoutArrays(node)) });
+  const compile: Compile = (node) => {
+    let check: ValidateFunction | undefined;
+    return {
+      shape: shapeOf(node),
+      check() {
+        check ??= ajv.compile(withoutArrays(node));
+        return check;
+      },
+    };
+  };
   return compile;
 }
 
@@ -112,8 +122,9 @@ export function run(segment: Segment, value: unknown, path: string, faults: Faul
   const work: Work = { faults, limit, arrays: undefined };
   visit(work, segment.shape, value, path);
   if (faults.length >= limit) return;
-  if (!segment.check(value)) {
-    const errors = segment.check.errors ?? [];
+  const check = segment.check();
+  if (!check(value)) {
+    const errors = check.errors ?? [];
     for (const error of errors) add(work, faultOf(error, path));
   }
   if (work.arrays === undefined) return;

@@ -23,7 +23,7 @@ export interface Schemas {
   document(id: string): SchemaDocument;
   /** Returns a file with all references resolved. Throws if the id is unknown. */
   resolved(id: string): SchemaNode;
-  /** Returns a validator, which the first call compiles. Call it at start: an unknown id throws, and compiling takes milliseconds. */
+  /** Returns a validator. Its first use compiles it, within milliseconds. Call it at start, because an unknown id throws. */
   validator(id: string): Validator;
   /** Returns a parser of query strings. Without an id it ignores every plain name and refuses names with brackets. */
   queryParser(id?: string): QueryParser;

@@ -1,4 +1,6 @@
 import { LRUCache } from 'lru-cache';
+import type { ClientSession } from 'mongodb';
+import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import type { Attempt, AttemptKey, AttemptStatus, SubmitSource } from '#shared/attempt/attempt.ts';
 import type { AboutAttempt } from '#shared/attempt/commands.ts';
@@ -7,30 +9,39 @@ import { attempts, textRows, whereKey } from './collections.ts';
 
 /** Reads attempts: one whole or by its ref, the list of one student, the attempts that a start checks, and counts of all. */
 
-/** Returns the attempt with the texts of all its answers, or null. Throws if the row of a text stays missing. */
-export function findAttempt(mongo: Mongo, key: AttemptKey): Promise<Attempt | null> {
-  return readWhole(mongo, whereKey(key));
+/**
+ * Returns the attempt with the texts of all its answers, or null. In a `session` it shows everything that the session has seen. Throws if
+ * the row of a text stays missing.
+ */
+export function findAttempt(mongo: Mongo, key: AttemptKey, session?: ClientSession): Promise<Attempt | null> {
+  return readWhole(mongo, whereKey(key), session);
 }
 
 /** Returns an attempt whose student the caller does not know, as `findAttempt` does. Every shard receives the read. */
-export function findAttemptById(mongo: Mongo, _id: string): Promise<Attempt | null> {
-  return readWhole(mongo, { _id });
+export function findAttemptById(mongo: Mongo, _id: string, session?: ClientSession): Promise<Attempt | null> {
+  return readWhole(mongo, { _id }, session);
 }
 
 /**
  * Returns the attempt that a command is about, or null. Reads by the id alone if the command of an earlier version names no student, or if
  * the student was erased since.
  */
-export async function findAttemptOf(mongo: Mongo, { attemptId, studentId }: AboutAttempt): Promise<Attempt | null> {
-  const found = studentId === undefined ? null : await findAttempt(mongo, { _id: attemptId, studentId });
-  return found ?? findAttemptById(mongo, attemptId);
+export async function findAttemptOf(
+  mongo: Mongo,
+  { attemptId, studentId }: AboutAttempt,
+  session: ClientSession,
+): Promise<Attempt | null> {
+  const found = studentId === undefined ? null : await findAttempt(mongo, { _id: attemptId, studentId }, session);
+  return found ?? findAttemptById(mongo, attemptId, session);
 }
 
-async function readWhole(mongo: Mongo, filter: Partial<AttemptKey>): Promise<Attempt | null> {
+async function readWhole(mongo: Mongo, filter: Partial<AttemptKey>, session?: ClientSession): Promise<Attempt | null> {
   // A save may replace a long text between the two reads, so read both again. Each pass reads a newer attempt.
   for (let pass = 1; ; pass++) {
-    const attempt = (await attempts(mongo).findOne(filter)) as Attempt | null;
-    if (attempt === null || (await fillTexts(mongo, attempt))) return attempt;
+    const attempt = (await attempts(mongo).findOne(filter, readIn(session))) as Attempt | null;
+    if (attempt === null || (await fillTexts(mongo, attempt, session))) return attempt;
+    // Or the save has not arrived on the shard of its text yet. In a session, the read of the text waits for it.
+    if (session === undefined) return inCausalOrder(mongo, (own) => readWhole(mongo, filter, own));
     if (pass === 10) throw new Error(`attempt ${filter._id} lacks the row of a long text`);
   }
 }
@@ -39,14 +50,14 @@ async function readWhole(mongo: Mongo, filter: Partial<AttemptKey>): Promise<Att
  * Puts the long texts into the answers that refer to them. Returns false if a row is missing: the attempt has changed since the
  * read.
  */
-export async function fillTexts(mongo: Mongo, attempt: Attempt): Promise<boolean> {
+export async function fillTexts(mongo: Mongo, attempt: Attempt, session?: ClientSession): Promise<boolean> {
   const long = Object.entries(attempt.answers).filter(
     ([, answer]) => answer.textRef === true && answer.text === undefined,
   );
   if (long.length === 0) return true;
   const ids = long.map(([key, answer]) => textRowId(attempt._id, key, answer.serverVersion));
   const rows = await textRows(mongo)
-    .find({ _id: { $in: ids }, attemptId: attempt._id })
+    .find({ _id: { $in: ids }, attemptId: attempt._id }, readIn(session))
     .toArray();
   const texts = new Map(rows.map((row) => [row._id, row.text]));
   for (const [key, answer] of long) {

@@ -3,7 +3,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt, AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
-import { handoffKeys } from '#shared/attempt/commands.ts';
+import { handoffKey } from '#shared/attempt/commands.ts';
 import type { HandoffEffects } from '#shared/attempt/handoff.ts';
 import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
@@ -32,6 +32,7 @@ export async function storeGrade(mongo: Mongo, write: GradeWrite, session: Clien
     status: 'GRADED' satisfies Attempt['status'],
     'exam.resultsReleasedAt': attempt.exam.resultsReleasedAt,
     releaseEventId: attempt.releaseEventId ?? null,
+    ...(attempt.waitingHandoffs === undefined ? {} : { waitingHandoffs: [] }),
     'tally.scored': true,
     'tally.released': attempt.exam.resultsReleasedAt !== null,
     'tally.graded': Object.values(grading.answers).filter(({ score }) => score !== null).length,
@@ -92,19 +93,46 @@ async function rewrite(
   await putRows(mongo, log.rows, session);
 }
 
+/** Maximum number of handoffs that one attempt names. The next ones wait out their backoff. */
+const MAX_WAITING = 200;
+
 /**
- * Makes the handoffs due that wait for the grade of this attempt, and returns them. They are found by the prefix of their
- * unique keys. A handoff that has spent an attempt is left alone: it backs off after a failure instead of waiting for the grade.
+ * Notes in the attempt that a handoff waits for its grade, in the caller's transaction, which also puts the command back. The note and the
+ * grade write the same row, so one comes first: either the grade knows the handoff, or this throws and the handoff finds the grade.
+ *
+ * Each check writes a new stamp, also if the handoff is named already: without a write, a grade could commit unseen beside it.
+ *
+ * @throws Stale if the attempt is no longer SUBMITTED
  */
-export async function makeHandoffsDue(mongo: Mongo, attemptId: string): Promise<CommandRef[]> {
+export async function awaitGrade(
+  mongo: Mongo,
+  attempt: Attempt,
+  sourceEventId: string,
+  session: ClientSession,
+): Promise<void> {
+  const isFull = (attempt.waitingHandoffs?.length ?? 0) >= MAX_WAITING;
+  const written = await attempts(mongo).updateOne(
+    { ...whereKey(attempt), status: 'SUBMITTED' },
+    { $set: { stamp: newStamp() }, ...(isFull ? {} : { $addToSet: { waitingHandoffs: sourceEventId } }) },
+    { session },
+  );
+  if (written.matchedCount !== 1) throw new Stale(`attempt ${attempt._id}`);
+}
+
+/**
+ * Makes the handoffs due that wait for the grade of this attempt, and returns them. `attempt` is the one on which the committed grade was
+ * decided. A handoff that has spent an attempt is left alone: it backs off after a failure instead of waiting for the grade.
+ */
+export async function makeHandoffsDue(
+  mongo: Mongo,
+  attempt: Pick<Attempt, '_id' | 'waitingHandoffs'>,
+): Promise<CommandRef[]> {
+  const keys = attempt.waitingHandoffs?.map((sourceEventId) => handoffKey(attempt._id, sourceEventId)) ?? [];
+  if (keys.length === 0) return [];
   const mailbox = mailboxOf(mongo, 'essayhandoff');
-  const keys = handoffKeys(attemptId);
-  const waiting = { status: 'PENDING', attempts: 0, lockedUntil: null } as const;
+  const waiting = { live: true, status: 'PENDING', attempts: 0, lockedUntil: null } as const;
   const found = await mailbox
-    .find(
-      { key: { $gte: keys.from, $lt: keys.below }, live: true, ...waiting },
-      { hint: 'live_key', projection: { queue: 1, key: 1 }, maxTimeMS: QUERY_LIMIT_MS },
-    )
+    .find({ key: { $in: keys }, ...waiting }, { projection: { queue: 1, key: 1 }, maxTimeMS: QUERY_LIMIT_MS })
     .toArray();
   if (found.length === 0) return [];
   const these = { _id: { $in: found.map(({ _id }) => _id) }, key: { $in: found.map(({ key }) => key) } };

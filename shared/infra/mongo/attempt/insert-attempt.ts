@@ -128,9 +128,3 @@ function countSeats(mongo: Mongo, linkId: string, limit: number): Promise<number
 export function seatId({ linkId, studentId }: Pick<SeatNeed, 'linkId' | 'studentId'>): string {
   return JSON.stringify([linkId, studentId]);
 }
-
-/** Returns the link of a seat row, which is its shard key. */
-export function linkOfSeat(seat: string): string {
-  const [linkId] = JSON.parse(seat) as [string, string];
-  return linkId;
-}

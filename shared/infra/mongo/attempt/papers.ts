@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { BSON } from 'mongodb';
+import { BSON, type ClientSession } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { Paper } from '#shared/attempt/question.ts';
@@ -12,8 +13,11 @@ export interface Papers {
    * Stores the paper if it is new, and returns its id. The paper must be durable before the attempt that names it is inserted.
    */
   store(paper: Paper): Promise<string>;
-  /** Returns the paper. Throws if it does not exist: the paper of an attempt is never deleted. */
-  find(id: string): Promise<Paper>;
+  /**
+   * Returns the paper. A read in a `session` shows every paper that the session has seen an attempt of. Throws if it does not exist: the
+   * paper of an attempt is never deleted.
+   */
+  find(id: string, session?: ClientSession): Promise<Paper>;
 }
 
 /** `cacheBytes` bounds the memory of cached papers, by the length of their JSON. */
@@ -24,8 +28,8 @@ export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
   });
   const loading = new Map<string, Promise<Paper>>();
 
-  async function load(id: string): Promise<Paper> {
-    const stored = await papers(mongo).findOne({ _id: id });
+  async function load(id: string, session?: ClientSession): Promise<Paper> {
+    const stored = await papers(mongo).findOne({ _id: id }, readIn(session));
     if (stored === null) throw new Error(`paper ${id} is missing`);
     const { _id, ...paper } = stored;
     cache.set(id, paper);
@@ -44,13 +48,14 @@ export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
       cache.set(id, paper);
       return id;
     },
-    async find(id) {
+    async find(id, session) {
       const cached = cache.get(id);
       if (cached !== undefined) return cached;
       // Concurrent reads share one query: a thousand first saves of one exam read its paper once.
       const already = loading.get(id);
-      if (already !== undefined) return already;
-      const read = load(id).finally(() => loading.delete(id));
+      // Another caller has seen less than this session, and may not find the paper yet.
+      if (already !== undefined) return session === undefined ? already : already.catch(() => load(id, session));
+      const read = load(id, session).finally(() => loading.delete(id));
       loading.set(id, read);
       return read;
     },

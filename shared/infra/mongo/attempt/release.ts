@@ -1,4 +1,5 @@
 import type { ClientSession } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
@@ -72,10 +73,11 @@ export async function newestRelease(mongo: Mongo, examId: string, session?: Clie
 export async function findBindingRelease(
   mongo: Mongo,
   { examId, organizationId, releasesSeen = 0 }: Pick<Attempt, 'examId' | 'organizationId' | 'releasesSeen'>,
+  session?: ClientSession,
 ): Promise<StoredRelease | null> {
   return releases(mongo).findOne(
     { examId, number: { $gt: releasesSeen }, organizationId: { $in: [null, organizationId] } },
-    { sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+    { ...readIn(session), sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS },
   );
 }
 
@@ -83,12 +85,18 @@ export async function findBindingRelease(
  * Returns the releases of the exam up to this one, in the order of their numbers. The release of an older process has no number
  * and is returned alone.
  */
-export async function releasesUpTo(mongo: Mongo, release: StoredRelease): Promise<StoredRelease[]> {
+export async function releasesUpTo(
+  mongo: Mongo,
+  release: StoredRelease,
+  session: ClientSession,
+): Promise<StoredRelease[]> {
   const { examId, number }: Partial<StoredRelease> = release;
   if (number === undefined) return [release];
-  return releases(mongo)
-    .find({ examId, number: { $lte: number } }, { sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS })
+  const earlier = await releases(mongo)
+    .find({ examId, number: { $lt: number } }, { ...readIn(session), sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS })
     .toArray();
+  // The command contains the release itself, so the walk depends on no read for it.
+  return [...earlier, release];
 }
 
 /** Fields of an attempt that a release needs. */
@@ -101,8 +109,7 @@ export type UnreleasedAttempt = Pick<
 export async function unreleasedAttempts(
   mongo: Mongo,
   examId: string,
-  afterId: string,
-  limit: number,
+  { afterId, limit, session }: { afterId: string; limit: number; session: ClientSession },
 ): Promise<UnreleasedAttempt[]> {
   const found = await attempts(mongo)
     .find(
@@ -118,6 +125,7 @@ export async function unreleasedAttempts(
           erasedAt: 1,
           stamp: 1,
         },
+        ...readIn(session),
         sort: { _id: 1 },
         limit,
         maxTimeMS: QUERY_LIMIT_MS,

@@ -1,9 +1,9 @@
-import type { Document } from 'mongodb';
+import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
-import { inTransaction } from '#infra/mongo/transaction.ts';
+import { inTransaction, inTransactionOf } from '#infra/mongo/transaction.ts';
 import type { Attempt, AttemptKey, SubmitSource } from '#shared/attempt/attempt.ts';
 import { gradingOrder } from '#shared/attempt/commands.ts';
 import { attempts, whereKey } from './collections.ts';
@@ -18,6 +18,8 @@ interface WantedSubmit {
   maxAttempts: number;
   now: number;
   budgetMs: number;
+  /** Runs the transaction. Later reads in it show the submit that made this one change nothing. Default: a session of its own. */
+  session?: ClientSession;
 }
 
 type SubmitResult = { kind: 'submitted'; command: CommandOf<'grading'> } | { kind: 'unchanged' };
@@ -27,16 +29,19 @@ type SubmitResult = { kind: 'submitted'; command: CommandOf<'grading'> } | { kin
  * TIMEOUT at the earlier of now and the deadline. `unchanged`: the attempt was not in progress, or is not overdue.
  */
 export async function markSubmitted(mongo: Mongo, wanted: WantedSubmit): Promise<SubmitResult> {
-  const { maxAttempts, now } = wanted;
+  const { maxAttempts, now, budgetMs, session: given } = wanted;
   const command = newCommand({ ...gradingOrder(wanted.attempt, wanted.client), maxAttempts, now });
-  const accepted = await inTransaction(mongo, wanted.budgetMs, async (session) => {
+  const write = async (session: ClientSession) => {
     const { pipeline } = submitUpdate(wanted);
     // An update costs the server less than a findAndModify and returns all that is needed: whether it changed the attempt.
     const written = await attempts(mongo).updateOne(whereKey(wanted.attempt), pipeline, { session });
     if (written.modifiedCount !== 1) return false;
     await postCommandIn(mongo, session, command);
     return true;
-  });
+  };
+  const accepted = await (given === undefined
+    ? inTransaction(mongo, budgetMs, write)
+    : inTransactionOf(mongo, given, budgetMs, write));
   return accepted ? { kind: 'submitted', command } : { kind: 'unchanged' };
 }
 

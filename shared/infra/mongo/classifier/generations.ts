@@ -1,4 +1,5 @@
 import type { ClientSession, Document } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, Stale, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
@@ -28,13 +29,21 @@ export interface HeldGeneration {
   fence: number;
 }
 
-export async function findGeneration(mongo: Mongo, { _id, key }: GenerationKey): Promise<Generation | null> {
-  return generations(mongo).findOne({ _id, key }, { maxTimeMS: QUERY_LIMIT_MS });
+export async function findGeneration(
+  mongo: Mongo,
+  { _id, key }: GenerationKey,
+  session?: ClientSession,
+): Promise<Generation | null> {
+  return generations(mongo).findOne({ _id, key }, { ...readIn(session), maxTimeMS: QUERY_LIMIT_MS });
 }
 
 /** Returns a generation whose key is unknown, or null. Every shard searches for it. */
-export async function findGenerationById(mongo: Mongo, previewId: string): Promise<Generation | null> {
-  return generations(mongo).findOne({ _id: previewId }, { maxTimeMS: QUERY_LIMIT_MS });
+export async function findGenerationById(
+  mongo: Mongo,
+  previewId: string,
+  session?: ClientSession,
+): Promise<Generation | null> {
+  return generations(mongo).findOne({ _id: previewId }, { ...readIn(session), maxTimeMS: QUERY_LIMIT_MS });
 }
 
 const isClosedAs = (closed: ClosedAs): Document => ({
@@ -49,6 +58,8 @@ export interface Acquisition {
   leaseMs: number;
   /** Closed answers that the caller may charge all the same. Default: none. */
   evenIf?: readonly ClosedAs[];
+  /** Session of the claim whose command names the row. */
+  session?: ClientSession;
 }
 
 type Acquired =
@@ -65,7 +76,7 @@ type Acquired =
 export async function acquireGeneration(
   mongo: Mongo,
   { _id, key }: GenerationKey,
-  { by, leaseMs, evenIf = [] }: Acquisition,
+  { by, leaseMs, evenIf = [], session }: Acquisition,
 ): Promise<Acquired> {
   const isOver = { $lte: [msOf('$leaseUntil'), NOW_MS] };
   const isFree = by === 'door' ? isOver : { $or: [isOver, { $eq: ['$heldBy', 'worker'] }] };
@@ -86,6 +97,7 @@ export async function acquireGeneration(
   const row = await generations(mongo).findOneAndUpdate({ _id, key }, update.pipeline, {
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
+    ...(session === undefined ? {} : { session }),
   });
   if (row === null) return { kind: 'gone' };
   if (row.state === 'PENDING' && row.closed != null && !evenIf.includes(row.closed)) {

@@ -1,4 +1,7 @@
+import type { ClientSession } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import type { JobRound } from '#shared/classifier/commands.ts';
 import { batchId, type JobBatch } from '#shared/classifier/job.ts';
 import { contextOf } from '#shared/classifier/new-job.ts';
 import { aiJobBatches } from './collections.ts';
@@ -13,9 +16,16 @@ export function batchOutcomes(mongo: Mongo, jobId: string): Promise<Pick<JobBatc
 }
 
 /** Returns the rounds and errors of a job's batches in their order, without the items. */
-export function batchErrors(mongo: Mongo, jobId: string): Promise<Pick<JobBatch, '_id' | 'index' | 'outcome'>[]> {
+export function batchErrors(
+  mongo: Mongo,
+  jobId: string,
+  session?: ClientSession,
+): Promise<Pick<JobBatch, '_id' | 'index' | 'outcome'>[]> {
   return aiJobBatches(mongo)
-    .find({ jobId }, { ...IN_ORDER, projection: { index: 1, 'outcome.round': 1, 'outcome.errors': 1 } })
+    .find(
+      { jobId },
+      { ...readIn(session), ...IN_ORDER, projection: { index: 1, 'outcome.round': 1, 'outcome.errors': 1 } },
+    )
     .toArray();
 }
 
@@ -30,11 +40,11 @@ export async function batchQuestions(mongo: Mongo, jobId: string): Promise<{ id:
 /** Returns the batches that this round has not finished, in their order, without the texts of the questions. */
 export async function openBatches(
   mongo: Mongo,
-  jobId: string,
-  round: number,
+  { jobId, round }: JobRound,
+  session: ClientSession,
 ): Promise<Pick<JobBatch, 'index' | 'questionIds'>[]> {
   const all = await aiJobBatches(mongo)
-    .find({ jobId }, { ...IN_ORDER, projection: { index: 1, questionIds: 1, 'outcome.round': 1 } })
+    .find({ jobId }, { ...readIn(session), ...IN_ORDER, projection: { index: 1, questionIds: 1, 'outcome.round': 1 } })
     .toArray();
   return all.filter(({ outcome }) => outcome?.round !== round);
 }
@@ -56,9 +66,9 @@ export async function findBatches(mongo: Mongo, jobId: string, indexes: readonly
 /** Returns the newest error of this round, or null. */
 export async function lastError(
   mongo: Mongo,
-  jobId: string,
-  round: number,
+  { jobId, round }: JobRound,
+  session: ClientSession,
 ): Promise<{ code: string; message: string } | null> {
-  const failed = (await batchErrors(mongo, jobId)).filter(({ outcome }) => outcome?.round === round);
+  const failed = (await batchErrors(mongo, jobId, session)).filter(({ outcome }) => outcome?.round === round);
   return failed.flatMap(({ outcome }) => outcome?.errors ?? []).at(-1) ?? null;
 }

@@ -1,3 +1,5 @@
+import type { ClientSession } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
@@ -27,8 +29,8 @@ function isOwners(owner: JobOwner) {
 }
 
 /** Returns the job of any owner, or null. */
-export function findJob(mongo: Mongo, id: string): Promise<JobRow | null> {
-  return aiJobs(mongo).findOne({ _id: id }, OPTIONS);
+export function findJob(mongo: Mongo, id: string, session?: ClientSession): Promise<JobRow | null> {
+  return aiJobs(mongo).findOne({ _id: id }, { ...readIn(session), ...OPTIONS });
 }
 
 /** Returns the job if it belongs to this owner, otherwise null. */
@@ -51,8 +53,8 @@ export async function findSelections(mongo: Mongo, jobIds: readonly string[]): P
 }
 
 /** Returns the questions and filters of a job. Throws if the job has none. */
-export async function findSelection(mongo: Mongo, jobId: string): Promise<JobSelection> {
-  const selection = await aiJobSelections(mongo).findOne({ _id: jobId }, OPTIONS);
+export async function findSelection(mongo: Mongo, jobId: string, session?: ClientSession): Promise<JobSelection> {
+  const selection = await aiJobSelections(mongo).findOne({ _id: jobId }, { ...readIn(session), ...OPTIONS });
   if (selection === null) throw new Error(`job ${jobId} has no selection`);
   return selection;
 }
@@ -109,9 +111,13 @@ export async function summarizeJobs(mongo: Mongo, limits: { open: number; failur
 }
 
 /** Returns the next PENDING and RUNNING jobs of all organizations, by id after `afterId`. */
-export function openJobsAfter(mongo: Mongo, afterId: string, limit: number): Promise<JobRow[]> {
+export function openJobsAfter(
+  mongo: Mongo,
+  { afterId, limit, session }: { afterId: string; limit: number; session: ClientSession },
+): Promise<JobRow[]> {
+  const options = { ...readIn(session), hint: 'open_jobs', sort: { _id: 1 }, limit, ...OPTIONS } as const;
   return aiJobs(mongo)
-    .find({ open: true, _id: { $gt: afterId } }, { hint: 'open_jobs', sort: { _id: 1 }, limit, ...OPTIONS })
+    .find({ open: true, _id: { $gt: afterId } }, options)
     .toArray();
 }
 

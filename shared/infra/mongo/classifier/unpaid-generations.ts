@@ -66,13 +66,17 @@ export async function closeOverdueSettlement(
     closed: { $ifNull: ['$closed', literal('EXPIRED' satisfies ClosedAs)] },
     fence: { $add: ['$fence', 1] },
   });
-  const named =
-    generationKey === undefined ? null : await findGeneration(mongo, { _id: previewId, key: generationKey });
-  const key = (named ?? (await findGenerationById(mongo, previewId)))?.key ?? '';
   try {
     return await inTransaction(mongo, CLOSE_BUDGET_MS, async (session) => {
+      // Read the key in the transaction: an erasure that replaces it makes the transaction start again.
+      const named =
+        generationKey === undefined
+          ? null
+          : await findGeneration(mongo, { _id: previewId, key: generationKey }, session);
+      const found = named ?? (await findGenerationById(mongo, previewId, session));
+      const filter = { _id: previewId, key: found?.key ?? '' };
       const options = { returnDocument: 'after', session } as const;
-      const row = await generations(mongo).findOneAndUpdate({ _id: previewId, key }, update.pipeline, options);
+      const row = found === null ? null : await generations(mongo).findOneAndUpdate(filter, update.pipeline, options);
       const isPaid = row?.state === 'SETTLED';
       if (row !== null && !isPaid && !wasAccepted(update, row)) return 'in use';
       const end = isPaid

@@ -1,4 +1,5 @@
 import { type ClientSession, UUID } from 'mongodb';
+import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import type { CommandRef, Queue } from '#shared/kernel/command.ts';
@@ -21,6 +22,9 @@ export type Claim<Q extends Queue> =
 /**
  * Leases a command to this worker for `leaseMs`, if it is due by MongoDB's clock. The attempt is counted now, before anything
  * runs. A command that was posted to run at once is due until its first claim, whatever the clock of its sender was.
+ *
+ * The claim runs in the holder's session. Later reads in it wait for the transaction that posted the command, which may not have
+ * arrived yet on the shards of its other documents.
  */
 export async function claimCommand<Q extends Queue>(
   mongo: Mongo,
@@ -53,6 +57,7 @@ export async function claimCommand<Q extends Queue>(
     returnDocument: 'after',
     // The open transaction of a killed process may hold the document. The claim must then fail instead of blocking its slot.
     maxTimeMS: QUERY_LIMIT_MS,
+    ...(holder.session === undefined ? {} : { session: holder.session }),
   });
   if (!wasAccepted(update, after)) return { kind: 'refused' };
   const command = after as CommandOf<Q>;
@@ -94,7 +99,7 @@ export async function dueCommands(mongo: Mongo, queue: Queue, now: number, limit
 }
 
 /**
- * Runs `work` with the session in which the transactions of a claim run. The claim stores the session's id on the command.
+ * Runs `work` with the session in which a claim, its reads and its transactions run. The claim stores the session's id on the command.
  *
  * MongoDB keeps the transaction of a killed process open for a minute (`transactionLifetimeLimitSeconds`) and locks every
  * document that it wrote. A worker that finds the lease expired therefore ends the stored session.
@@ -103,7 +108,7 @@ export function withHolderSession<Result>(
   mongo: Mongo,
   work: (session: ClientSession) => Promise<Result>,
 ): Promise<Result> {
-  return mongo.client.withSession(work);
+  return inCausalOrder(mongo, work);
 }
 
 /** Returns the session's id in the form that a command stores; null if the driver has not assigned an id yet. */

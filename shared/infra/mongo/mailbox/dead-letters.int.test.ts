@@ -1,5 +1,5 @@
 import t from 'tap';
-import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
+import { OPERATOR_AUDIT, operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -7,7 +7,48 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { runCommand } from '#workers/run-command.ts';
-import { deadCommands, deadGroups, findCommand, replayDead } from './dead-letters.ts';
+import { deadCommands, deadGroups, findCommand, markDead, replayDead } from './dead-letters.ts';
+import { queueDepths } from './queue-depths.ts';
+
+t.test('a dead letter is acknowledged or dropped once, and only a replay revives the alarm', async (t) => {
+  const mongo = await openTestMongo(t);
+  const actor = makeActor('grading', testWorkerDeps(mongo));
+  const fails = withStep(actor, () => Promise.reject(new Error('the disk is full')));
+  const by = { operator: 'op-1', reason: 'known', now: Date.now() };
+  const command = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { maxAttempts: 1 });
+  const read = async () => {
+    const found = await findCommand(mongo, command._id);
+    if (found === null) throw new Error('the dead command is gone');
+    return found;
+  };
+  const depth = async () => (await queueDepths(mongo, Date.now(), [])).find(({ queue }) => queue === 'grading');
+  const actions = async () =>
+    (await operatorAudit(mongo).find({}).sort({ _id: 1 }).toArray()).map(({ action }) => action);
+  t.equal(await runCommand(testKernel(mongo), fails, command), 'dead');
+  t.match(await depth(), { dead: 1, acknowledged: 0 });
+
+  const first = await read();
+  const clicks = await Promise.all(Array.from({ length: 5 }, () => markDead(mongo, first, 'ACKNOWLEDGED', by)));
+  t.equal(clicks.filter((done) => done).length, 1, 'five operators at once: one acknowledgement');
+  t.match(await depth(), { dead: 0, acknowledged: 1 });
+  t.match(await deadGroups(mongo), [{ count: 1, acknowledged: 1 }]);
+  t.equal(await replayDead(mongo, first, by), true, 'an acknowledged letter is replayed');
+  t.notOk('letter' in (await read()));
+  t.equal(await runCommand(testKernel(mongo), fails, command), 'dead');
+  t.match(await depth(), { dead: 1, acknowledged: 0 }, 'the second death raises the alarm again');
+  t.equal(await markDead(mongo, first, 'DROPPED', by), false, 'the first death is over');
+
+  const second = await read();
+  t.equal(await markDead(mongo, second, 'DROPPED', by), true);
+  t.match(await depth(), { dead: 0, acknowledged: 0 });
+  t.strictSame(await deadGroups(mongo), []);
+  t.match(await deadGroups(mongo, { letter: 'DROPPED' }), [{ count: 1 }]);
+  t.equal(await replayDead(mongo, second, by), false, 'a dropped letter is never replayed');
+  t.equal(await replayDead(mongo, await read(), by), false);
+  t.equal(await markDead(mongo, await read(), 'ACKNOWLEDGED', by), false);
+  t.equal(await runCommand(testKernel(mongo), actor, command), 'not-ours');
+  t.strictSame(await actions(), ['dead.ack', 'dead.replay', 'dead.drop']);
+});
 
 t.test('dead letters are grouped by cause, listed newest first, and replayed once per death', async (t) => {
   const mongo = await openTestMongo(t);
@@ -35,8 +76,13 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
     [other, ...alike.toReversed()].map((command) => command._id),
   );
   t.strictSame(await ids({ limit: 2 }), [other._id, alike[2]?._id]);
-  t.strictSame(await ids({ fingerprint: 'TypeError: another cause' }), [other._id]);
+  t.strictSame(await ids({ cause: 'TypeError: another cause' }), [other._id]);
   t.strictSame(await ids({ queue: 'essayhandoff' }), []);
+  t.strictSame(await ids({ subject: other.subject }), [other._id]);
+  const [newest] = await deadCommands(mongo, { limit: 1 });
+  const at = newest?.settledAt ?? new Date(0);
+  t.strictSame(await ids({ since: at }), [other._id]);
+  t.equal((await ids({ until: at })).length, 3);
 
   const dead = await findCommand(mongo, other._id);
   if (dead === null) throw new Error('the dead command is gone');

@@ -1,4 +1,5 @@
 import type { ClientSession, Collection, Filter, OptionalUnlessRequiredId } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { msOf, NOW_MS, nowPlus } from '#infra/mongo/guarded-update.ts';
@@ -60,16 +61,16 @@ export async function findLive<Q extends Queue>(
   key: string,
   session?: ClientSession,
 ): Promise<CommandOf<Q> | null> {
-  const options = session === undefined ? {} : { session };
-  return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ key, live: true } as Filter<CommandOf<Q>>, options);
+  return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ key, live: true } as Filter<CommandOf<Q>>, readIn(session));
 }
 
 /** Returns the command, or null if it does not exist. */
 export async function readCommand<Q extends Queue>(
   mongo: Mongo,
   { _id, queue, key }: CommandRef<Q>,
+  session?: ClientSession,
 ): Promise<CommandOf<Q> | null> {
-  return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ _id, key } as Filter<CommandOf<Q>>);
+  return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ _id, key } as Filter<CommandOf<Q>>, readIn(session));
 }
 
 /** Returns the command with its key, which is read if the ring does not contain it; null if no such command exists. */
@@ -114,9 +115,16 @@ export type CommandEnd<Q extends Queue> =
   | { kind: 'rejected'; rejection: Rejection }
   | { kind: 'dead' };
 
-/** Reads how a command has ended. A missing command counts as dead. Throws if the stored result contradicts the status. */
-export async function readEnd<Q extends Queue>(mongo: Mongo, wanted: CommandRef<Q>): Promise<CommandEnd<Q>> {
-  const command = await readCommand(mongo, wanted);
+/**
+ * Reads how a command has ended. A missing command counts as dead. A later read in the `session` shows what its run wrote. Throws if the
+ * stored result contradicts the status.
+ */
+export async function readEnd<Q extends Queue>(
+  mongo: Mongo,
+  wanted: CommandRef<Q>,
+  session: ClientSession,
+): Promise<CommandEnd<Q>> {
+  const command = await readCommand(mongo, wanted, session);
   if (command === null || command.status === 'DEAD') return { kind: 'dead' };
   const { _id, status, result } = command;
   if (status === 'PENDING') return { kind: 'pending' };

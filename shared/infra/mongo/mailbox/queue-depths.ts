@@ -1,7 +1,7 @@
 import type { Collection } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isUnserved, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import type { Command, Queue } from '#shared/kernel/command.ts';
+import type { Command, DeadLetterMark, Queue } from '#shared/kernel/command.ts';
 import { actorOf, MAILBOXES, QUEUES } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
@@ -14,7 +14,9 @@ export interface QueueDepth {
   due: number;
   /** Under a lease that has not expired. */
   running: number;
+  /** Dead letters that wait for an operator: neither acknowledged nor dropped. */
   dead: number;
+  acknowledged: number;
   /** Age of the oldest due command, from when it became due, in milliseconds; null without a due command. */
   oldestDueMs: number | null;
 }
@@ -51,6 +53,7 @@ export async function queueDepths(
       waiting: depth.due + depth.backingOff,
       running: depth.running,
       dead: dead.get(queue) ?? 0,
+      acknowledged: dead.get(`${queue} ACKNOWLEDGED`) ?? 0,
       due: unserved ? 0 : depth.due,
       oldestDueMs: unserved || depth.oldest === null ? null : Math.max(0, now - depth.oldest.getTime()),
     });
@@ -89,18 +92,27 @@ async function depthOf(mongo: Mongo, queue: Queue, at: Date, limit: number) {
   };
 }
 
+/** Returns counts by queue for unmarked dead letters, and by queue and mark for acknowledged ones. */
 async function deadPerQueue(mongo: Mongo, limit: number): Promise<Map<string, number>> {
   const perMailbox = await Promise.all(
     MAILBOXES.map((name) =>
       mongo.db
         .collection<Command>(name)
-        .aggregate<{ _id: string; count: number }>(
-          [{ $match: { status: 'DEAD' } }, { $limit: limit }, { $group: { _id: '$queue', count: { $sum: 1 } } }],
+        .aggregate<{ _id: { queue: string; letter: DeadLetterMark | null }; count: number }>(
+          [
+            { $match: { status: 'DEAD', letter: { $in: [null, 'ACKNOWLEDGED'] } } },
+            { $limit: limit },
+            { $group: { _id: { queue: '$queue', letter: { $ifNull: ['$letter', null] } }, count: { $sum: 1 } } },
+          ],
           // The partial index contains exactly these rows, but not every planner chooses it if the filter names one of its two fields.
           { hint: 'dead', ...BOUND },
         )
         .toArray(),
     ),
   );
-  return new Map(perMailbox.flat().map(({ _id, count }) => [_id, count]));
+  return new Map(
+    perMailbox
+      .flat()
+      .map(({ _id: { queue, letter }, count }) => [letter === null ? queue : `${queue} ${letter}`, count]),
+  );
 }

@@ -22,14 +22,21 @@ export interface AlertCallsRow extends Stamped {
   lastAt: Date;
 }
 
+/** An id that another system has chosen for a notification; see `snapshots.ts`. */
+export interface SnapshotIdRow {
+  _id: string;
+}
+
 export const NOTIFICATIONS = 'notifications';
 export const NOTIFICATION_EVENTS = 'notification_events';
 export const FAN_OUTS = 'notification_fan_outs';
+export const SNAPSHOT_IDS = 'notification_snapshot_ids';
 const PREFERENCES = 'notification_preferences';
 export const DELIVERY_ATTEMPTS = 'notification_delivery_attempts';
 export const ALERT_CALLS = 'notification_alert_calls';
 
 export const notifications = (mongo: Mongo): Collection<NotificationRow> => mongo.db.collection(NOTIFICATIONS);
+export const snapshotIds = (mongo: Mongo): Collection<SnapshotIdRow> => mongo.db.collection(SNAPSHOT_IDS);
 export const notificationEvents = (mongo: Mongo): Collection<NotificationEvent> =>
   mongo.db.collection(NOTIFICATION_EVENTS);
 export const fanOuts = (mongo: Mongo): Collection<FanOut> => mongo.db.collection(FAN_OUTS);

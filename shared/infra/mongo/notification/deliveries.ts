@@ -1,4 +1,5 @@
 import type { ClientSession } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
@@ -38,22 +39,23 @@ export async function queueDeliveries(
   return jobs.map(({ _id, queue, key }) => ({ _id, queue, key }));
 }
 
-const OPTIONS = { maxTimeMS: QUERY_LIMIT_MS };
-
-/** Reads the state on which a delivery is decided, by point reads. The event is read only if its preference type can matter. */
+/**
+ * Reads the state on which a delivery is decided, by point reads, one after the other in the session of its claim. The event is read only
+ * if its preference type can matter.
+ */
 export async function findDispatch(
   mongo: Mongo,
   { notificationId, userId }: Pick<DeliveryBody, 'notificationId' | 'userId'>,
+  session: ClientSession,
 ): Promise<Dispatch> {
-  const [notification, own] = await Promise.all([
-    notifications(mongo).findOne({ _id: notificationId, userId }, OPTIONS),
-    findPreferences(mongo, userId),
-  ]);
+  const options = () => ({ ...readIn(session), maxTimeMS: QUERY_LIMIT_MS });
+  const notification = await notifications(mongo).findOne({ _id: notificationId, userId }, options());
+  const own = await findPreferences(mongo, userId, session);
   const fanOutId = notification?.fanOutId ?? null;
   const event =
     fanOutId === null || !disablesAny(own)
       ? null
-      : await notificationEvents(mongo).findOne({ _id: fanOutId }, { ...OPTIONS, projection: { preferenceType: 1 } });
+      : await notificationEvents(mongo).findOne({ _id: fanOutId }, { ...options(), projection: { preferenceType: 1 } });
   return { notification, preferences: own, eventPreferenceType: event?.preferenceType ?? null };
 }
 

@@ -1,11 +1,9 @@
 import type { Document, Filter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { guardedUpdate, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
-import { isSupportType, type Notification } from '#shared/notification/notification.ts';
-import type { Snapshot } from '#shared/notification/snapshot.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { type NotificationKey, type NotificationRow, notifications } from './collections.ts';
 import { type Deliveries, queueDeliveries } from './deliveries.ts';
 import { SNAPSHOT_READ, visiblePlace } from './inbox.ts';
@@ -138,66 +136,4 @@ export async function insertNotification(
     await notifications(mongo).insertOne({ ...row }, { session });
     return queueDeliveries(mongo, [row], { ...deliveries, now, session });
   });
-}
-
-/** `foreign`: the row belongs to another user and stays as it is. */
-type StoredSnapshot =
-  | { kind: 'created'; notification: Notification }
-  | { kind: 'updated'; notification: Notification }
-  | { kind: 'foreign' };
-
-/**
- * Stores a row as another system has it. `fresh` builds a new row; an existing row is updated with the fields of the snapshot.
- *
- * Shards do not share their ids, so a row of another user is looked up before the insert. Of two concurrent requests that name different
- * users, the insert refuses one only if both rows are on one shard.
- */
-export async function putSnapshot(
-  mongo: Mongo,
-  snapshot: Snapshot,
-  fresh: (snapshot: Snapshot) => Notification,
-): Promise<StoredSnapshot> {
-  const before = await replace(mongo, snapshot);
-  if (before !== null) return before;
-  if (await belongsToAnother(mongo, snapshot)) return { kind: 'foreign' };
-  const row = fresh(snapshot);
-  try {
-    await notifications(mongo).insertOne({ ...row });
-    return { kind: 'created', notification: row };
-  } catch (error) {
-    if (!isDuplicateKey(error, ['_id'])) throw error;
-  }
-  // Another request inserted the row in between.
-  const after = await replace(mongo, snapshot);
-  if (after !== null) return after;
-  if (await belongsToAnother(mongo, snapshot)) return { kind: 'foreign' };
-  throw new Error('duplicate key for a notification that does not exist');
-}
-
-async function belongsToAnother(mongo: Mongo, { id, userId }: Snapshot): Promise<boolean> {
-  const options = { projection: { userId: 1 }, maxTimeMS: QUERY_LIMIT_MS };
-  const row = await notifications(mongo).findOne({ _id: id }, options);
-  return row !== null && row.userId !== userId;
-}
-
-/** Updates the user's row with the fields of the snapshot. Returns null if the user has no such row. */
-async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot | null> {
-  const { id, userId, organizationId, type, title, content, isRead, readAt, deletedAt, createdAt } = snapshot;
-  const firstRead = readAt === null ? { $ifNull: ['$readAt', '$$NOW'] } : literal(readAt);
-  const update = guardedUpdate([], {
-    ...(organizationId === null ? {} : { organizationId: literal(organizationId) }),
-    type: literal(type),
-    title: literal(title),
-    content: literal(content),
-    isSupport: isSupportType(type),
-    createdAt: literal(createdAt),
-    isRead: literal(isRead),
-    readAt: isRead ? firstRead : literal(null),
-    ...(deletedAt === null ? {} : { place: 'DELETED', deletedAt: { $ifNull: ['$deletedAt', literal(deletedAt)] } }),
-  });
-  const row = await notifications(mongo).findOneAndUpdate({ _id: id, userId }, update.pipeline, {
-    returnDocument: 'after',
-    maxTimeMS: QUERY_LIMIT_MS,
-  });
-  return row === null ? null : { kind: 'updated', notification: row };
 }

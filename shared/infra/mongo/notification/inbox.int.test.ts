@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Notification } from '#shared/notification/notification.ts';
-import { newFromSnapshot, type Snapshot } from '#shared/notification/snapshot.ts';
+import { newFromSnapshot } from '#shared/notification/snapshot.ts';
 import { type Chance, openChance, scaled } from '#testing/chance.ts';
 import { freshNotification, storeNotifications } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -15,7 +15,8 @@ import {
   listNotifications,
   type WantedNotifications,
 } from './inbox.ts';
-import { deleteAll, deleteNotification, markAllRead, markRead, putSnapshot } from './inbox-changes.ts';
+import { deleteAll, deleteNotification, markAllRead, markRead } from './inbox-changes.ts';
+import { putSnapshot } from './snapshots.ts';
 
 const EVERYTHING: WantedNotifications = { userId: 'student-1', organizationId: null, filter: 'ALL', q: null };
 const { signal } = new AbortController();
@@ -125,54 +126,6 @@ t.test('a row that is deleted before a concurrent read stays unread and is not r
     t.match(stored, { place: 'DELETED', isRead: read !== null });
     t.equal(deleted?.isRead, read !== null, 'the deletion shows the row as it was last');
   }
-});
-
-t.test('a snapshot inserts or replaces a row, but never one of another user', async (t) => {
-  const mongo = await openTestMongo(t);
-  const snapshot: Snapshot = {
-    id: 'legacy-7',
-    userId: 'u',
-    organizationId: 'org-1',
-    type: 'SUPPORT_X',
-    title: '$title',
-    content: '$$NOW',
-    isRead: true,
-    readAt: null,
-    deletedAt: null,
-    createdAt: new Date('2026-01-01T00:00:00.000Z'),
-  };
-  const put = (change: Partial<Snapshot> = {}) =>
-    putSnapshot(mongo, { ...snapshot, ...change }, (first) =>
-      newFromSnapshot(first, { now: new Date(), organizationId: 'of-the-header' }),
-    );
-  const made = await Promise.all(Array.from({ length: 8 }, () => put()));
-  t.equal(made.filter(({ kind }) => kind === 'created').length, 1, 'made once');
-  await notifications(mongo).updateOne({ _id: snapshot.id }, { $set: { entity: 'Ticket', preferenceType: 'P' } });
-
-  const readAt = (await notifications(mongo).findOne({ _id: snapshot.id }))?.readAt;
-  const changed = await put({ title: 'T2', type: 'OTHER', organizationId: null });
-  t.match(changed, {
-    kind: 'updated',
-    notification: {
-      title: 'T2',
-      content: '$$NOW',
-      type: 'OTHER',
-      isSupport: false,
-      organizationId: 'org-1',
-      readAt,
-      entity: 'Ticket',
-      preferenceType: 'P',
-      place: 'INBOX',
-    },
-  });
-  t.strictSame(await put({ userId: 'thief', title: 'mine' }), { kind: 'foreign' });
-  t.match(await notifications(mongo).findOne({ _id: snapshot.id }), { userId: 'u', title: 'T2' });
-
-  t.match(await put({ isRead: false, readAt: new Date() }), { notification: { isRead: false, readAt: null } });
-  const deletedAt = new Date('2026-02-01T00:00:00.000Z');
-  t.match(await put({ deletedAt }), { notification: { place: 'DELETED', deletedAt } });
-  t.match(await put({ deletedAt: new Date() }), { notification: { place: 'DELETED', deletedAt } });
-  t.match(await put({}), { kind: 'updated', notification: { place: 'DELETED', deletedAt } }, 'deleted for good');
 });
 
 t.test('counts equal a recount of the rows after any changes', async (t) => {

@@ -1,5 +1,6 @@
 import type { Document } from 'mongodb';
 import t from 'tap';
+import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -18,8 +19,9 @@ import {
   listNotifications,
   recentNotifications,
 } from './inbox.ts';
-import { deleteAll, deleteNotification, markAllRead, markRead, putSnapshot } from './inbox-changes.ts';
+import { deleteAll, deleteNotification, markAllRead, markRead } from './inbox-changes.ts';
 import { findPreferences, patchPreferences, preferencesOf } from './preferences.ts';
+import { putSnapshot } from './snapshots.ts';
 import { orphanedFanOuts, rowsOfFanOut } from './stage-fan-out.ts';
 import { summarizeSupport } from './summarize-support.ts';
 
@@ -57,7 +59,7 @@ async function useInboxes(mongo: Mongo): Promise<void> {
     await insertFanOut(mongo, sample);
     await preferencesOf(mongo, ['user-1', 'user-2']);
     await idsOfFanOut(mongo, sample.fanOutId);
-    await rowsOfFanOut(mongo, sample.fanOutId, 0);
+    await inCausalOrder(mongo, (session) => rowsOfFanOut(mongo, sample.fanOutId, { after: 0, session }));
     made.push(sample.fanOutId);
   }
   await findEvent(mongo, { ...source, actorId: null });

@@ -1,3 +1,5 @@
+import type { ClientSession } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { updateRow } from '#infra/mongo/guarded-row.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
@@ -5,8 +7,12 @@ import { MAX_ENABLED_TYPES, type Preferences, type PreferencesChange } from '#sh
 import { type PreferencesRow, preferences } from './collections.ts';
 
 /** Returns the preferences that a user has set, or null. */
-export async function findPreferences(mongo: Mongo, userId: string): Promise<Preferences | null> {
-  const row = await preferences(mongo).findOne({ _id: userId }, { maxTimeMS: QUERY_LIMIT_MS });
+export async function findPreferences(
+  mongo: Mongo,
+  userId: string,
+  session?: ClientSession,
+): Promise<Preferences | null> {
+  const row = await preferences(mongo).findOne({ _id: userId }, { ...readIn(session), maxTimeMS: QUERY_LIMIT_MS });
   return row === null ? null : fromRow(row);
 }
 

@@ -1,4 +1,5 @@
 import type { ClientSession } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
@@ -162,20 +163,21 @@ export async function orphanedFanOuts(mongo: Mongo, now: number, limit: number):
 }
 
 /** Returns the fan-out, or null if it does not exist or is finished. */
-export function findFanOut(mongo: Mongo, fanOutId: string): Promise<FanOut | null> {
-  return fanOuts(mongo).findOne({ _id: fanOutId }, { maxTimeMS: QUERY_LIMIT_MS });
+export function findFanOut(mongo: Mongo, fanOutId: string, session: ClientSession): Promise<FanOut | null> {
+  return fanOuts(mongo).findOne({ _id: fanOutId }, { ...readIn(session), maxTimeMS: QUERY_LIMIT_MS });
 }
 
 /** Returns the next rows of a fan-out after this ordinal, including rows deleted meanwhile. */
 export function rowsOfFanOut(
   mongo: Mongo,
   fanOutId: string,
-  after: number,
+  { after, session }: { after: number; session: ClientSession },
 ): Promise<Pick<Notification, '_id' | 'userId' | 'ordinal' | 'place'>[]> {
   return notifications(mongo)
     .find(
       { fanOutId, ordinal: { $gt: after } },
       {
+        ...readIn(session),
         projection: { userId: 1, ordinal: 1, place: 1 },
         sort: { ordinal: 1 },
         limit: MAX_AT_ONCE,

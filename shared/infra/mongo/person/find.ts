@@ -1,4 +1,4 @@
-import type { Document } from 'mongodb';
+import type { ClientSession, Document } from 'mongodb';
 import { accounts } from '#infra/mongo/auth/collections.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
@@ -53,9 +53,10 @@ export async function* rowsIn(
   collection: CollectionName,
   filter: Document,
   atOnce: number,
+  session?: ClientSession,
 ): AsyncGenerator<Located[]> {
   const projection = Object.fromEntries(['_id', ...shardKeyOf(collection)].map((field) => [field, 1]));
-  const options = { projection, batchSize: Math.max(atOnce, 2) };
+  const options = { projection, batchSize: Math.max(atOnce, 2), ...(session === undefined ? {} : { session }) };
   let rows: Located[] = [];
   for await (const row of mongo.db.collection<Located>(collection).find(filter, options)) {
     rows.push(row);

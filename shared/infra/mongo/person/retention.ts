@@ -67,7 +67,8 @@ export async function expireAttempts(
       const more =
         accessLinkId === null ? null : await attempts(mongo).findOne({ studentId, accessLinkId }, { session });
       if (accessLinkId !== null && more === null) {
-        await REWRITES.seat(mongo, { _id: seatId({ linkId: accessLinkId, studentId }) }, keys, { now, session });
+        const seat = { _id: seatId({ linkId: accessLinkId, studentId }), linkId: accessLinkId };
+        await REWRITES.seat(mongo, seat, keys, { now, session });
       }
     });
     finished += 1;

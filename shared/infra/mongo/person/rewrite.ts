@@ -1,15 +1,17 @@
 import type { ClientSession } from 'mongodb';
 import { attempts, eventRows, seats, textRows, whereKey } from '#infra/mongo/attempt/collections.ts';
 import { putRows, rowsOf } from '#infra/mongo/attempt/event-tail.ts';
-import { linkOfSeat, seatId } from '#infra/mongo/attempt/insert-attempt.ts';
+import { seatId } from '#infra/mongo/attempt/insert-attempt.ts';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newStamp } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { PERSONAL_PARTS } from '#infra/mongo/schema/personal-fields/command-fields.ts';
 import type { PersonKeys } from '#infra/mongo/schema/personal-fields/rules.ts';
 import type { CollectionName } from '#infra/mongo/schema/personal-fields.ts';
 import { erasedFields } from '#shared/attempt/erased.ts';
 import { settlementOrder } from '#shared/classifier/commands.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import type { ErasedCounts } from './erased-persons.ts';
 import type { Located } from './find.ts';
 
@@ -57,11 +59,12 @@ async function rewriteAttempt(
 /** Moves a seat to the pseudonym: its `_id` contains the student's. The seat stays taken, because the limit of a link counts for ever. */
 async function rewriteSeat(
   mongo: Mongo,
-  { _id: seat }: Located,
+  located: Located,
   { pseudonym: studentId }: PersonKeys,
   { session }: At,
 ): Promise<Changed[]> {
-  const linkId = linkOfSeat(seat);
+  const { _id: seat } = located;
+  const linkId = keyFieldOf(located, 'linkId');
   const row = await seats(mongo).findOne({ _id: seat, linkId }, { session });
   if (row === null) return [];
   await seats(mongo).deleteOne({ _id: seat, linkId }, { session });
@@ -75,11 +78,12 @@ async function rewriteSeat(
  */
 async function rewriteGeneration(
   mongo: Mongo,
-  { _id, key }: Located,
+  located: Located,
   { id, pseudonym }: PersonKeys,
   { session }: At,
 ): Promise<Changed[]> {
-  const filter = { _id, key: String(key), 'actor.id': id };
+  const { _id } = located;
+  const filter = { _id, key: keyFieldOf(located, 'key'), 'actor.id': id };
   const $set = { 'actor.id': pseudonym, key: `erased:${_id}` };
   const { matchedCount } = await generations(mongo).updateOne(filter, { $set }, { session });
   if (matchedCount === 0) return [];
@@ -87,6 +91,25 @@ async function rewriteGeneration(
   const withoutKey = [{ $unset: ['body.key'] }];
   await mailboxOf(mongo, command.queue).updateOne({ key: command.key, live: true }, withoutKey, { session });
   return [{ collection: 'ai_generations', how: 'pseudonymised', rows: matchedCount }];
+}
+
+/** Returns a field of the shard key. Throws if the row was read without it: a filter without the key would go to every shard. */
+function keyFieldOf(located: Located, field: string): string {
+  const value = located[field];
+  if (typeof value !== 'string') throw new Error(`row ${located._id} was located without its ${field}`);
+  return value;
+}
+
+/**
+ * Removes the student and the remarks from a command that its sender posted while, or after, the student of the attempt was erased: the
+ * erasure may not have found it.
+ */
+export async function emptyLateCommand(
+  mongo: Mongo,
+  { _id, queue, key }: CommandRef,
+  session: ClientSession,
+): Promise<void> {
+  await mailboxOf(mongo, queue).updateOne({ _id, key }, [{ $unset: [...PERSONAL_PARTS] }], { session });
 }
 
 /** Rewrites of single rows, each in the caller's transaction. */

@@ -1,5 +1,6 @@
 import { attempts, whereKey } from '#infra/mongo/attempt/collections.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
+import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
@@ -13,15 +14,19 @@ import { gradingKey } from '#shared/attempt/commands.ts';
  * dead or missing need not wait: it stays without scores.
  */
 export async function ungradedAmong(mongo: Mongo, studentId: string, ids: readonly string[]): Promise<string[]> {
-  const found = await attempts(mongo)
-    .find({ studentId, _id: { $in: [...ids] }, status: { $ne: 'GRADED' } }, { projection: { status: 1 } })
-    .toArray();
-  const ungraded: string[] = [];
-  for (const { _id, status } of found) {
-    const grading = status === 'SUBMITTED' ? await findLive(mongo, 'grading', gradingKey(_id)) : null;
-    if (status === 'IN_PROGRESS' || grading?.status === 'PENDING') ungraded.push(_id);
-  }
-  return ungraded;
+  // A command whose shard does not show it yet must not count as missing.
+  return inCausalOrder(mongo, async (session) => {
+    const filter = { studentId, _id: { $in: [...ids] }, status: { $ne: 'GRADED' } } as const;
+    const found = await attempts(mongo)
+      .find(filter, { ...readIn(session), projection: { status: 1 } })
+      .toArray();
+    const ungraded: string[] = [];
+    for (const { _id, status } of found) {
+      const grading = status === 'SUBMITTED' ? await findLive(mongo, 'grading', gradingKey(_id), session) : null;
+      if (status === 'IN_PROGRESS' || grading?.status === 'PENDING') ungraded.push(_id);
+    }
+    return ungraded;
+  });
 }
 
 /** Returns a student's open attempts. */

@@ -75,11 +75,54 @@ export function waitingRows({ waiting }: Walk): number {
   return [...waiting.values()].reduce((sum, rows) => sum + rows, 0);
 }
 
-/** Erases these rows in one transaction. A row that another run of the erasure has changed meanwhile no longer matches, and is not counted. */
+/**
+ * Erases these rows in one transaction, with the rows that depend on them and have arrived since `eraseBelow`. Afterwards they could not be
+ * found any more. If one of those has to wait, nothing is erased. A row that another run of the erasure has changed meanwhile no longer
+ * matches, and is not counted.
+ */
 async function eraseRows(walk: Walk, link: CollectionLink, left: Document, rows: Located[]): Promise<void> {
-  await inTransaction(walk.mongo, BUDGET_MS, async (session) => {
+  const waiting = await inTransaction(walk.mongo, BUDGET_MS, async (session) => {
+    const below = await arrivedBelow(walk, link, rows, session);
+    const mustWait = below.find((one) => one.waiting > 0);
+    if (mustWait !== undefined) return mustWait;
+    for (const one of below) await walk.count(await change(walk, one.link, one, session), session);
     await walk.count(await change(walk, link, { left, ready: rows }, session), session);
+    return null;
   });
+  if (waiting !== null) note(walk, waiting.link.collection, waiting.waiting);
+}
+
+/** Rows behind a link, and how many of them must wait. */
+interface Arrived {
+  link: CollectionLink;
+  left: Document;
+  ready: Located[];
+  waiting: number;
+}
+
+/** Returns the rows that depend on these rows and are left to erase, as the transaction sees them. */
+async function arrivedBelow(
+  { mongo, now }: Walk,
+  { collection, erase }: CollectionLink,
+  rows: readonly Located[],
+  session: ClientSession,
+): Promise<Arrived[]> {
+  const below = LINKED_FROM[collection];
+  if (below === undefined || (typeof erase === 'object' && 'update' in erase)) return [];
+  const arrived: Arrived[] = [];
+  const ids = rows.map(({ _id }) => _id);
+  for (const link of linksBy(below)) {
+    if (link.erase === 'with its attempt') continue;
+    const left = { ...rowsBehind(link, ids), ...link.pending };
+    const ready: Located[] = [];
+    for await (const some of rowsIn(mongo, link.collection, left, AT_ONCE, session)) ready.push(...some);
+    if (ready.length === 0) continue;
+    const stillUsed = link.waits === undefined ? null : { ...left, ...link.waits(now) };
+    const waiting =
+      stillUsed === null ? [] : await mongo.db.collection(link.collection).find(stillUsed, { session }).toArray();
+    arrived.push({ link, left, ready, waiting: waiting.length });
+  }
+  return arrived;
 }
 
 async function change(

@@ -21,15 +21,27 @@ const MIN_VERSION = 7;
 /** Reads how the server describes itself. */
 export async function readServer(mongo: Mongo): Promise<Server> {
   const { ok, operationTime, $clusterTime, ...build } = await mongo.db.admin().command({ buildInfo: 1 });
-  const hello = await mongo.db.admin().command({ hello: 1 });
+  const { topology, now } = await readTopology(mongo);
   const version = String(build.version);
   const digest = createHash('sha256').update(JSON.stringify(build)).digest('hex').slice(0, 16);
-  const now = hello.localTime instanceof Date ? hello.localTime.getTime() : Date.now();
-  return { version, build: `${version} ${digest}`, topology: topologyOf(hello), now };
+  return { version, build: `${version} ${digest}`, topology, now };
 }
 
+/** Returns whether the client talks to a router of a sharded cluster. */
+export async function isRouter(mongo: Mongo): Promise<boolean> {
+  return (await readTopology(mongo)).topology === SHARDED;
+}
+
+async function readTopology(mongo: Mongo): Promise<Pick<Server, 'topology' | 'now'>> {
+  const hello = await mongo.client.db('admin').command({ hello: 1 });
+  const now = hello.localTime instanceof Date ? hello.localTime.getTime() : Date.now();
+  return { topology: topologyOf(hello), now };
+}
+
+const SHARDED = 'sharded cluster';
+
 function topologyOf(hello: Document): string {
-  if (hello.msg === 'isdbgrid') return 'sharded cluster';
+  if (hello.msg === 'isdbgrid') return SHARDED;
   return typeof hello.setName === 'string' ? `replica set ${hello.setName}` : 'standalone server';
 }
 

@@ -1,6 +1,8 @@
 import type { Document, MongoClient } from 'mongodb';
 import t from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
@@ -8,6 +10,8 @@ import { distribute, NotDistributable, planDistribution } from './distribute.ts'
 import { migrate } from './migrate.ts';
 import { schemaState } from './schema-state.ts';
 import { PLACEMENTS } from './shard-keys.ts';
+
+const QUIETLY = { now: Date.now(), report: () => undefined };
 
 /** A database of the present schema with the indexes that version 4 had in addition. */
 async function openUpgraded(t: Teardown) {
@@ -31,9 +35,16 @@ function asRouter(mongo: Mongo) {
   const sharded = new Map<string, Document>();
   const sent: string[] = [];
   const hashed: string[] = [];
+  /** The privileges of the user; null without access control. */
+  const user: { privileges: Document[] | null } = { privileges: null };
   const admin = {
     async command(command: Document) {
       if ('hello' in command) return { msg: 'isdbgrid' };
+      if ('connectionStatus' in command) {
+        const { privileges } = user;
+        const authenticatedUsers = privileges === null ? [] : [{ user: 'operator' }];
+        return { authInfo: { authenticatedUsers, authenticatedUserPrivileges: privileges ?? [] } };
+      }
       sent.push(command.shardCollection);
       sharded.set(command.shardCollection, command.key);
       return { ok: 1 };
@@ -55,7 +66,7 @@ function asRouter(mongo: Mongo) {
     name === 'createIndex' ? async () => hashed.push(collection) : undefined,
   );
   const router: Mongo = { ...mongo, db, client: client as MongoClient };
-  return { mongo: router, sharded, sent, hashed };
+  return { mongo: router, sharded, sent, hashed, user };
 }
 
 t.test('a plan names each sharded collection, its key and the unique indexes in its way', async (t) => {
@@ -74,10 +85,7 @@ t.test('a replica set is refused and nothing changes', async (t) => {
   const mongo = await openUpgraded(t);
   const before = await indexNames(mongo, 'attempts');
   const state = await schemaState(mongo).findOne({});
-  await t.rejects(
-    distribute(mongo, await planDistribution(mongo), () => undefined),
-    NotDistributable,
-  );
+  await t.rejects(distribute(mongo, QUIETLY), NotDistributable);
   t.strictSame(await indexNames(mongo, 'attempts'), before);
   t.strictSame(await schemaState(mongo).findOne({}), state);
 });
@@ -86,7 +94,7 @@ t.test('a router shards each collection once, after the indexes in its way are g
   const direct = await openUpgraded(t);
   await storeAttempt(direct, {});
   const { mongo, sent, sharded, hashed } = asRouter(direct);
-  await distribute(mongo, await planDistribution(mongo), () => undefined);
+  await distribute(mongo, QUIETLY);
   const indexes = await indexNames(direct, 'attempts');
   t.notOk(indexes.includes('start_key'));
   t.ok(indexes.includes('plain_by_exam'), 'an index that is not unique stays');
@@ -97,7 +105,7 @@ t.test('a router shards each collection once, after the indexes in its way are g
   const plan = await planDistribution(mongo);
   t.ok(plan.every(({ state }) => state === 'sharded'));
   t.equal(sent.length, plan.length);
-  await distribute(mongo, plan, () => undefined);
+  await distribute(mongo, QUIETLY);
   t.equal(sent.length, plan.length, 'a repetition finds nothing to do');
 });
 
@@ -105,23 +113,84 @@ t.test('a collection with another key, or an older schema, is refused before the
   const direct = await openUpgraded(t);
   const { mongo, sent, sharded } = asRouter(direct);
   sharded.set(`${direct.db.databaseName}.notifications`, { _id: 1 });
-  await t.rejects(
-    distribute(mongo, await planDistribution(mongo), () => undefined),
-    /notifications is sharded by another key/,
-  );
+  await t.rejects(distribute(mongo, QUIETLY), /notifications is sharded by another key/);
   sharded.clear();
   const seats = direct.db.collection('attempt_link_seats');
   await seats.createIndex({ studentId: 1, linkId: 1 }, { name: 'own_rule', unique: true });
-  await t.rejects(
-    distribute(mongo, await planDistribution(mongo), () => undefined),
-    /attempt_link_seats has unique indexes of others: own_rule/,
-  );
+  await t.rejects(distribute(mongo, QUIETLY), /attempt_link_seats has unique indexes of others: own_rule/);
   await seats.dropIndex('own_rule');
   await direct.db.collection('attempts').dropIndex('start_key_of_student');
-  await t.rejects(
-    distribute(mongo, await planDistribution(mongo), () => undefined),
-    /lacks the unique index start_key_of_student/,
-  );
+  await t.rejects(distribute(mongo, QUIETLY), /lacks the unique index start_key_of_student/);
   t.strictSame(sent, []);
   t.ok((await indexNames(direct, 'attempts')).includes('start_key'));
+});
+
+t.test('the move waits for a migration, and stops if another runner takes the lease over', async (t) => {
+  const direct = await openUpgraded(t);
+  const { mongo, sent } = asRouter(direct);
+  const leased = (runner: string | null, lockedUntil: Date | null) =>
+    schemaState(direct).updateOne({ _id: 'schema' }, { $set: { runner, lockedUntil } });
+  await leased('another', new Date(Date.now() + HOUR));
+  const lines: string[] = [];
+  async function report(line: string): Promise<void> {
+    if (lines.push(line) === 1) {
+      t.strictSame(sent, [], 'nothing before the lease');
+      await leased(null, null);
+    } else await leased('another', new Date(Date.now() + HOUR));
+  }
+  const reported: Promise<void>[] = [];
+  const moving = distribute(mongo, { ...QUIETLY, report: (line) => void reported.push(report(line)) });
+  await t.rejects(moving, /lease was lost/);
+  await Promise.all(reported);
+  t.match(lines[0], /another migration is running/);
+  t.ok(sent.length < (await planDistribution(mongo)).length, `${sent.length} collections before the loss`);
+  t.match(await schemaState(direct).findOne({}), { runner: 'another' }, 'the lease of the other stays');
+});
+
+t.test('the move is refused while workers of an earlier version are alive', async (t) => {
+  const direct = await openUpgraded(t);
+  const { mongo, sent } = asRouter(direct);
+  const rows = direct.db.collection<Partial<WorkerRow> & { _id: string }>(WORKERS);
+  const row = { actor: 'grading', host: 'h', pid: 7, version: '0.0.9', seenAt: new Date() };
+  await rows.insertOne({ _id: 'old', ...row });
+  for (const schema of [undefined, 4]) {
+    if (schema !== undefined) await rows.updateOne({ _id: 'old' }, { $set: { schema } });
+    await t.rejects(distribute(mongo, QUIETLY), /earlier version are alive: grading 0\.0\.9 on h \(7\)/);
+  }
+  t.strictSame(sent, []);
+  t.match(await schemaState(direct).findOne({}), { compatibleFrom: 1, runner: null });
+  await rows.updateOne({ _id: 'old' }, { $set: { seenAt: new Date(Date.now() - HOUR) } });
+  await rows.insertOne({ _id: 'new', ...row, schema: 5 });
+  await distribute(mongo, QUIETLY);
+  t.ok(sent.length > 0, 'neither a killed process nor one of this version is in the way');
+});
+
+t.test('the move is refused to a user without the rights for it', async (t) => {
+  const direct = await openUpgraded(t);
+  const { mongo, sent, user } = asRouter(direct);
+  const db = direct.db.databaseName;
+  const all = ['createIndex', 'dropIndex', 'enableSharding'];
+  for (const [privileges, missing] of [
+    [[], /enableSharding on attempts, createIndex on attempts, dropIndex on attempts/],
+    [
+      [{ resource: { db, collection: '' }, actions: ['createIndex', 'dropIndex'] }],
+      /rights: enableSharding on attempts$/,
+    ],
+    [[{ resource: { db: 'other', collection: '' }, actions: all }], /enableSharding on attempts/],
+    [[{ resource: { db, collection: 'attempts' }, actions: all }], /enableSharding on attempt_events/],
+    [[{ resource: { cluster: true }, actions: all }], /enableSharding on attempts/],
+  ] as const) {
+    user.privileges = [...privileges];
+    await t.rejects(distribute(mongo, QUIETLY), missing);
+  }
+  t.strictSame(sent, []);
+  t.match(await schemaState(direct).findOne({}), { compatibleFrom: 1 });
+  t.ok((await indexNames(direct, 'attempts')).includes('start_key'));
+  // The roles clusterManager and readWrite.
+  user.privileges = [
+    { resource: { db: '', collection: '' }, actions: ['enableSharding', 'moveChunk'] },
+    { resource: { db, collection: '' }, actions: ['find', 'createIndex', 'dropIndex'] },
+  ];
+  await distribute(mongo, QUIETLY);
+  t.ok(sent.length > 0);
 });

@@ -1,7 +1,11 @@
 import type { Document } from 'mongodb';
 import { ATTEMPTS } from '#infra/mongo/attempt/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { indexesOf, schemaFaults } from './migrate.ts';
+import { liveWorkers } from '#infra/mongo/live-workers.ts';
+import { NOTIFICATIONS } from '#infra/mongo/notification/collections.ts';
+import { takeStoredIds } from '#infra/mongo/notification/snapshots.ts';
+import { isRouter } from '#infra/mongo/probe/server.ts';
+import { indexesOf, schemaFaults, underMigrationLease } from './migrate.ts';
 import type { CollectionName } from './personal-fields.ts';
 import { schemaState } from './schema-state.ts';
 import { PLACEMENTS, refusesUnique } from './shard-keys.ts';
@@ -60,36 +64,78 @@ export async function planDistribution(mongo: Mongo): Promise<DistributionStep[]
 }
 
 /**
- * Carries the steps out, one collection after the other. May be repeated: finished collections are left alone. An empty collection is
- * split over the present shards at once. The balancer moves the rows of another one.
+ * Distributes the collections under the lease of migrations, one after the other. May be repeated: finished collections are left alone. An
+ * empty collection is split over the present shards at once. The balancer moves the rows of another one.
  *
+ * @param now the time of MongoDB, in Unix milliseconds
  * @throws NotDistributable before the first change
  */
 export async function distribute(
   mongo: Mongo,
-  steps: readonly DistributionStep[],
-  report: (line: string) => void,
+  { now, report }: { now: number; report: (line: string) => void },
 ): Promise<void> {
   if (!(await isRouter(mongo))) throw new NotDistributable('the server is not a router (mongos) of a sharded cluster');
-  // The dropped indexes are replaced by those of the present schema, which must exist.
-  const [fault] = await schemaFaults(mongo);
-  if (fault !== undefined) throw new NotDistributable(fault);
-  for (const { collection, state, foreign } of steps) {
-    if (foreign.length > 0)
-      throw new NotDistributable(`${collection} has unique indexes of others: ${foreign.join(', ')}`);
-    if (state === 'other') throw new NotDistributable(`${collection} is sharded by another key; see reshardCollection`);
-  }
-  // Processes of earlier versions check for the indexes that are dropped here, so they must no longer start.
-  const older = { _id: 'schema', compatibleFrom: { $lt: COMPATIBLE_FROM } } as const;
-  await schemaState(mongo).updateOne(older, { $set: { compatibleFrom: COMPATIBLE_FROM } });
-  for (const { collection, key, state, drops } of steps) {
-    if (state === 'sharded') continue;
-    for (const name of drops) await dropIndex(mongo, collection, name);
-    // MongoDB creates this index by itself for an empty collection only, under the same name. Rows may have come since the plan.
-    await mongo.db.collection(collection).createIndex(key);
-    await mongo.client.db('admin').command({ shardCollection: `${mongo.db.databaseName}.${collection}`, key });
-    report(`${collection}: sharded by ${Object.keys(key).join(', ')}`);
-  }
+  await underMigrationLease(mongo, report, async ({ hold }) => {
+    const steps = await planDistribution(mongo);
+    const [fault] = [...(await schemaFaults(mongo)), ...faultsOf(steps), ...(await outdated(mongo, now))];
+    if (fault !== undefined) throw new NotDistributable(fault);
+    const missing = await missingRights(mongo, steps);
+    if (missing.length > 0) throw new NotDistributable(`the user of MongoDB lacks rights: ${missing.join(', ')}`);
+    // Processes of earlier versions check for the indexes that are dropped here, so they must no longer start.
+    const older = { _id: 'schema', compatibleFrom: { $lt: COMPATIBLE_FROM } } as const;
+    await schemaState(mongo).updateOne(older, { $set: { compatibleFrom: COMPATIBLE_FROM } });
+    for (const { collection, key, state, drops } of steps) {
+      if (state === 'sharded') continue;
+      await hold();
+      for (const name of drops) await dropIndex(mongo, collection, name);
+      if (collection === NOTIFICATIONS) await takeStoredIds(mongo, hold);
+      // MongoDB creates this index by itself for an empty collection only, under the same name. Rows may have come since the plan.
+      await mongo.db.collection(collection).createIndex(key);
+      await mongo.client.db('admin').command({ shardCollection: `${mongo.db.databaseName}.${collection}`, key });
+      report(`${collection}: sharded by ${Object.keys(key).join(', ')}`);
+    }
+  });
+}
+
+function faultsOf(steps: readonly DistributionStep[]): string[] {
+  return steps.flatMap(({ collection, state, foreign }) => [
+    ...(foreign.length > 0 ? [`${collection} has unique indexes of others: ${foreign.join(', ')}`] : []),
+    ...(state === 'other' ? [`${collection} is sharded by another key; see reshardCollection`] : []),
+  ]);
+}
+
+/** Returns a fault if workers of a version without shard keys are alive. Their statements would reach every shard, or fail. */
+async function outdated(mongo: Mongo, now: number): Promise<string[]> {
+  const old = (await liveWorkers(mongo, now)).filter(({ schema = 0 }) => schema < COMPATIBLE_FROM);
+  const named = old.map(({ actor, host, pid, version }) => `${actor} ${version} on ${host} (${pid})`);
+  return old.length === 0 ? [] : [`processes of an earlier version are alive: ${named.join(', ')}`];
+}
+
+/** Actions that the move takes on each collection, as MongoDB names them. */
+const ACTIONS = ['enableSharding', 'createIndex', 'dropIndex'] as const;
+
+/** A privilege of the connected user, as `connectionStatus` reports it. */
+interface Privilege {
+  resource: { db?: string; collection?: string; anyResource?: boolean };
+  actions: readonly string[];
+}
+
+/** Returns the actions that the connected user may not take, with one collection each. Without access control there is no user. */
+async function missingRights(mongo: Mongo, steps: readonly DistributionStep[]): Promise<string[]> {
+  const { authInfo } = await mongo.client.db('admin').command({ connectionStatus: 1, showPrivileges: true });
+  if (authInfo.authenticatedUsers.length === 0) return [];
+  const privileges: Privilege[] = authInfo.authenticatedUserPrivileges;
+  const { databaseName } = mongo.db;
+  const mayDo = (action: string, wanted: string) =>
+    privileges.some(({ resource: { db, collection, anyResource }, actions }) => {
+      // An empty name means any of them.
+      const isMeant = ['', databaseName].includes(db ?? '?') && ['', wanted].includes(collection ?? '?');
+      return (anyResource === true || isMeant) && actions.includes(action);
+    });
+  return ACTIONS.flatMap((action) => {
+    const refused = steps.find(({ collection, state }) => state !== 'sharded' && !mayDo(action, collection));
+    return refused === undefined ? [] : [`${action} on ${refused.collection}`];
+  });
 }
 
 /** Drops an index. Another run may have dropped it. */
@@ -100,12 +146,6 @@ async function dropIndex(mongo: Mongo, collection: string, name: string): Promis
     .catch((error: { code?: unknown }) => {
       if (error.code !== NO_SUCH_INDEX) throw error;
     });
-}
-
-/** Returns whether the client talks to a router of a sharded cluster. */
-export async function isRouter(mongo: Mongo): Promise<boolean> {
-  const hello = await mongo.client.db('admin').command({ hello: 1 });
-  return hello.msg === 'isdbgrid';
 }
 
 async function stateOf(mongo: Mongo, collection: string, key: Document): Promise<DistributionStep['state']> {

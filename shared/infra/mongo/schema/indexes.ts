@@ -19,6 +19,7 @@ import {
   FAN_OUTS,
   NOTIFICATION_EVENTS,
   NOTIFICATIONS,
+  SNAPSHOT_IDS,
 } from '#infra/mongo/notification/collections.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { ERASED_PERSONS } from '#infra/mongo/person/erased-persons.ts';
@@ -172,6 +173,7 @@ export const MADE_BEFOREHAND: readonly CollectionName[] = [
   PROVIDER_SETTINGS,
   SETTING_CHANGES,
   ERASED_PERSONS,
+  SNAPSHOT_IDS,
 ];
 
 function mailboxIndexes(collection: CollectionName): DeclaredIndex[] {

@@ -20,7 +20,8 @@ interface Migration {
   up?(mongo: Mongo): Promise<void>;
 }
 
-const MIGRATIONS: readonly Migration[] = [
+/** Every step, oldest first. */
+export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: 'attempt service, auth service and mailboxes', compatibleFrom: 1 },
   { version: 2, name: 'notification service', compatibleFrom: 1 },
   { version: 3, name: 'AI classifier', compatibleFrom: 1 },
@@ -36,6 +37,7 @@ export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.version ?? 0;
 const LEASE_MS = 30 * SECOND;
 const RENEW_MS = 10 * SECOND;
 const WAIT_MS = 500;
+const LEASE_LOST = 'the migration lease was lost: another runner took over';
 
 const NAMESPACE_NOT_FOUND = 26;
 const NAMESPACE_EXISTS = 48;
@@ -63,11 +65,8 @@ export async function migrate(
   report: (line: string) => void,
   { isProbed = false } = {},
 ): Promise<MigrationReport> {
-  const runner = randomUUID();
   const passed = isProbed ? undefined : await proveServer(mongo, await passedBefore(mongo), report);
-  const from = await acquireLease(mongo, runner, report);
-  const renewal = setInterval(() => void extendLease(mongo, runner).catch(() => undefined), RENEW_MS);
-  try {
+  return underMigrationLease(mongo, report, async ({ runner, from }) => {
     if (passed !== undefined) await schemaState(mongo).updateOne({ _id: 'schema', runner }, { $set: { passed } });
     const steps = MIGRATIONS.filter((migration) => migration.version > from);
     for (const step of steps) report(`schema ${step.version}: ${step.name}`);
@@ -77,6 +76,31 @@ export async function migrate(
       await noteVersion(mongo, runner, step);
     }
     return { from, to: Math.max(from, SCHEMA_VERSION), applied: steps.map((step) => step.name) };
+  });
+}
+
+/** The lease of the process that changes the schema. */
+export interface MigrationLease {
+  /** Names the holder in the row of the schema. */
+  readonly runner: string;
+  /** The stored schema version. */
+  readonly from: number;
+  /** Extends the lease. Throws if another process has taken it over. */
+  hold(): Promise<void>;
+}
+
+/** Runs `work` while no other process changes the schema. Waits for the lease, and renews it meanwhile. */
+export async function underMigrationLease<Result>(
+  mongo: Mongo,
+  report: (line: string) => void,
+  work: (lease: MigrationLease) => Promise<Result>,
+): Promise<Result> {
+  const runner = randomUUID();
+  const from = await acquireLease(mongo, runner, report);
+  const hold = () => extendLease(mongo, runner);
+  const renewal = setInterval(() => void hold().catch(() => undefined), RENEW_MS);
+  try {
+    return await work({ runner, from, hold });
   } finally {
     clearInterval(renewal);
     await schemaState(mongo).updateOne({ _id: 'schema', runner }, { $set: { runner: null, lockedUntil: null } });
@@ -141,7 +165,10 @@ async function createState(mongo: Mongo): Promise<void> {
 }
 
 async function extendLease(mongo: Mongo, runner: string): Promise<void> {
-  await schemaState(mongo).updateOne({ _id: 'schema', runner }, [{ $set: { lockedUntil: nowPlus(LEASE_MS) } }]);
+  const extended = await schemaState(mongo).updateOne({ _id: 'schema', runner }, [
+    { $set: { lockedUntil: nowPlus(LEASE_MS) } },
+  ]);
+  if (extended.matchedCount !== 1) throw new Error(LEASE_LOST);
 }
 
 async function noteVersion(mongo: Mongo, runner: string, step: Migration): Promise<void> {
@@ -150,7 +177,7 @@ async function noteVersion(mongo: Mongo, runner: string, step: Migration): Promi
     // A sharded database has excluded older processes already.
     [{ $set: { version: step.version, compatibleFrom: { $max: ['$compatibleFrom', step.compatibleFrom] } } }],
   );
-  if (noted.matchedCount !== 1) throw new Error('the migration lease was lost: another runner took over');
+  if (noted.matchedCount !== 1) throw new Error(LEASE_LOST);
 }
 
 /**

@@ -34,6 +34,8 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   attempt_notices: by('key'),
   notification_deliveries: by('key'),
   notifications: by('userId'),
+  // Makes the id of a notification that another system has chosen unique over all shards.
+  notification_snapshot_ids: by('_id'),
   notification_delivery_attempts: by('userId'),
   notification_preferences: by('_id'),
   notification_alert_calls: by('_id'),

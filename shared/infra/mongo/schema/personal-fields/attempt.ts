@@ -46,6 +46,7 @@ export const ATTEMPT_FIELDS = {
       answerBytes: 'no person',
       releasesSeen: 'no person',
       releaseEventId: 'no person',
+      waitingHandoffs: 'no person',
       totalScore: 'no person',
       correctCount: 'no person',
       wrongCount: 'no person',

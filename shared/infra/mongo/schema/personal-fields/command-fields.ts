@@ -23,12 +23,18 @@ export const COMMAND_FIELDS = {
   result: 'no person',
   lastError: 'no person',
   replays: 'no person',
+  letter: 'no person',
   createdAt: 'no person',
   settledAt: 'no person',
 } as const satisfies FieldRules<Command>;
 
 /** Parts of bodies that are about a person: the student of the attempt, metadata of a client's TIMEOUT event, and remarks on an essay. */
-const PERSONAL_PARTS = ['body.studentId', 'body.client', 'body.handoff.feedback', 'body.handoff.criteria'] as const;
+export const PERSONAL_PARTS = [
+  'body.studentId',
+  'body.client',
+  'body.handoff.feedback',
+  'body.handoff.criteria',
+] as const;
 
 /**
  * Notices to the owner of an account are deleted. Commands of an attempt stay, because their keys make a repeat a replay; the student

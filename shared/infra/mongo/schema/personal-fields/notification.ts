@@ -1,4 +1,9 @@
-import type { AlertCallsRow, NotificationRow, PreferencesRow } from '#infra/mongo/notification/collections.ts';
+import type {
+  AlertCallsRow,
+  NotificationRow,
+  PreferencesRow,
+  SnapshotIdRow,
+} from '#infra/mongo/notification/collections.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { DeliveryBody } from '#shared/notification/commands.ts';
 import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
@@ -58,6 +63,11 @@ export const NOTIFICATION_FIELDS = {
       stamp: 'with its row',
     },
   } satisfies Declaration<NotificationRow>,
+  notification_snapshot_ids: {
+    // Deleted before its notification, so that a killed erasure leaves no id without a row.
+    links: [{ by: 'notification', field: '_id', erase: 'delete', omit: 'all' }],
+    fields: { _id: 'with its row' },
+  } satisfies Declaration<SnapshotIdRow>,
   notification_events: {
     links: [
       { by: 'person', field: 'entityId', erase: FORGET, omit: OTHERS },

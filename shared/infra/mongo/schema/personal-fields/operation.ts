@@ -38,6 +38,7 @@ export const OPERATION_FIELDS = {
       host: 'no person',
       pid: 'no person',
       version: 'no person',
+      schema: 'no person',
       startedAt: 'no person',
       seenAt: 'no person',
       slots: 'no person',

@@ -1,0 +1,100 @@
+import t from 'tap';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { erasePerson } from '#infra/mongo/person/erase.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { numeric, startBody } from '#testing/clients/attempt-client.ts';
+import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { graded, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { type Method, tappedDb } from '#testing/stores/tapped-db.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { receiveHandoff } from './intake.ts';
+import { readAttempt } from './queries.ts';
+import { saveOneAnswer } from './save-answer.ts';
+import { startAttempt } from './start.ts';
+import { submitAttempt } from './submit.ts';
+
+const mongo = await openTestMongo(t);
+const ATTEMPTS = attempts(mongo).collectionName;
+const erase = (studentId: string) =>
+  erasePerson(mongo, studentId, { operator: 'an', reason: 'a test', now: Date.now() });
+
+t.test('a handoff that was applied before its student was erased returns 200 with the attempt', async (t) => {
+  const attempt = await storeAttempt(mongo, graded());
+  const door = inProcessDoor(mongo, {});
+  const settled = async () => {
+    const command = await mailboxOf(mongo, 'essayhandoff').findOne({ subject: attempt._id });
+    const actor = makeActor('essayhandoff', testWorkerDeps(mongo));
+    t.equal(await runCommand(testKernel(mongo), actor, command as Command), 'done');
+    t.equal((await erase(attempt.studentId)).kind, 'erased');
+    return true;
+  };
+  const raced = { ...door, replies: { ...door.replies, register: () => ({ settled, cancel: () => undefined }) } };
+  const body = { sourceEventId: 'event-1', questionId: 'essay', score: 1.5, maxScore: 2 };
+  const call = { ...callOf(body, { attemptId: attempt._id }, ''), identity: {} };
+  t.match(await receiveHandoff(raced, call as never), {
+    status: 200,
+    data: { applied: true, attempt: { id: attempt._id, studentId: /^erased-/, totalScore: 2.5 } },
+  });
+});
+
+t.test('a start that finds an attempt of a student who is being erased is refused, and does not fail', async (t) => {
+  const studentId = newId();
+  const examId = `exam-${studentId}`;
+  await storeAttempt(mongo, { ...graded(), studentId, examId, startKeys: ['key-1'] });
+  let times = 0;
+  const db = tappedDb(mongo, (method, name, collection) => {
+    if (name !== 'find' || collection !== ATTEMPTS || times > 0) return undefined;
+    const find = method as unknown as (...args: unknown[]) => { toArray(): Promise<unknown[]> };
+    return ((...args: unknown[]) => ({
+      async toArray() {
+        times += 1;
+        const found = await find(...args).toArray();
+        await erase(studentId);
+        return found;
+      },
+    })) as unknown as Method;
+  });
+  const body = startBody(examId, { questions: [numeric('q', [{ value: 2 }])] });
+  const call = callOf(body as never, { examId }, studentId, 'key-1');
+  t.match(await startAttempt(inProcessDoor({ ...mongo, db }, {}), call), { rejected: 'PERSON_ERASED' });
+  t.equal(times, 1);
+});
+
+/** Returns a MongoDB where the attempt is inserted after the first read of the student's own attempt. */
+function insertedAfterFirstRead(attempt: Attempt): Mongo {
+  let times = 0;
+  const db = tappedDb(mongo, (method, name, collection) => {
+    if (name !== 'findOne' || collection !== ATTEMPTS) return undefined;
+    return async (...args) => {
+      const found = await method(...args);
+      times += 1;
+      if (times === 1) await attempts(mongo).insertOne(attempt);
+      return found;
+    };
+  });
+  return { ...mongo, db };
+}
+
+t.test('a request for an attempt that is being started is never refused as that of another student', async (t) => {
+  const steps = {
+    save: { step: saveOneAnswer, body: { questionId: 'choice', answer: { selectedOptionIds: ['a'] } }, is: 200 },
+    submit: { step: submitAttempt, body: { source: 'STUDENT' }, is: 202 },
+    read: { step: readAttempt, body: undefined, is: 'UNAVAILABLE' },
+  } as const;
+  for (const [name, { step, body, is }] of Object.entries(steps)) {
+    const attempt = await storeAttempt(mongo, { deadlineAt: null });
+    await attempts(mongo).deleteOne({ _id: attempt._id });
+    const door = inProcessDoor(insertedAfterFirstRead(attempt), {});
+    const replies = { ...door.replies, register: () => ({ settled: async () => false, cancel: () => undefined }) };
+    const call = callOf(body as never, { attemptId: attempt._id }, attempt.studentId);
+    const reply = await step({ ...door, replies }, call);
+    t.match(reply, typeof is === 'number' ? { status: is } : { rejected: is }, name);
+  }
+});

@@ -1,0 +1,104 @@
+import { isSuperseded } from '#infra/mongo/classifier/generation-epochs.ts';
+import { DELIVERIES, MAILBOX_OF } from '#infra/mongo/mailbox/commands.ts';
+import { deadGroups, findCommand } from '#infra/mongo/mailbox/dead-letters.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { deliveryJobState } from '#shared/notification/delivery.ts';
+import { acknowledge, drop, readFilter, replay } from './dead-acts.ts';
+import { EXIT } from './exit-codes.ts';
+import type { CliCommands, Flags, Operator } from './operator.ts';
+import type { OptionName } from './options.ts';
+import { iso, print, refuse, table } from './output.ts';
+
+const FILTERS: readonly OptionName[] = ['queue', 'cause', 'subject', 'since', 'until'];
+const ACT: readonly OptionName[] = [...FILTERS, 'limit', 'reason', 'operator', 'yes', 'json'];
+const IDS = { '[id...]': 'ids of dead commands; none with a filter' };
+
+/** The commands for dead letters. */
+export const DEAD_COMMANDS: CliCommands = {
+  'dead list': {
+    summary: 'list dead letters, grouped by queue and cause',
+    details: 'Dropped letters are listed only with --dropped.',
+    options: [...FILTERS, 'dropped', 'json'],
+    examples: ['dead list', 'dead list --queue delivery:webhook --since 2h'],
+    run: listDead,
+  },
+  'dead show': {
+    summary: 'print one command as JSON',
+    args: { '<id>': 'id of the command, as `dead list` prints it' },
+    options: ['json'],
+    examples: ['dead show 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5'],
+    run: showDead,
+  },
+  'dead replay': {
+    summary: 'replay dead commands, once per death; audited',
+    details: `Pass ids or a filter. A settlement whose request was charged anew is skipped, unless --charge-superseded is
+set.`,
+    args: IDS,
+    options: [...ACT, 'charge-superseded'],
+    examples: [
+      'dead replay --queue grading --reason "disk was cleared"',
+      'dead replay --queue grading --reason "disk was cleared" --yes',
+    ],
+    run: replay,
+  },
+  'dead ack': {
+    summary: 'acknowledge dead letters: they raise no alarm and stay in the list; audited',
+    details: 'An acknowledged letter can be replayed. If it dies again, it raises the alarm again.',
+    args: IDS,
+    options: ACT,
+    examples: ['dead ack 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5 --reason "ticket 4711" --yes'],
+    run: acknowledge,
+  },
+  'dead drop': {
+    summary: 'drop dead letters: they leave the list and are never replayed; audited',
+    details: 'It cannot be undone. The command stays stored as DEAD, so a repeated request does not run it either.',
+    args: IDS,
+    options: ACT,
+    examples: ['dead drop --queue delivery:webhook --until 2d --reason "the receiver is gone"'],
+    run: drop,
+  },
+};
+
+async function listDead(operator: Operator, _words: string[], flags: Flags): Promise<number> {
+  const filter = readFilter(flags, operator.now());
+  if (typeof filter === 'string') return refuse(operator, filter);
+  const groups = await deadGroups(operator.mongo, { ...filter, ...(flags.dropped === true && { letter: 'DROPPED' }) });
+  print(operator, flags, groups, () =>
+    groups.length === 0
+      ? 'no dead letters'
+      : table(
+          ['count', 'acknowledged', 'queue', 'cause', 'last', 'example'],
+          groups.map((group) => [
+            `${group.count}`,
+            `${group.acknowledged}`,
+            group.queue,
+            group.fingerprint,
+            iso(group.lastAt),
+            group.example,
+          ]),
+        ),
+  );
+  return EXIT.done;
+}
+
+async function showDead(operator: Operator, [id = '']: string[]): Promise<number> {
+  const command = await findCommand(operator.mongo, id);
+  if (command === null) {
+    operator.fail(`no command with id ${id}`);
+    return EXIT.failed;
+  }
+  const isCharge = command.queue === 'settlement' && (await isSuperseded(operator.mongo, command.subject));
+  const superseded = isCharge ? { superseded: true } : {};
+  operator.say(JSON.stringify({ ...command, ...stateOf(command, operator.now()), ...superseded }, null, 2));
+  if (isCharge) operator.note(SUPERSEDED_WARNING);
+  return EXIT.done;
+}
+
+const SUPERSEDED_WARNING =
+  'warning: superseded: an equal request was charged anew, so a replay would charge an answer that no request returns';
+
+/** Returns the state of a delivery as the API names it, for example DEAD_LETTERED. Other commands have a status only. */
+function stateOf({ queue, status, lockedUntil }: Command, now: number): { state?: string } {
+  if (MAILBOX_OF[queue] !== DELIVERIES) return {};
+  return { state: deliveryJobState(status, lockedUntil !== null && lockedUntil.getTime() > now) };
+}

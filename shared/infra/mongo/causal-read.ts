@@ -1,0 +1,37 @@
+import type { ClientSession } from 'mongodb';
+import type { Mongo } from './connect.ts';
+
+/**
+ * Reads that show the causes of what their session has seen.
+ *
+ * On a sharded cluster a transaction commits on each of its shards by itself. A reader that sees its command on one shard may read on
+ * another shard before the commit arrives there, and a plain read then returns the document as it was. A read in a session names
+ * the latest time that the session has seen (`afterClusterTime`), so MongoDB waits for that commit before it answers.
+ */
+
+/** Options of a read, to be spread into its other options. */
+interface ReadIn {
+  session?: ClientSession;
+  readConcern?: { level: 'majority' };
+}
+
+/**
+ * Returns the options of a read that shows everything that `session` has seen. Without a session, the read is a plain one.
+ *
+ * Each call returns a new read concern. The driver writes the time into the read concern of a command; without one, it would write into
+ * the client's own object, which serves all other reads.
+ */
+export function readIn(session: ClientSession | undefined): ReadIn {
+  return session === undefined ? {} : { session, readConcern: { level: 'majority' } };
+}
+
+/**
+ * Runs `work` with a session, and returns its result. Each read of `work` that uses `readIn(session)` shows everything that the earlier
+ * ones have seen. Two reads of a session must not run at the same time.
+ */
+export function inCausalOrder<Result>(
+  mongo: Mongo,
+  work: (session: ClientSession) => Promise<Result>,
+): Promise<Result> {
+  return mongo.client.withSession(work);
+}

@@ -1,0 +1,103 @@
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { isNewId } from '#shared/kernel/ids.ts';
+import { isSupportType, type Notification } from '#shared/notification/notification.ts';
+import type { Snapshot } from '#shared/notification/snapshot.ts';
+import { notifications, snapshotIds } from './collections.ts';
+
+/**
+ * Rows as another system has them, under ids that it has chosen. Shards do not share the ids of notifications, which are on the shard of
+ * their user. Each id that a snapshot has created is therefore also the `_id` of a row that is on the shard of that id.
+ */
+
+/** `foreign`: the row belongs to another user and stays as it is. */
+type StoredSnapshot =
+  | { kind: 'created'; notification: Notification }
+  | { kind: 'updated'; notification: Notification }
+  | { kind: 'foreign' };
+
+/**
+ * Stores a row as another system has it. `fresh` builds a new row; an existing row is updated with the fields of the snapshot.
+ *
+ * The row and its id are inserted in one transaction. Of concurrent requests that name different users, one takes the id, wherever the
+ * users' rows are.
+ */
+export async function putSnapshot(
+  mongo: Mongo,
+  snapshot: Snapshot,
+  fresh: (snapshot: Snapshot) => Notification,
+): Promise<StoredSnapshot> {
+  const before = await replace(mongo, snapshot);
+  if (before !== null) return before;
+  const { id } = snapshot;
+  // Ids of this service have no such row. A caller learns one only after its notification is stored, so that this look-up cannot miss it.
+  if (isNewId(id) && (await isStored(mongo, id))) return { kind: 'foreign' };
+  const row = fresh(snapshot);
+  try {
+    await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
+      await snapshotIds(mongo).insertOne({ _id: id }, { session });
+      await notifications(mongo).insertOne({ ...row }, { session });
+    });
+    return { kind: 'created', notification: row };
+  } catch (error) {
+    if (!isDuplicateKey(error, ['_id'])) throw error;
+  }
+  // Another request took the id in between: for this user, or for another one.
+  return (await replace(mongo, snapshot)) ?? { kind: 'foreign' };
+}
+
+async function isStored(mongo: Mongo, _id: string): Promise<boolean> {
+  const options = { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS } as const;
+  return (await notifications(mongo).findOne({ _id }, options)) !== null;
+}
+
+/** Updates the user's row with the fields of the snapshot. Returns null if the user has no such row. */
+async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot | null> {
+  const { id, userId, organizationId, type, title, content, isRead, readAt, deletedAt, createdAt } = snapshot;
+  const firstRead = readAt === null ? { $ifNull: ['$readAt', '$$NOW'] } : literal(readAt);
+  const update = guardedUpdate([], {
+    ...(organizationId === null ? {} : { organizationId: literal(organizationId) }),
+    type: literal(type),
+    title: literal(title),
+    content: literal(content),
+    isSupport: isSupportType(type),
+    createdAt: literal(createdAt),
+    isRead: literal(isRead),
+    readAt: isRead ? firstRead : literal(null),
+    ...(deletedAt === null ? {} : { place: 'DELETED', deletedAt: { $ifNull: ['$deletedAt', literal(deletedAt)] } }),
+  });
+  const row = await notifications(mongo).findOneAndUpdate({ _id: id, userId }, update.pipeline, {
+    returnDocument: 'after',
+    maxTimeMS: QUERY_LIMIT_MS,
+  });
+  return row === null ? null : { kind: 'updated', notification: row };
+}
+
+/** Ids that one command inserts. */
+const AT_ONCE = 500;
+
+/**
+ * Inserts the ids of rows that earlier versions stored for a snapshot, before the rows spread over shards. As long as they are on one
+ * shard, the rows themselves refuse a second user. `held` is called before each command.
+ */
+export async function takeStoredIds(mongo: Mongo, held: () => Promise<void>): Promise<void> {
+  let ids: string[] = [];
+  async function take(): Promise<void> {
+    await held();
+    const rows = ids.map((_id) => ({ _id }));
+    ids = [];
+    // Unordered, so that ids which a front door or an earlier run has inserted hold back no other.
+    await snapshotIds(mongo)
+      .insertMany(rows, { ordered: false })
+      .catch((error: unknown) => {
+        if (!isDuplicateKey(error)) throw error;
+      });
+  }
+  for await (const { _id } of notifications(mongo).find({ fanOutId: null }, { projection: { _id: 1 } })) {
+    if (isNewId(_id)) continue;
+    if (ids.push(_id) >= AT_ONCE) await take();
+  }
+  if (ids.length > 0) await take();
+}

@@ -1,0 +1,37 @@
+import t from 'tap';
+import { alarmsOf, type ClusterFacts } from './verdict.ts';
+
+const QUIET = { queue: 'grading', actor: 'grading', due: 0, dead: 0, oldestDueMs: null };
+const WELL: ClusterFacts = {
+  queues: [QUIET],
+  liveActors: new Set(),
+  redis: { answers: true },
+  schemaFaults: [],
+};
+const kindsOf = (facts: Partial<ClusterFacts>) => alarmsOf({ ...WELL, ...facts }).map(({ kind }) => kind);
+
+t.test('an idle cluster is well, also without workers', async (t) => {
+  t.strictSame(alarmsOf(WELL), []);
+});
+
+t.test('due work without a live worker is an alarm at once, and with one after a minute', async (t) => {
+  const due = [{ ...QUIET, due: 12, oldestDueMs: 400 }];
+  t.match(alarmsOf({ ...WELL, queues: due }), [
+    { kind: 'no-worker', text: 'grading: 12 due, the oldest for 0 s, and no live worker', remedy: /`grading`/ },
+  ]);
+  const liveActors = new Set(['grading']);
+  t.strictSame(kindsOf({ queues: due, liveActors }), []);
+  t.strictSame(kindsOf({ queues: [{ ...QUIET, due: 1, oldestDueMs: 59_999 }], liveActors }), []);
+  t.strictSame(kindsOf({ queues: [{ ...QUIET, due: 1, oldestDueMs: 60_000 }], liveActors }), ['backlog']);
+});
+
+t.test('alarms are sorted by urgency', async (t) => {
+  const queues = [{ ...QUIET, due: 1, oldestDueMs: 1, dead: 2 }];
+  t.strictSame(kindsOf({ queues, redis: { answers: false }, schemaFaults: ['the schema is old'] }), [
+    'schema',
+    'no-worker',
+    'redis-down',
+    'dead-letters',
+  ]);
+  t.match(alarmsOf({ ...WELL, queues: [{ ...QUIET, dead: 1 }] }), [{ text: 'grading: 1 dead letter' }]);
+});
