@@ -7,6 +7,7 @@ import { testConfig } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { ABOUT, TASK } from '#testing/models/asked-models.ts';
 import { openTestMongo, requiredEnv, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { watchFilters } from '#testing/stores/plans.ts';
 import { until } from '#testing/until.ts';
 import { openFollowedModels } from './followed-models.ts';
 
@@ -147,4 +148,19 @@ t.test('answers do not wait for usage events that cannot be stored', async (t) =
   await models.status();
   await mongo.client.close();
   t.match(await models.ask(TASK, ABOUT, new AbortController().signal), { provider: 'mock' });
+});
+
+t.test('usage events that end during a write are stored together, each once', async (t) => {
+  const mongo = await openTestMongo(t);
+  const { commands } = watchFilters(mongo);
+  await saveProviderSetting(mongo, MOCK, by());
+  const models = followed(t, mongo);
+  await models.status();
+  commands.length = 0;
+  const calls = 40;
+  const { signal } = new AbortController();
+  await Promise.all(Array.from({ length: calls }, () => models.ask(TASK, ABOUT, signal)));
+  await until('every event is stored', async () => (await usageEvents(mongo).countDocuments({})) === calls);
+  const inserts = commands.filter((name) => name === 'insert').length;
+  t.ok(inserts < calls / 2, `${inserts} inserts for ${calls} events`);
 });

@@ -79,20 +79,44 @@ interface UsageRecorder {
   close(limitMs: number): Promise<void>;
 }
 
-/** Concurrent writes, and events that may wait for one. Events are small and contain no prompt. */
-const USAGE_LINE = { concurrency: 4, maxWaiting: 2_000 };
+/** Events that may wait to be stored. They are small and contain no prompt. */
+const MAX_WAITING = 2_000;
 
-/** Opens a recorder of usage events. A slow or unavailable MongoDB costs events, never an answer. */
+/**
+ * Opens a recorder of usage events. Events that end during a write are stored together by the next one. A slow or unavailable MongoDB
+ * costs events, never an answer.
+ */
 export function openUsageRecorder(mongo: Mongo, log: Pick<Log, 'warn'>): UsageRecorder {
+  let waiting: (UsageEvent & { _id: string })[] = [];
+  let storing: typeof waiting = [];
+
+  function drop(count: number): void {
+    log.warn({ count }, 'usage events dropped: queue full or process stopping');
+  }
   const line = openBackground({
-    ...USAGE_LINE,
-    dropped: (count) => log.warn({ count }, 'usage events dropped: queue full or process stopping'),
-    failed: (err) => log.warn({ err }, 'storing a usage event failed; event dropped'),
+    concurrency: 1,
+    maxWaiting: 2,
+    dropped() {
+      drop(storing.length + waiting.length);
+      waiting = [];
+    },
+    failed(err) {
+      log.warn({ err, count: storing.length }, 'storing usage events failed; events dropped');
+      storing = [];
+    },
   });
+  async function storeWaiting(): Promise<void> {
+    storing = waiting;
+    waiting = [];
+    await usageEvents(mongo).insertMany(storing, { ordered: false, maxTimeMS: QUERY_LIMIT_MS });
+    storing = [];
+  }
   return {
     record(event) {
-      const row = { _id: newId(event.createdAt.getTime()), ...event };
-      line.run(async () => void (await usageEvents(mongo).insertOne(row, { maxTimeMS: QUERY_LIMIT_MS })));
+      if (waiting.length >= MAX_WAITING) return drop(1);
+      waiting.push({ _id: newId(event.createdAt.getTime()), ...event });
+      // The first waiting event requests a write. It begins after the one that runs, and stores all events that wait by then.
+      if (waiting.length === 1) line.run(storeWaiting);
     },
     close: async (limitMs) => void (await line.end(limitMs)),
   };
