@@ -13,6 +13,7 @@ const USUAL = /^(process|nodejs)_/;
 
 const [port, noticePort] = [await freePort(), await freePort()];
 const cluster = await startCluster(t, {
+  inside: true,
   workers: ['grading', 'classifier', 'gradenotices'],
   envOf: {
     gradenotices: { METRICS_PORT: String(noticePort) },
@@ -127,6 +128,4 @@ t.test('rules and dashboard use only metrics, labels and label values that proce
   const recorded = new Set([...code.matchAll(/- record: (\S+)/g)].map(([, name]) => name));
   for (const [name] of [code, ...expressions].join('\n').matchAll(/\bexamhall:\w+(?::\w+)?/g))
     t.ok(recorded.has(name), name);
-  const listed = [...selectors.map(({ name }) => name.replace(/_(bucket|sum|count)$/, ''))];
-  for (const name of documented().keys()) t.ok(listed.includes(name), `${name} is in a rule or a panel`);
 });
