@@ -179,7 +179,7 @@ function announceDead(kernel: Kernel, command: Command, fields: Fields, error?: 
   return 'dead';
 }
 
-/** Returns the time from the post of the command to this claim, both by MongoDB's clock, in milliseconds. */
-function waitOf({ createdAt, lockedUntil }: Command, leaseMs: number): number | null {
-  return lockedUntil === null ? null : Math.max(0, lockedUntil.getTime() - leaseMs - createdAt.getTime());
+/** Returns the time from when the command was first due to this claim, in milliseconds. Commands of earlier versions count from their post. */
+function waitOf({ createdAt, dueAt = createdAt, lockedUntil }: Command, leaseMs: number): number | null {
+  return lockedUntil === null ? null : Math.max(0, lockedUntil.getTime() - leaseMs - dueAt.getTime());
 }
