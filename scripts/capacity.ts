@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { readCosts, writeCosts } from './capacity/costs.ts';
+import { INBOX_SIZES, measureInboxGrowth } from './capacity/inbox-growth.ts';
 import { measureCosts } from './capacity/measure.ts';
 import { type Load, sizeOf, USUAL_LOAD } from './capacity/sizing.ts';
 import { sizingText } from './capacity/sizing-text.ts';
@@ -7,12 +8,13 @@ import { sizingText } from './capacity/sizing-text.ts';
 /**
  * `npm run capacity`: prints the processes, the load of MongoDB and the disk for an exam, from the measured costs of each operation.
  * `--measure` measures the costs again, which takes minutes on a quiet machine, and stores them for docs/capacity.md. Exits with 2 if an
- * option is invalid.
+ * option is invalid. `--measure-inbox` measures the inbox beside ever more notifications; a million take an hour or more.
  */
 const USAGE = `usage: npm run capacity -- [--students 10000] [--saves-per-minute 2] [--shards 1] [--attempts-per-term 20] [--json]
-       npm run capacity -- --measure`;
+       npm run capacity -- --measure
+       npm run capacity -- --measure-inbox [--notifications 0,10000,100000]`;
 
-function read(): { load: Load; json: boolean; measure: boolean } {
+function read(): { load: Load; json: boolean; measure: boolean; inbox: number[] | null } {
   const { values } = parseArgs({
     options: {
       students: { type: 'string' },
@@ -21,6 +23,8 @@ function read(): { load: Load; json: boolean; measure: boolean } {
       'attempts-per-term': { type: 'string' },
       json: { type: 'boolean' },
       measure: { type: 'boolean' },
+      'measure-inbox': { type: 'boolean' },
+      notifications: { type: 'string', default: INBOX_SIZES.join() },
     },
   });
   const number = (name: 'students' | 'saves-per-minute' | 'shards' | 'attempts-per-term', otherwise: number) => {
@@ -35,13 +39,22 @@ function read(): { load: Load; json: boolean; measure: boolean } {
     shards: Math.ceil(number('shards', 1)),
     attemptsPerTerm: number('attempts-per-term', USUAL_LOAD.attemptsPerTerm),
   };
-  return { load, json: values.json === true, measure: values.measure === true };
+  const sizes = values.notifications.split(',').map(Number);
+  if (!sizes.every((size) => Number.isSafeInteger(size) && size >= 0))
+    throw new Error('--notifications must be whole numbers with commas between them');
+  const inbox = values['measure-inbox'] === true ? sizes : null;
+  return { load, json: values.json === true, measure: values.measure === true, inbox };
 }
 
 try {
-  const { load, json, measure } = read();
-  if (measure) {
-    writeCosts(await measureCosts((line) => console.error(line)));
+  const { load, json, measure, inbox } = read();
+  const say = (line: string) => console.error(line);
+  if (measure || inbox !== null) {
+    const before = readCosts();
+    const costs = measure
+      ? { ...(await measureCosts(say)), ...(before.inbox === undefined ? {} : { inbox: before.inbox }) }
+      : before;
+    writeCosts(inbox === null ? costs : { ...costs, inbox: await measureInboxGrowth(inbox, say) });
     console.log('Written: scripts/capacity/measured.json. `npm run generate` writes docs/capacity.md.');
   } else {
     const sizing = sizeOf(load, readCosts().costs);

@@ -25,8 +25,20 @@ const QUESTIONS = 40;
 const GROWTH = [0, 10_000, 100_000];
 const EXAM = 'capacity';
 
-/** Measures the costs of all operations on a stand-in of this machine, through a proxy that counts commands and bytes. */
-export async function measureCosts(say: (line: string) => void): Promise<MeasuredCosts> {
+/** Stores of a measurement, and the proxy before MongoDB that counts commands and bytes. */
+interface Stores {
+  context: BenchContext;
+  tap: MongoTap;
+  /** Process of the database. */
+  database: number | undefined;
+  url: string;
+}
+
+/** Runs a measurement on stores of its own, and ends them. */
+export async function withStores<Result>(
+  say: (line: string) => void,
+  work: (stores: Stores) => Promise<Result>,
+): Promise<Result> {
   const services = await startThrowAwayServices({ redis: true, say });
   const closers: (() => unknown)[] = [];
   const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-capacity-'));
@@ -41,8 +53,19 @@ export async function measureCosts(say: (line: string) => void): Promise<Measure
       progress: openProgress(process.stderr),
       folder,
     };
+    return await work({ context, tap, database: services.mongodb?.pid(), url });
+  } finally {
+    for (const close of closers) close();
+    await services.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Measures the costs of all operations on a stand-in of this machine. */
+export function measureCosts(say: (line: string) => void): Promise<MeasuredCosts> {
+  return withStores(say, async ({ context, tap, database, url }) => {
     const stage = await openStage(context, ['web', 'grading']);
-    const counter = openCounter(stage, tap, services.mongodb?.pid());
+    const counter = openCounter(stage, tap, database);
     try {
       const growth: MeasuredCosts['growth'][number][] = [];
       let costs: Costs | undefined;
@@ -62,17 +85,13 @@ export async function measureCosts(say: (line: string) => void): Promise<Measure
     } finally {
       await stage.close();
     }
-  } finally {
-    for (const close of closers) close();
-    await services.close();
-    rmSync(folder, { recursive: true, force: true });
-  }
+  });
 }
 
-type Counter = (times: number, work: () => Promise<void>) => Promise<OperationCost>;
+export type Counter = (times: number, work: () => Promise<void>) => Promise<OperationCost>;
 
 /** Returns a function that measures what some work costs, per operation. */
-function openCounter({ processes }: Stage, tap: MongoTap, database: number | undefined): Counter {
+export function openCounter({ processes }: Stage, tap: MongoTap, database: number | undefined): Counter {
   const workersMs = () =>
     [...processes].reduce((sum, [name, { pid }]) => (name === 'web' ? sum : sum + processorMs(pid)), 0);
   const door = processes.get('web')?.pid;
@@ -184,7 +203,8 @@ async function spread(
   );
 }
 
-async function expect200(
+/** Sends a request. Throws unless the reply is 200. */
+export async function expect200(
   client: HttpClient,
   method: 'GET' | 'POST',
   target: string,
