@@ -10,14 +10,14 @@ import { operationsRoutes, readiness } from '#api/operations/routes.ts';
 import { traceRoutes } from '#api/operations/trace.ts';
 import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { type Log, openLog } from '#infra/log/log.ts';
-import { connectionMetrics, httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
+import { connectionMetrics, httpMetrics, type Metrics, openMetrics } from '#infra/metrics/metrics.ts';
 import { buildMetrics, dependencyMetrics, mongoMetrics, ringMetrics } from '#infra/metrics/process-metrics.ts';
 import { openMongo, pingMongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
-import { BACKGROUND_LIMITS, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
+import { BACKGROUND_LIMITS, type Background, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
 import { drainOnSignal, OWN_PROCESS } from '#infra/process/drain.ts';
 import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { permittedConnections } from '#infra/process/open-files.ts';
@@ -25,12 +25,12 @@ import { openChangeFeed } from '#infra/redis/change-feed.ts';
 import { redisProbe } from '#infra/redis/connection.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplyWaiters } from '#infra/redis/replies.ts';
-import { loadSchemas } from '#infra/schema/validator.ts';
+import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
 import { openTracing } from '#infra/trace/spans.ts';
 import { openApi } from './openapi.ts';
 import type { Route } from './route.ts';
 import { openServer } from './server.ts';
-import { type Mount, onlyWhenUsable, usableOnce } from './service.ts';
+import { type DoorContext, type Mount, onlyWhenUsable, usableOnce } from './service.ts';
 
 /** Services that a `web` process can open; the environment variable SERVICES selects some. All share one port. */
 const SERVICES: Readonly<Record<string, Mount>> = {
@@ -65,17 +65,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     openReplyWaiters(redis),
     redisProbe(redis),
   ];
-  const alarms = metrics.counter('examhall_alarms_total', "Events that need an operator's attention", ['name']);
-  // Prometheus finds no increase in a counter that only appears with its first alarm.
-  for (const name of ['background_dropped', 'audit_failed']) alarms.add({ name }, 0);
-  const background = openBackground({
-    ...BACKGROUND_LIMITS,
-    dropped: (count) => alarms.add({ name: 'background_dropped' }, count),
-    failed(err) {
-      alarms.add({ name: 'audit_failed' });
-      log.warn({ err }, 'sending an event to the audit service failed; event dropped');
-    },
-  });
+  const background = openReportedBackground(metrics, log);
 
   // Until the database is usable the process listens and reports unready.
   const usable = usableOnce(untilUsable({ check: () => checkUsable(mongo, clock), log, stop: draining.signal }));
@@ -101,7 +91,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
   const closers: (() => Promise<unknown>)[] = [];
   const accountEnds = openChangeFeed({ ...redis, of: 'accounts' });
   closers.push(accountEnds.close);
-  const context = {
+  const context: DoorContext = {
     config,
     log,
     metrics,
@@ -116,29 +106,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     atEnd: (close: () => Promise<unknown>) => void closers.push(close),
   };
 
-  const routes: Route[] = [
-    ...operationsRoutes({
-      services,
-      version: VERSION,
-      ready,
-      metrics,
-      production: config.production,
-      opsToken: config.opsToken,
-      openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
-      mounted: () => routes,
-    }),
-    ...behindGateway(
-      onlyWhenUsable(
-        [
-          ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
-          ...traceRoutes({ mongo, now: clock.now, log, opsToken: config.opsToken, pingRedis: probe.ping }),
-        ],
-        usable,
-      ),
-      gatewayToken(config),
-    ),
-  ];
-
+  const routes = routesOf(context, { services, schemas, ready, usable, pingRedis: probe.ping });
   const door = openServer({
     routes,
     schemas,
@@ -177,6 +145,54 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
   const port = await door.listen(config.port, config.host);
   log.info({ host: config.host, port, services, version: VERSION }, 'front door is open');
   return log;
+}
+
+/** Opens the best-effort work of a front door, whose losses are counted as alarms. */
+function openReportedBackground(metrics: Metrics, log: Log): Background {
+  const alarms = metrics.counter('examhall_alarms_total', "Events that need an operator's attention", ['name']);
+  // Prometheus finds no increase in a counter that only appears with its first alarm.
+  for (const name of ['background_dropped', 'audit_failed']) alarms.add({ name }, 0);
+  return openBackground({
+    ...BACKGROUND_LIMITS,
+    dropped: (count) => alarms.add({ name: 'background_dropped' }, count),
+    failed(err) {
+      alarms.add({ name: 'audit_failed' });
+      log.warn({ err }, 'sending an event to the audit service failed; event dropped');
+    },
+  });
+}
+
+/** The parts of a front door that its routes need beside the context of the services. */
+interface RouteParts {
+  services: readonly string[];
+  schemas: Schemas;
+  ready: ReturnType<typeof readiness>;
+  usable: () => boolean;
+  pingRedis: () => Promise<void>;
+}
+
+/** Returns all routes: those of operators and platforms, and behind the gateway those of the services. */
+function routesOf(context: DoorContext, { services, schemas, ready, usable, pingRedis }: RouteParts): Route[] {
+  const { config, mongo, now, log, metrics } = context;
+  const { opsToken, production } = config;
+  const served = [
+    ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
+    ...traceRoutes({ mongo, now, log, opsToken, pingRedis }),
+  ];
+  const routes: Route[] = [
+    ...operationsRoutes({
+      services,
+      version: VERSION,
+      ready,
+      metrics,
+      production,
+      opsToken,
+      openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
+      mounted: () => routes,
+    }),
+    ...behindGateway(onlyWhenUsable(served, usable), gatewayToken(config)),
+  ];
+  return routes;
 }
 
 if (import.meta.main) endLoadingWhenIdle(await openFrontDoor(configOrExit(process.env)));

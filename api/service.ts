@@ -14,7 +14,7 @@ import type { Route } from './route.ts';
 export type Mount = (context: DoorContext) => Route[];
 
 /** Dependencies that a front door process shares among its services. */
-interface DoorContext {
+export interface DoorContext {
   config: Config;
   log: Log;
   metrics: Metrics;

@@ -17,7 +17,7 @@ process.stdout.on('error', () => {});
 
 try {
   const plan = planCluster(process.env);
-  const output = outputFor(plan, process.stdout, process.env);
+  const output = await outputFor(plan, process.stdout, process.env);
   onStopSignals({
     first: (signal) => {
       output.line('start', `${signal}: stopping`);
@@ -34,6 +34,7 @@ try {
   };
   await startCluster({ output, signal: ended.signal, begun }, plan);
   output.plain(`ready ${plan.url}`);
+  for (const line of firstSteps(plan.url)) output.line('start', line);
   endLoadingWhenIdle({ debug: () => undefined });
   await new Promise<void>((resolve) => {
     // A pending promise does not keep a process alive. Without any process type, this timer does.
@@ -54,3 +55,12 @@ try {
 }
 await cluster?.stop();
 process.exit(exitCode);
+
+/** Returns what a newcomer does next. */
+function firstSteps(url: string): string[] {
+  return [
+    `routes    ${url}/openapi.json, docs/gateway.md`,
+    'operator  npm run examhall -- status',
+    'demo      npm run demo, in a second terminal',
+  ];
+}

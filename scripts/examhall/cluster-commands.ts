@@ -1,6 +1,6 @@
-import { liveWorkers } from '#infra/mongo/live-workers.ts';
+import { isUnserved, liveWorkers } from '#infra/mongo/live-workers.ts';
 import { actorOf } from '#infra/mongo/mailbox/commands.ts';
-import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
+import { type QueueDepth, queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { EXIT } from './exit-codes.ts';
 import type { CliCommands, Flags, Operator } from './operator.ts';
 import { print, table } from './output.ts';
@@ -47,6 +47,7 @@ async function listQueues(operator: Operator, _words: string[], flags: Flags): P
   const depths = (await queueDepths(operator.mongo, now, live)).map((depth) => ({
     ...depth,
     workers: live.filter(({ actor }) => actor === actorOf(depth.queue)).length,
+    configured: !isUnserved(depth.queue, actorOf(depth.queue), live),
   }));
   print(operator, flags, depths, () =>
     table(
@@ -58,9 +59,15 @@ async function listQueues(operator: Operator, _words: string[], flags: Flags): P
         `${depth.running}`,
         `${depth.dead}`,
         depth.oldestDueMs === null ? '-' : `${Math.round(depth.oldestDueMs / 1_000)} s`,
-        depth.due > 0 && depth.workers === 0 ? `no worker: scale \`${actorOf(depth.queue)}\`` : `${depth.workers}`,
+        workersOf(depth),
       ]),
     ),
   );
   return EXIT.done;
+}
+
+/** Returns the number of live workers of a queue, or why its commands wait. */
+function workersOf({ queue, due, workers, configured }: QueueDepth & { workers: number; configured: boolean }): string {
+  if (!configured) return `${workers}, not configured for it`;
+  return due > 0 && workers === 0 ? `no worker: scale \`${actorOf(queue)}\`` : `${workers}`;
 }

@@ -4,8 +4,8 @@ export const EXIT = {
   done: 0,
   /** Nothing was done, something failed, or a check found a fault. */
   failed: 1,
-  /** The arguments are invalid; nothing was opened. */
+  /** The arguments are invalid; nothing was changed. */
   usage: 2,
-  /** The configuration is invalid; nothing was opened. */
+  /** The configuration is invalid; nothing was changed. */
   configuration: 78,
 } as const;

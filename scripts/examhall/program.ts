@@ -20,7 +20,7 @@ interface Screen {
 
 /** Description of each group of commands, by its first word. */
 const GROUPS: Readonly<Record<string, string>> = {
-  dead: 'dead letters: list, show and replay commands that failed for good',
+  dead: 'dead letters: list, replay, acknowledge or drop commands that failed for good',
   audit: 'operator actions, newest first, and the check of their chain',
   account: 'accounts: show, suspend, unlock, import',
   person: 'the data of one person: count, export, erase',
@@ -95,17 +95,22 @@ function overview(commands: CliCommands, help: Help): string {
   });
   const width = Math.max(...items.map(({ term }) => term.length));
   const lines = items.map(({ term, summary }) => help.formatItem(term, width, summary, help));
-  return ['Usage: examhall <command> [options]', '', 'Operator commands of examhall.', '', ...lines, EXIT_CODES].join(
+  return ['Usage: examhall <command> [options]', '', 'Operator commands of examhall.', '', ...lines, exitCodes()].join(
     '\n',
   );
 }
 
-const EXIT_CODES = `
-\`examhall help <command>\` explains a command.
+const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
+  done: 'done; a check found all well',
+  failed: 'nothing was done, something failed, or a check found a fault',
+  usage: 'the arguments are invalid',
+  configuration: 'the configuration is invalid',
+};
 
-Exit codes:
-  0   done; a check found all well
-  1   nothing was done, something failed, or a check found a fault
-  2   the arguments are invalid
-  78  the configuration is invalid
-`;
+/** Returns the end of the help of the whole tool. */
+function exitCodes(): string {
+  const rows = Object.entries(EXIT).map(
+    ([name, code]) => `  ${`${code}`.padEnd(4)}${EXIT_MEANINGS[name as keyof typeof EXIT]}`,
+  );
+  return ['', '`examhall help <command>` explains a command.', '', 'Exit codes:', ...rows, ''].join('\n');
+}

@@ -3,7 +3,7 @@ import { actorOf } from '#infra/mongo/mailbox/commands.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { schemaFaults } from '#infra/mongo/schema/migrate.ts';
 import { askOnce } from '#infra/redis/ask-once.ts';
-import { alarmsOf } from '#shared/operations/verdict.ts';
+import { alarmsOf } from '#shared/operations/alarms.ts';
 import { EXIT } from './exit-codes.ts';
 import type { CliCommands, Flags, Operator } from './operator.ts';
 import { print } from './output.ts';
@@ -13,7 +13,7 @@ export const STATUS_COMMANDS: CliCommands = {
   status: {
     summary: 'check whether all is well; otherwise print what to do',
     details: `Exit code 1 with an alarm: work is due without a live worker, a queue is a minute late, a dead
-letter exists, Redis does not answer, or the schema does not fit.`,
+letter is neither acknowledged nor dropped, Redis does not answer, or the schema does not fit.`,
     options: ['json', 'watch'],
     examples: ['status', 'status --watch', 'status --json || notify-operator'],
     run: tellStatus,

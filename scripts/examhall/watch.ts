@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import { outageInWords } from '#infra/mongo/faults.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { EXIT } from './exit-codes.ts';
 import type { Flags } from './operator.ts';
@@ -17,7 +18,7 @@ interface Place {
 
 /**
  * Runs `print` once, or with `--watch` at its interval until the operator interrupts it. On a terminal, each print replaces the one before
- * it. Returns the exit code of the last print.
+ * it. An outage of MongoDB is printed and ends nothing, because the operator watches for its end. Returns the exit code of the last print.
  */
 export async function repeated(place: Place, flags: Flags, print: () => Promise<number>): Promise<number> {
   if (flags.watch === undefined) return print();
@@ -28,7 +29,12 @@ export async function repeated(place: Place, flags: Flags, print: () => Promise<
   }
   for (;;) {
     if (place.output.isTTY === true) place.output.write(CLEAR);
-    const code = await print();
+    const code = await print().catch((error: unknown) => {
+      const outage = outageInWords(error);
+      if (outage === undefined) throw error;
+      place.errors.write(`error: ${outage}\n`);
+      return EXIT.failed;
+    });
     try {
       await delay(seconds * SECOND, undefined, { signal: place.interrupted });
     } catch {

@@ -18,7 +18,7 @@ function listsOfAllInboxes(): string[] {
 }
 
 /** Filters of an ADMIN over the delivery attempts of all users. */
-const ATTEMPT_LISTS = [
+const ATTEMPT_LISTS: readonly string[] = [
   '',
   'channel',
   'channel, createdAt $gt $lte',
@@ -30,14 +30,6 @@ const ATTEMPT_LISTS = [
   'notificationId, status',
   'organizationId',
   'provider',
-  ...broadcasts(
-    {
-      why: 'the move onto shards finds the notifications of snapshots, of any user',
-      rate: 'one for each move',
-      files: ['shared/infra/mongo/notification/snapshots.ts'],
-    },
-    ['notifications find {fanOutId}'],
-  ),
 ];
 
 const BY_ADMIN = {

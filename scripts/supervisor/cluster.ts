@@ -11,6 +11,7 @@ import { effectiveEnvironment, frontDoorUrl, generatedSecret } from './developme
 import type { LaunchPlan } from './kept-process.ts';
 import { createPrefixedOutput, type PrefixedOutput } from './prefixed-output.ts';
 import { type ProcessType, parseFormation, parseProcfile } from './procfile.ts';
+import { readableLines } from './readable-lines.ts';
 import { runOnce } from './run-once.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -116,11 +117,20 @@ function refused(faults: readonly string[]): StartRefused {
   return new StartRefused(['not started:', ...faults.map((fault) => `  - ${fault}`)].join('\n'));
 }
 
-/** Returns the prefixed output for all processes of a plan. Lines are coloured on a terminal, unless NO_COLOR is set. */
-export function outputFor(plan: Plan, stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv): PrefixedOutput {
+/**
+ * Returns the prefixed output for all processes of a plan. Lines are coloured on a terminal, unless NO_COLOR is set. Log lines are readable
+ * text, in production JSON.
+ */
+export async function outputFor(
+  plan: Plan,
+  stream: NodeJS.WriteStream,
+  env: NodeJS.ProcessEnv,
+): Promise<PrefixedOutput> {
+  const colour = stream.isTTY === true && !env.NO_COLOR;
   return createPrefixedOutput({
     write: (text) => stream.write(text),
-    colour: stream.isTTY === true && !env.NO_COLOR,
+    colour,
+    readable: await readableLines(plan.env, colour),
     names: ['start', 'mongodb', 'redis', 'release', ...plan.processes.map(({ name }) => name)],
   });
 }

@@ -18,7 +18,10 @@ export function createPrefixedOutput(options: {
   write: (text: string) => void;
   colour: boolean;
   names: readonly string[];
+  /** Turns a line of a stream into text for the screen, of one line or several. Default: the line itself. */
+  readable?: (line: string) => string;
 }): PrefixedOutput {
+  const { readable = (line) => line } = options;
   const width = Math.max(...options.names.map((name) => name.length), 0);
   const colourOf = new Map(options.names.map((name, index) => [name, COLOURS[index % COLOURS.length] ?? 37]));
 
@@ -33,7 +36,7 @@ export function createPrefixedOutput(options: {
     const take = (text: string) => {
       const lines = (rest + text).split(/\r?\n/);
       rest = lines.pop() ?? '';
-      for (const whole of lines) line(name, whole);
+      for (const whole of lines) for (const part of readable(whole).split('\n')) line(name, part);
       if (rest.length > MAX_LINE_LENGTH) {
         line(name, rest);
         rest = '';

@@ -82,7 +82,6 @@ export type ReasonCode =
   | 'FAILED'
   | 'CANCELLED'
   | 'ACCOUNT_DELETED'
-  | 'NO_CHANNEL'
   | 'RUNNING'
   | 'DUE';
 

@@ -90,7 +90,8 @@ export function commandReason(command: TracedCommand, cluster: ClusterFacts, gra
   }
 }
 
-const REFUSED_STATUS = /answered (400|413|422)\b/;
+/** Refusals that end a command at once. Those of the profile service never do. */
+const REFUSED_STATUS = /^the (notification service|webhook) answered (400|413|422)\b/;
 const WRONG_STATUS = /answered (401|403|404|405)\b/;
 
 function deadReason({ _id, lastError, attempts }: TracedCommand): Reason {

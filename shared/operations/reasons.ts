@@ -41,7 +41,6 @@ export const REASONS = {
   FAILED: 'dropped',
   CANCELLED: 'dropped',
   ACCOUNT_DELETED: 'dropped',
-  NO_CHANNEL: 'dropped',
   RUNNING: 'runs',
   DUE: 'runs',
 } as const satisfies Readonly<Record<string, Standing>>;

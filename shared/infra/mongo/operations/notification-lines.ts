@@ -192,13 +192,20 @@ async function addDeliveries(reading: Reading, filter: Filter<Command>): Promise
   for (const job of capped(reading, 'delivery', jobs as Command[])) addCommand(reading, job);
 }
 
+/** The stored error is not shown: a service that reports its own attempts may write anything into it, also about a person. */
+const FAILED_ATTEMPT = [
+  'FAILED',
+  'the attempt failed',
+  'an ADMIN reads its error at `GET /v1/delivery-attempts`',
+] as const;
+
 async function addDeliveryAttempts(reading: Reading, filter: Filter<DeliveryAttempt>): Promise<void> {
   const found = await deliveryAttempts(reading.mongo)
     .find(filter, { ...BOUND, limit: CAP + 1, projection: { metadata: 0 } })
     .toArray();
   for (const row of capped(reading, 'delivery-attempt', found)) {
     const { _id: id, createdAt: at, status: state, channel: what, notificationId: about, nextRetryAt: nextAt } = row;
-    const why = row.error === null ? {} : { reason: reason(state === 'FAILED' ? 'BACKS_OFF' : 'DEAD', row.error) };
+    const why = row.error === null ? {} : { reason: reason(...FAILED_ATTEMPT) };
     const attempt = { n: row.attempt, max: row.attempt };
     reading.lines.push(
       traceLine({

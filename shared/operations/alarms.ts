@@ -1,5 +1,5 @@
 /** The facts of a running cluster from which its alarms follow. */
-export interface ClusterFacts {
+export interface AlarmFacts {
   queues: readonly QueueFacts[];
   /** Actors with at least one live worker process. */
   liveActors: ReadonlySet<string>;
@@ -28,7 +28,7 @@ export interface Alarm {
 const BACKLOG_MS = 60_000;
 
 /** Returns the alarms of a cluster, most urgent first; an empty list if all is well. */
-export function alarmsOf({ queues, liveActors, redis, schemaFaults }: ClusterFacts): Alarm[] {
+export function alarmsOf({ queues, liveActors, redis, schemaFaults }: AlarmFacts): Alarm[] {
   return [
     ...schemaFaults.map((text): Alarm => ({ kind: 'schema', text, remedy: 'run `examhall migrate --status`' })),
     ...queues.flatMap((facts) => workAlarm(facts, liveActors)),

@@ -1,14 +1,14 @@
 import t from 'tap';
-import { alarmsOf, type ClusterFacts } from './verdict.ts';
+import { type AlarmFacts, alarmsOf } from './alarms.ts';
 
 const QUIET = { queue: 'grading', actor: 'grading', due: 0, dead: 0, oldestDueMs: null };
-const WELL: ClusterFacts = {
+const WELL: AlarmFacts = {
   queues: [QUIET],
   liveActors: new Set(),
   redis: { answers: true },
   schemaFaults: [],
 };
-const kindsOf = (facts: Partial<ClusterFacts>) => alarmsOf({ ...WELL, ...facts }).map(({ kind }) => kind);
+const kindsOf = (facts: Partial<AlarmFacts>) => alarmsOf({ ...WELL, ...facts }).map(({ kind }) => kind);
 
 t.test('an idle cluster is well, also without workers', async (t) => {
   t.strictSame(alarmsOf(WELL), []);
