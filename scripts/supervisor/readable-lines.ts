@@ -1,4 +1,4 @@
-/** Fields of every log line that say nothing on a developer's screen: the prefix names the process. */
+/** Fields that are the same in every log line of a process: the prefix names the process. */
 const HIDDEN = 'name,pid,hostname';
 
 /**
