@@ -3,7 +3,7 @@ import { appendFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type ClientSession, type Document, MongoClient } from 'mongodb';
+import { ClientSession, type Document, MongoClient } from 'mongodb';
 import { PLACEMENTS } from '#infra/mongo/schema/shard-keys.ts';
 import { openRouteCounter } from '#scripts/shards/route-counts.ts';
 import { routesOf } from '#scripts/shards/route-of.ts';
@@ -45,15 +45,24 @@ const watched = new WeakSet<MongoClient>();
 const folder = process.env[FEATURES_FOLDER];
 if (folder !== undefined) {
   const transactions = openTransactionWatch(folder);
+  watchTransactions(transactions);
   watchOperations(transactions);
   watchClients(folder, transactions);
+}
+
+function watchTransactions(transactions: TransactionWatch): void {
+  const start = ClientSession.prototype.startTransaction;
+  ClientSession.prototype.startTransaction = function watchedStart(options) {
+    transactions.start(this, openerOnStack(watchedStart));
+    return start.call(this, options);
+  };
 }
 
 function watchOperations(transactions: TransactionWatch): void {
   const execute = driver.executeOperation;
   driver.executeOperation = function watchedOperation(client, operation, ...rest) {
     const user = userOnStack(watchedOperation);
-    transactions.begin(operation.session, () => openerOnStack(watchedOperation));
+    transactions.begin(operation.session);
     // An operation that the driver begins itself belongs to the surrounding operation.
     if (user === undefined) return execute(client, operation, ...rest);
     return caller.run(user, () => execute(client, operation, ...rest));
@@ -118,18 +127,23 @@ function userOnStack(callee: Callee): User | null | undefined {
 
 /** The file that begins and commits each transaction, relative to the root. */
 const TRANSACTION_FILE = 'shared/infra/mongo/transaction.ts';
-/** Number of frames from the driver to the function that opens a transaction, at most. */
+/** Number of frames from the start of a transaction to the function that opens it, at most. */
 const OPENER_FRAMES = 40;
 
-/** Returns the file and the function of the product that opened the transaction whose first statement is on the stack. */
+/**
+ * Returns the file and the function of the product that opened the transaction which starts now. A repeat after a conflict starts without
+ * them: the stack then has only functions that await the transaction, and these need not be the ones that opened it.
+ */
 function openerOnStack(callee: Callee): string | undefined {
   const { stackTraceLimit, prepareStackTrace } = Error;
   let opener: string | undefined;
   Error.prepareStackTrace = (_, sites) => {
-    const files = sites.map((site) => userIn(site.getFileName())?.file);
+    // A function that awaits the transaction does not run now.
+    const running = sites.filter((site) => !site.isAsync());
+    const files = running.map((site) => userIn(site.getFileName())?.file);
     const below = files.lastIndexOf(TRANSACTION_FILE);
     const at = files.findIndex((file, index) => index > below && file !== undefined);
-    if (below !== -1 && at !== -1) opener = `${files[at]} ${sites[at]?.getFunctionName() ?? ''}`;
+    if (below !== -1 && at !== -1) opener = `${files[at]} ${running[at]?.getFunctionName() ?? ''}`;
   };
   Error.stackTraceLimit = OPENER_FRAMES;
   const holder: { stack?: unknown } = {};

@@ -50,7 +50,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
       rate: 'only while processes of an earlier version ring',
       files: ['shared/infra/mongo/mailbox/mailbox.ts'],
     },
-    ['commands find {_id}'],
+    ['attempt_notices find {_id}'],
   ),
   ...broadcasts(
     {

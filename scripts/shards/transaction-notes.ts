@@ -33,8 +33,10 @@ const FIRST_SHARD = 'the first shard';
 
 /** Watches the transactions of this process. */
 export interface TransactionWatch {
-  /** A driver operation begins. `openerOnStack` is called if it is the first of a transaction. */
-  begin(session: ClientSession | undefined, openerOnStack: () => string | undefined): void;
+  /** A transaction is started. `opener` is absent if the same function repeats it after a conflict, or if a test starts it. */
+  start(session: ClientSession, opener: string | undefined): void;
+  /** A driver operation begins. */
+  begin(session: ClientSession | undefined): void;
   /** A command is sent: by product code, or by a test, which makes the transaction the test's. */
   sent(name: string, command: Document, isProduct: boolean): void;
 }
@@ -74,12 +76,13 @@ export function openTransactionWatch(folder: string): TransactionWatch {
   }
 
   return {
-    begin(session, openerOnStack) {
+    start(session, opener) {
+      if (opener !== undefined) openers.set(session, opener);
+    },
+    begin(session) {
       if (session === undefined || !isStarting(session)) return;
-      const opener = openerOnStack() ?? openers.get(session);
-      if (opener === undefined) return;
-      openers.set(session, opener);
-      starting.set(nameOf(session.id), opener);
+      const opener = openers.get(session);
+      if (opener !== undefined) starting.set(nameOf(session.id), opener);
     },
     sent(name, command, isProduct) {
       if (name === 'findAndModify' && isMailbox(command[name])) noteQueue(queues, command);

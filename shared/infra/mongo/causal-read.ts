@@ -1,5 +1,5 @@
 import type { ClientSession } from 'mongodb';
-import type { Mongo } from './connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
 
 /**
  * Reads that show the causes of what their session has seen.
@@ -13,6 +13,7 @@ import type { Mongo } from './connect.ts';
 interface ReadIn {
   session?: ClientSession;
   readConcern?: { level: 'majority' };
+  maxTimeMS?: number;
 }
 
 /**
@@ -22,7 +23,9 @@ interface ReadIn {
  * the client's own object, which serves all other reads.
  */
 export function readIn(session: ClientSession | undefined): ReadIn {
-  return session === undefined ? {} : { session, readConcern: { level: 'majority' } };
+  if (session === undefined) return {};
+  // The read waits for a shard that lags. Without a limit, it would hold its slot or its request until the socket times out.
+  return { session, readConcern: { level: 'majority' }, maxTimeMS: QUERY_LIMIT_MS };
 }
 
 /**

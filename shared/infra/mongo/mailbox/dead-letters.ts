@@ -78,7 +78,7 @@ export async function deadGroups(mongo: Mongo, wanted: DeadLetterFilter = {}): P
               },
             },
           ],
-          { hint: 'dead', maxTimeMS: QUERY_LIMIT_MS },
+          { hint: 'dead_letters', maxTimeMS: QUERY_LIMIT_MS },
         )
         .toArray(),
     ),
@@ -93,7 +93,7 @@ export async function deadCommands(mongo: Mongo, wanted: DeadLetterFilter & { li
     mailboxesOf(mongo).map((mailbox) =>
       mailbox
         .aggregate<Command>([...stagesOf(wanted), { $sort: { settledAt: -1 } }, { $limit: limit }], {
-          hint: 'dead',
+          hint: 'dead_letters',
           maxTimeMS: QUERY_LIMIT_MS,
         })
         .toArray(),
@@ -136,6 +136,7 @@ export async function replayDead(
     status: 'PENDING',
     attempts: 0,
     nextRunAt: '$$NOW',
+    dueAt: '$$NOW',
     lockedUntil: null,
     workerId: null,
     session: null,
@@ -180,15 +181,21 @@ function lineOf(action: DeadLetterLine['action'], command: Command): DeadLetterL
 /** Changes a command if it is still in the death in which it was read, and has one of these marks. */
 function changeDead(
   mongo: Mongo,
-  { _id, queue, key, replays }: Command,
+  { _id, queue, key, status, settledAt, replays }: Command,
   { pipeline, marks, by, line }: DeadLetterChange,
 ): Promise<boolean> {
+  // The operator has not seen a death that comes after the read.
+  if (status !== 'DEAD') return Promise.resolve(false);
   return actAsOperator(mongo, by, async (session) => {
     const changed = await mongo.db
       .collection<Command>(MAILBOX_OF[queue])
-      .updateOne({ _id, key, status: 'DEAD', replays, letter: { $in: marks } } as Filter<Command>, pipeline, {
-        session,
-      });
+      .updateOne(
+        { _id, key, status: 'DEAD', settledAt, replays, letter: { $in: marks } } as Filter<Command>,
+        pipeline,
+        {
+          session,
+        },
+      );
     const result = changed.matchedCount === 1;
     return { result, line: result ? line : null };
   });

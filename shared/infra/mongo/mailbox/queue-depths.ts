@@ -104,8 +104,8 @@ async function deadPerQueue(mongo: Mongo, limit: number): Promise<Map<string, nu
             { $limit: limit },
             { $group: { _id: { queue: '$queue', letter: { $ifNull: ['$letter', null] } }, count: { $sum: 1 } } },
           ],
-          // The partial index contains exactly these rows, but not every planner chooses it if the filter names one of its two fields.
-          { hint: 'dead', ...BOUND },
+          // The partial index contains exactly these rows, but not every planner chooses it.
+          { hint: 'dead_letters', ...BOUND },
         )
         .toArray(),
     ),

@@ -42,10 +42,16 @@ export async function settleCommand<Q extends Queue>(
   const { _id, key, fence, queue } = command;
   const written = await mailboxOf<Queue>(mongo, queue).updateOne(
     { _id, key, fence, status: 'PENDING', lockedUntil: { $ne: null } },
-    [{ $set: changesOf(next) }, ...(next.to === 'REJECTED' ? [{ $unset: 'live' }] : [])] as UpdateFilter<Command>[],
+    [{ $set: changesOf(next) }, ...unsetBy(next)] as UpdateFilter<Command>[],
     session === undefined ? {} : { session },
   );
   if (written.matchedCount !== 1) throw new LeaseLost(command);
+}
+
+/** Returns the stage that removes fields: a rejection frees the key, and each death is a new letter, without the mark of an earlier one. */
+function unsetBy({ to }: NextState): { $unset: string }[] {
+  if (to === 'REJECTED') return [{ $unset: 'live' }];
+  return to === 'DEAD' ? [{ $unset: 'letter' }] : [];
 }
 
 /**

@@ -1,3 +1,4 @@
+import { MongoBulkWriteError } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
@@ -75,14 +76,15 @@ async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot
   return row === null ? null : { kind: 'updated', notification: row };
 }
 
+const DUPLICATE_KEY = 11_000;
 /** Ids that one command inserts. */
 const AT_ONCE = 500;
 
 /**
- * Inserts the ids of rows that earlier versions stored for a snapshot, before the rows spread over shards. As long as they are on one
- * shard, the rows themselves refuse a second user. `held` is called before each command.
+ * Inserts the ids of rows that earlier versions stored for a snapshot: in the migration, and again before the rows spread over shards. As
+ * long as they are on one shard, the rows themselves refuse a second user. `held` is called before each command.
  */
-export async function takeStoredIds(mongo: Mongo, held: () => Promise<void>): Promise<void> {
+export async function takeStoredIds(mongo: Mongo, held = async (): Promise<void> => undefined): Promise<void> {
   let ids: string[] = [];
   async function take(): Promise<void> {
     await held();
@@ -92,7 +94,9 @@ export async function takeStoredIds(mongo: Mongo, held: () => Promise<void>): Pr
     await snapshotIds(mongo)
       .insertMany(rows, { ordered: false })
       .catch((error: unknown) => {
-        if (!isDuplicateKey(error)) throw error;
+        if (!(error instanceof MongoBulkWriteError)) throw error;
+        const others = [error.writeErrors].flat().filter(({ code }) => code !== DUPLICATE_KEY);
+        if (others.length > 0) throw error;
       });
   }
   for await (const { _id } of notifications(mongo).find({ fanOutId: null }, { projection: { _id: 1 } })) {

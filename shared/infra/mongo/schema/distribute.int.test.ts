@@ -100,7 +100,7 @@ t.test('a router shards each collection once, after the indexes in its way are g
   t.ok(indexes.includes('plain_by_exam'), 'an index that is not unique stays');
   t.strictSame(hashed.toSorted(), [...sharded.keys()].map((name) => name.slice(name.indexOf('.') + 1)).toSorted());
   t.strictSame(sharded.get(`${direct.db.databaseName}.commands`), { key: 'hashed' });
-  t.match(await schemaState(direct).findOne({}), { compatibleFrom: 5 });
+  t.match(await schemaState(direct).findOne({}), { compatibleFrom: 6 });
 
   const plan = await planDistribution(mongo);
   t.ok(plan.every(({ state }) => state === 'sharded'));
@@ -153,14 +153,14 @@ t.test('the move is refused while workers of an earlier version are alive', asyn
   const rows = direct.db.collection<Partial<WorkerRow> & { _id: string }>(WORKERS);
   const row = { actor: 'grading', host: 'h', pid: 7, version: '0.0.9', seenAt: new Date() };
   await rows.insertOne({ _id: 'old', ...row });
-  for (const schema of [undefined, 4]) {
+  for (const schema of [undefined, 5]) {
     if (schema !== undefined) await rows.updateOne({ _id: 'old' }, { $set: { schema } });
     await t.rejects(distribute(mongo, QUIETLY), /earlier version are alive: grading 0\.0\.9 on h \(7\)/);
   }
   t.strictSame(sent, []);
   t.match(await schemaState(direct).findOne({}), { compatibleFrom: 1, runner: null });
   await rows.updateOne({ _id: 'old' }, { $set: { seenAt: new Date(Date.now() - HOUR) } });
-  await rows.insertOne({ _id: 'new', ...row, schema: 5 });
+  await rows.insertOne({ _id: 'new', ...row, schema: 6 });
   await distribute(mongo, QUIETLY);
   t.ok(sent.length > 0, 'neither a killed process nor one of this version is in the way');
 });

@@ -34,8 +34,8 @@ export class NotDistributable extends Error {
 
 /** Unique indexes of attempts that schema version 4 needs. Version 5 has others, which begin with the student. */
 const FORMER: readonly string[] = ['start_key', 'open_attempt', 'attempt_number'];
-/** The oldest schema version whose processes need none of the dropped indexes. */
-const COMPATIBLE_FROM = 5;
+/** The oldest schema version whose processes need none of the dropped indexes, and store the id of each snapshot. */
+const COMPATIBLE_FROM = 6;
 const NO_SUCH_INDEX = 27;
 
 /** Returns what each sharded collection needs, in the order of the declaration. Reads only. */

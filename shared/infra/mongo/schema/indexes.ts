@@ -187,7 +187,9 @@ function mailboxIndexes(collection: CollectionName): DeclaredIndex[] {
     plain(collection, 'due', { queue: 1, status: 1, nextRunAt: 1 }, { status: 'PENDING' }),
     unique(collection, 'live_key', { key: 1 }, { live: true }),
     plain(collection, 'of_subject', { subject: 1 }),
+    // Processes of schema 5 name this index in their queries.
     plain(collection, 'dead', { status: 1, settledAt: -1 }, { status: 'DEAD' }),
+    plain(collection, 'dead_letters', { letter: 1, settledAt: -1 }, { status: 'DEAD' }),
     // A rejected command has freed its key, and nothing depends on its row. It stays for a week, so that operators can read the reason.
     {
       collection,

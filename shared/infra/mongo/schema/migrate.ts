@@ -3,6 +3,7 @@ import { type IndexDescriptionInfo, MongoServerError } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { takeStoredIds } from '#infra/mongo/notification/snapshots.ts';
 import { proveServer } from '#infra/mongo/probe/probe.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
@@ -28,6 +29,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 4, name: 'export and erasure of a person', compatibleFrom: 1 },
   // The unique indexes of attempts that begin with the exam stay: a process of version 4 does not start without them.
   { version: 5, name: 'unique indexes of attempts by student first', compatibleFrom: 1 },
+  { version: 6, name: 'traces, and ids of snapshots on the shard of the id', compatibleFrom: 1, up: takeStoredIds },
 ];
 
 /** The schema version that this code needs. */
