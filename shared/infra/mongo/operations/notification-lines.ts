@@ -201,7 +201,8 @@ const FAILED_ATTEMPT = [
 
 async function addDeliveryAttempts(reading: Reading, filter: Filter<DeliveryAttempt>): Promise<void> {
   const found = await deliveryAttempts(reading.mongo)
-    .find(filter, { ...BOUND, limit: CAP + 1, projection: { metadata: 0 } })
+    // Not every planner chooses this index if the filter has two lists.
+    .find(filter, { ...BOUND, hint: 'of_notification', limit: CAP + 1, projection: { metadata: 0 } })
     .toArray();
   for (const row of capped(reading, 'delivery-attempt', found)) {
     const { _id: id, createdAt: at, status: state, channel: what, notificationId: about, nextRetryAt: nextAt } = row;
