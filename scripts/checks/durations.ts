@@ -12,7 +12,8 @@ export interface Durations {
 
 /** Expected durations of files that never ran here, on two cores. Only their order matters: the longest files start first. */
 const BY_NAME: readonly [RegExp, number][] = [
-  [/crash-points\.e2e|docs\/pages|examhall\.e2e/, 70_000],
+  [/person\/crash-points/, 120_000],
+  [/crash-points\.e2e|docs\/pages|examhall\.e2e|signals\/rules|fan-out\.insert/, 70_000],
   [/^scripts\/(faults|examhall|supervisor)|outages|crash-points/, 40_000],
   [/\.race\.|^api\/classifier\/.*\.e2e|probe\/(probe|flaws)|fan-out/, 20_000],
   [/\.e2e\./, 9_000],
