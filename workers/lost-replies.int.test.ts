@@ -157,7 +157,7 @@ t.test('a command names no session once no worker runs it any more', async (t) =
     .collection<Command>(COMMANDS)
     .updateOne({ _id: dead._id }, { $set: { status: 'DEAD', session: 'of old' } });
   const [ahead, by] = [Date.now() + 3_600_000, { operator: 'op-1', reason: 'a test' }];
-  t.equal(await replayDead(mongo, dead, { ...by, now: ahead }), true);
+  t.equal(await replayDead(mongo, await again(mongo, dead), { ...by, now: ahead }), true);
   const revived = await again(mongo, dead);
   t.match(revived, { status: 'PENDING', session: null, replays: 1 });
   t.ok(revived.nextRunAt.getTime() < ahead, 'due by the clock of MongoDB, not of the operator');
