@@ -47,6 +47,13 @@ export function isDuplicateKey(error: unknown, index?: readonly string[]): boole
   return Object.keys(pattern).join() === index.join();
 }
 
+/** Returns true for an unordered bulk insert that was refused some rows, each because it exists. Its other rows are stored. */
+export function isOnlyDuplicateKeys(error: unknown): boolean {
+  if (!(error instanceof MongoBulkWriteError) || error.result.getWriteConcernError() !== undefined) return false;
+  const faults = error.result.getWriteErrors();
+  return faults.length > 0 && faults.every(({ code }) => code === DUPLICATE_KEY);
+}
+
 /** Returns true if the transaction was aborted because another one wrote the same document. It may succeed if it is repeated. */
 export function isWriteConflict(error: unknown): boolean {
   return error instanceof MongoServerError && error.code === WRITE_CONFLICT;

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
-import { type ClientSession, type Document, MongoBulkWriteError } from 'mongodb';
+import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { isDuplicateKey, isOnlyDuplicateKeys } from '#infra/mongo/faults.ts';
 import { literal } from '#infra/mongo/guarded-update.ts';
 import { repeatable } from '#infra/mongo/transaction.ts';
 import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
@@ -92,14 +92,8 @@ async function copyRows(mongo: Mongo, rows: EventRow[]): Promise<void> {
   try {
     await eventRows(mongo).insertMany(rows, { ordered: false, maxTimeMS: QUERY_LIMIT_MS });
   } catch (error) {
-    if (!isOnlyDuplicates(error)) throw error;
+    if (!isOnlyDuplicateKeys(error)) throw error;
   }
-}
-
-function isOnlyDuplicates(error: unknown): boolean {
-  if (!(error instanceof MongoBulkWriteError) || error.result.getWriteConcernError() !== undefined) return false;
-  const faults = error.result.getWriteErrors();
-  return faults.length > 0 && faults.every(({ code }) => code === 11_000);
 }
 
 /**

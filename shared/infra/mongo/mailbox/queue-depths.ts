@@ -3,6 +3,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isUnserved, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import type { Command, DeadLetterMark, Queue } from '#shared/kernel/command.ts';
 import { actorOf, MAILBOXES, QUEUES } from './commands.ts';
+import { LISTED } from './dead-letters.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /** The number of commands in one queue. No count exceeds 10,000. */
@@ -100,7 +101,7 @@ async function deadPerQueue(mongo: Mongo, limit: number): Promise<Map<string, nu
         .collection<Command>(name)
         .aggregate<{ _id: { queue: string; letter: DeadLetterMark | null }; count: number }>(
           [
-            { $match: { status: 'DEAD', letter: { $in: [null, 'ACKNOWLEDGED'] } } },
+            { $match: { status: 'DEAD', letter: { $in: LISTED } } },
             { $limit: limit },
             { $group: { _id: { queue: '$queue', letter: { $ifNull: ['$letter', null] } }, count: { $sum: 1 } } },
           ],

@@ -1,6 +1,5 @@
-import { MongoBulkWriteError } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { isDuplicateKey, isOnlyDuplicateKeys } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { isNewId } from '#shared/kernel/ids.ts';
@@ -76,7 +75,6 @@ async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot
   return row === null ? null : { kind: 'updated', notification: row };
 }
 
-const DUPLICATE_KEY = 11_000;
 /** Ids that one command inserts. */
 const AT_ONCE = 500;
 
@@ -94,9 +92,7 @@ export async function takeStoredIds(mongo: Mongo, held = async (): Promise<void>
     await snapshotIds(mongo)
       .insertMany(rows, { ordered: false })
       .catch((error: unknown) => {
-        if (!(error instanceof MongoBulkWriteError)) throw error;
-        const others = [error.writeErrors].flat().filter(({ code }) => code !== DUPLICATE_KEY);
-        if (others.length > 0) throw error;
+        if (!isOnlyDuplicateKeys(error)) throw error;
       });
   }
   for await (const { _id } of notifications(mongo).find({ fanOutId: null }, { projection: { _id: 1 } })) {
