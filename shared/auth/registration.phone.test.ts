@@ -31,6 +31,7 @@ t.test('a blank phone is missing, a malformed phone is invalid', async (t) => {
     '12',
     'phone',
     '091234567890123456',
+    '000448980',
     '+',
     '+84',
     '+999912345678',

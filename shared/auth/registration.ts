@@ -103,10 +103,16 @@ export function normalizePhone(text: string | null | undefined): TypedPhone {
   const trimmed = (text ?? '').trim();
   if (trimmed === '') return { kind: 'none' };
   if (trimmed.length > MAX_PHONE_LENGTH) return { kind: 'invalid' };
-  const parsed = parsePhoneNumberFromString(trimmed, { defaultCountry: HOME_COUNTRY, extract: false });
+  const parsed = parsePhone(trimmed);
   // `isPossible` instead of `isValid`: new number ranges are assigned before the library's tables contain them.
   if (parsed === undefined || parsed.ext !== undefined || !parsed.isPossible()) return { kind: 'invalid' };
+  // After a doubled trunk zero (000448980) the stored form would be read as another number, so one phone could have two accounts.
+  if (parsePhone(parsed.number)?.number !== parsed.number) return { kind: 'invalid' };
   return { kind: 'number', phone: parsed.number };
+}
+
+function parsePhone(text: string) {
+  return parsePhoneNumberFromString(text, { defaultCountry: HOME_COUNTRY, extract: false });
 }
 
 /** The organization of every account that is registered or imported. */
