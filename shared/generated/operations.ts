@@ -11,6 +11,19 @@ export interface AttemptCount {
 }
 
 /**
+ * The fields of a form of the console, in their order; a name may occur more than once.
+ */
+export interface Form {
+  /**
+   * @maxItems 2000
+   */
+  fields: {
+    name: string;
+    value: string;
+  }[];
+}
+
+/**
  * Kind of a line of a trace.
  */
 export type LineKind =
