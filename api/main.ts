@@ -5,6 +5,7 @@ import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
+import { examRoutes } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
 import { traceRoutes } from '#api/operations/trace.ts';
@@ -175,9 +176,11 @@ interface RouteParts {
 function routesOf(context: DoorContext, { services, schemas, ready, usable, pingRedis }: RouteParts): Route[] {
   const { config, mongo, now, log, metrics } = context;
   const { opsToken, production } = config;
+  const operating = { mongo, now, log, opsToken, pingRedis };
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
-    ...traceRoutes({ mongo, now, log, opsToken, pingRedis }),
+    ...traceRoutes(operating),
+    ...examRoutes(operating),
   ];
   const routes: Route[] = [
     ...operationsRoutes({

@@ -78,7 +78,8 @@ function askedFor(query: TraceQuery): Asked | null {
   return others.length > 0 ? null : asked;
 }
 
-async function redisState(ping: () => Promise<void>): Promise<'up' | 'down'> {
+/** Returns whether Redis answers. Without it, commands wait for the poll of their workers. */
+export async function redisState(ping: () => Promise<void>): Promise<'up' | 'down'> {
   try {
     await withTimeout(ping(), REDIS_WAIT_MS, () => new Error('no answer in time'));
     return 'up';
