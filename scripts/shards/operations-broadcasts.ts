@@ -3,9 +3,11 @@ import { type Broadcast, broadcasts } from './judge.ts';
 const FOLDER = 'shared/infra/mongo/operations';
 const ONE_TRACE = 'one for each trace that an operator reads';
 
+const ONE_PAGE = 'one for each page that an operator reads, or that a console refreshes';
+
 /**
- * Statements of `examhall trace` and `GET /v1/ops/trace` that go to every shard. An operator names an object by one id, and neither its
- * student nor its account is known then.
+ * Statements of `examhall trace`, `examhall exam` and the routes below `/v1/ops` that go to every shard. An operator names an object or an
+ * exam by one id, and neither its student nor its account is known then.
  */
 export const OPERATIONS_BROADCASTS: readonly Broadcast[] = [
   ...broadcasts(
@@ -47,5 +49,32 @@ export const OPERATIONS_BROADCASTS: readonly Broadcast[] = [
       files: [`${FOLDER}/classifier-lines.ts`],
     },
     ['ai_generations find {_id}', 'ai_generations find {actor.id}'],
+  ),
+  ...broadcasts(
+    {
+      why: 'the attempts of an exam belong to many students; a walk over one student names the student',
+      rate: ONE_PAGE,
+      files: [`${FOLDER}/exam-attempts.ts`],
+    },
+    [
+      'attempts aggregate {examId}',
+      'attempts aggregate {_id $gt, examId}',
+      'attempts aggregate {examId, status}',
+      'attempts aggregate {_id $gt, examId, status}',
+      'attempts find {examId}',
+    ],
+  ),
+  ...broadcasts(
+    {
+      why: 'the attempts and notices of an exam belong to many students',
+      rate: ONE_PAGE,
+      files: [`${FOLDER}/exam.ts`],
+    },
+    [
+      'attempts find {examId}',
+      'attempts aggregate {examId}',
+      'attempt_notices aggregate {body.examId, status}',
+      'attempt_notices aggregate {body.examId, letter $in, status}',
+    ],
   ),
 ];
