@@ -4,7 +4,7 @@ const FOLDER = 'shared/infra/mongo/operations';
 const ONE_TRACE = 'one for each trace that an operator reads';
 
 /**
- * Statements of `examhall trace` and `GET /v1/ops/trace` that go to every shard. An operator names an object by one id, and neither its
+ * Statements of `examhall trace`, `GET /v1/ops/trace` and `examhall doctor` that go to every shard. An operator names an object by one id, and neither its
  * student nor its account is known then.
  */
 export const OPERATIONS_BROADCASTS: readonly Broadcast[] = [
@@ -47,5 +47,39 @@ export const OPERATIONS_BROADCASTS: readonly Broadcast[] = [
       files: [`${FOLDER}/classifier-lines.ts`],
     },
     ['ai_generations find {_id}', 'ai_generations find {actor.id}'],
+  ),
+  ...broadcasts(
+    {
+      why: 'a check of the promises reads the newest rows, or those that wait, of every shard',
+      rate: 'one or two for each run of `examhall doctor`',
+      files: [
+        `${FOLDER}/invariants/attempts.ts`,
+        `${FOLDER}/invariants/commands.ts`,
+        `${FOLDER}/invariants/classifier.ts`,
+      ],
+    },
+    [
+      'attempts find {status}',
+      'attempts find {erasedAt, status}',
+      'attempts find {exam.resultsReleasedAt, examId}',
+      'attempt_releases find {}',
+      'commands find {queue, status}',
+      'commands find {status}',
+      'attempt_notices find {queue, status}',
+      'attempt_notices find {status}',
+      'notification_deliveries find {queue, status}',
+      'notification_deliveries find {status}',
+      'ai_generations find {}',
+      'ai_generations find {_id $in}',
+      'ai_generation_holds find {}',
+    ],
+  ),
+  ...broadcasts(
+    {
+      why: 'a check compares the channels of the newest notifications, which belong to many users',
+      rate: 'a few for each run of `examhall doctor`',
+      files: [`${FOLDER}/invariants/notifications.ts`],
+    },
+    ['notifications find {place}', 'notification_deliveries find {subject $in}'],
   ),
 ];
