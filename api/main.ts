@@ -1,6 +1,7 @@
 import { mountAttempt } from '#api/attempt/mount.ts';
 import { mountAuth } from '#api/auth/mount.ts';
 import { mountClassifier } from '#api/classifier/mount.ts';
+import { mountConsole } from '#api/console/mount.ts';
 import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
@@ -176,7 +177,7 @@ interface RouteParts {
 /** Returns all routes: those of operators and platforms, and behind the gateway those of the services. */
 function routesOf(context: DoorContext, { services, schemas, ready, usable, pingRedis }: RouteParts): Route[] {
   const { config, mongo, now, log, metrics } = context;
-  const { opsToken, production } = config;
+  const { opsToken, production, auth: settings } = config;
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes({ mongo, now, log, opsToken, pingRedis }),
@@ -195,7 +196,20 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     }),
     ...behindGateway(onlyWhenUsable(served, usable), gatewayToken(config)),
   ];
-  return routes;
+  const login = routes.find(({ operation }) => operation === 'login')?.handle;
+  // Pages for a browser are no part of the API: neither its document nor its list of routes has them.
+  const pages = mountConsole({
+    mongo,
+    now,
+    log,
+    opsToken,
+    production,
+    trustedProxies: settings.trustedProxies,
+    usable,
+    pingRedis,
+    auth: login === undefined ? null : { login, settings },
+  });
+  return [...routes, ...pages];
 }
 
 if (import.meta.main) endLoadingWhenIdle(await openFrontDoor(configOrExit(process.env)));

@@ -92,6 +92,19 @@ export interface ClusterStatus {
 }
 
 /**
+ * The fields of a form of the console, in their order; a name may occur more than once.
+ */
+export interface Form {
+  /**
+   * @maxItems 2000
+   */
+  fields: {
+    name: string;
+    value: string;
+  }[];
+}
+
+/**
  * Kind of a line of a trace.
  */
 export type LineKind =
