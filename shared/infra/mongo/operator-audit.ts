@@ -1,7 +1,7 @@
 import type { ClientSession, Collection } from 'mongodb';
 import type { Command } from '#shared/kernel/command.ts';
 import { CHAINED, faultOf, faultOfNoted, type Link, linked, linkId, type StoredRow } from './audit-chain.ts';
-import type { Mongo } from './connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
 import { isDuplicateKey } from './faults.ts';
 import { inTransaction, repeatable } from './transaction.ts';
 
@@ -137,4 +137,26 @@ export async function verifyAudit(mongo: Mongo, noted: Noted | null): Promise<Au
     if (stray !== null) fault = `row ${stray._id} is newer than the chain, and has no place in it`;
   }
   return { fault, intact, head, unchained: await collection.countDocuments(unchained) };
+}
+
+/** Walks the newest rows of the chain, at most `limit`. Returns the first fault and the number of rows in order before it. */
+export async function newestAuditFault(mongo: Mongo, limit: number): Promise<Pick<AuditVerdict, 'fault' | 'intact'>> {
+  const chain = mongo.db.collection<StoredRow>(OPERATOR_AUDIT);
+  const chained = { _id: { $gte: CHAINED.from, $lt: CHAINED.to } };
+  const rows = await chain.find(chained, { maxTimeMS: QUERY_LIMIT_MS, sort: { _id: -1 }, limit }).toArray();
+  const [first, ...others] = rows.reverse();
+  if (first === undefined) return { fault: null, intact: 0 };
+  // The hash of the row before the walk is unknown, unless the walk has the whole chain. The first row then proves itself only.
+  const noted = { seq: Number(first.seq), hash: String(first.hash) };
+  const isWhole = rows.length < limit;
+  let fault = isWhole ? faultOf(first, null) : faultOfNoted(first, noted);
+  let head: Noted = noted;
+  let intact = 0;
+  for (const row of others) {
+    if (fault !== null) break;
+    intact += 1;
+    fault = faultOf(row, head);
+    head = { seq: Number(row.seq), hash: String(row.hash) };
+  }
+  return { fault, intact: fault === null ? intact + 1 : intact };
 }
