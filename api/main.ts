@@ -4,10 +4,11 @@ import { mountClassifier } from '#api/classifier/mount.ts';
 import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
+import { clusterRoutes } from '#api/operations/cluster.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
-import { traceRoutes } from '#api/operations/trace.ts';
+import { redisAnswers, traceRoutes } from '#api/operations/trace.ts';
 import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { type Log, openLog } from '#infra/log/log.ts';
 import { connectionMetrics, httpMetrics, type Metrics, openMetrics } from '#infra/metrics/metrics.ts';
@@ -15,6 +16,7 @@ import { buildMetrics, dependencyMetrics, mongoMetrics, ringMetrics } from '#inf
 import { openMongo, pingMongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
+import { openClusterReader } from '#infra/mongo/operations/cluster.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { BACKGROUND_LIMITS, type Background, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
@@ -178,6 +180,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes({ mongo, now, log, opsToken, pingRedis }),
+    ...clusterRoutes({ cluster: openClusterReader(mongo, now, () => redisAnswers(pingRedis)), opsToken }),
   ];
   const routes: Route[] = [
     ...operationsRoutes({

@@ -145,14 +145,15 @@ async function readAnnounced(exchange: Exchange, length: number, limits: ReadLim
   exchange.interrupt = (why) => {
     fault = why;
   };
-  // Node passes on the head before it parses the rest of the packet. It has parsed all of it once this promise resolves.
+  // Node passes on the head before it parses the rest of the packet, and runs promises after each piece of body. So this one resolves when
+  // all bytes of the packet are here, but before Node marks the request as complete.
   await undefined;
   exchange.interrupt = undefined;
   if (fault !== undefined) {
     exchange.broken = true;
     return refused(fault);
   }
-  if (!request.complete || request.readableLength !== length || request.destroyed) {
+  if (request.readableLength !== length || request.destroyed) {
     return readArriving(exchange, { kind: 'announced', length, typeMissing: false }, limits);
   }
   if (!limits.budget.charge(exchange, length)) return refused(BUSY);
