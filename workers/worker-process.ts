@@ -112,7 +112,12 @@ interface RunningLoops {
 }
 
 /** Starts the worker's poll, its doorbell listeners and its heartbeat. */
-function startLoops({ deps, clock, redis }: WorkerRuntime, kernel: Kernel, name: string, actor: Actor): RunningLoops {
+function startLoops(
+  { deps, clock, redis, unanswering }: WorkerRuntime,
+  kernel: Kernel,
+  name: string,
+  actor: Actor,
+): RunningLoops {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
   const { concurrency = config.worker.concurrency, pollMs = config.worker.pollIntervalMs } = actor;
@@ -129,6 +134,7 @@ function startLoops({ deps, clock, redis }: WorkerRuntime, kernel: Kernel, name:
     version: VERSION,
     slots: concurrency * queues.length,
     busy: worker.busy,
+    unanswering,
   });
   log.info({ queues, concurrency }, 'worker is ready');
   return {

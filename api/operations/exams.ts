@@ -7,7 +7,7 @@ import type { AuditRow } from '#infra/mongo/operator-audit.ts';
 import type { ExamAttemptsQuery } from '#shared/generated/operations.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type ExamWalk, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
-import { OPERATIONS_TAG, redisState, type TraceDeps } from './trace.ts';
+import { OPERATIONS_TAG, redisAnswers, type TraceDeps } from './trace.ts';
 
 /** Returns the routes by which operators watch an exam. */
 export function examRoutes(deps: TraceDeps): Route[] {
@@ -50,7 +50,7 @@ async function listAttempts(
     return { rejected: 'VALIDATION_FAILED', details: [{ path: '/cursor', message }] };
   }
   const now = deps.now();
-  const facts = { now, redis: await redisState(deps.pingRedis) };
+  const facts = { now, redis: (await redisAnswers(deps.pingRedis)) ? 'up' : 'down' } as const;
   const data = await readExamAttempts(mongo, { ...walk, after, limit: query.limit ?? PAGE_ATTEMPTS }, facts);
   if (data === null) return { rejected: 'EXAM_NOT_FOUND' };
   const by = identity.operator ?? 'unknown';

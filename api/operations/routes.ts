@@ -4,6 +4,7 @@ import type { Route } from '#api/route.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import { type CheckResult, checkWithin, shareRuns } from '#infra/process/health.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
+import { landingRoute } from './landing.ts';
 
 export interface OperationsDeps {
   /** Names of the services that this process serves. */
@@ -30,6 +31,7 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
   let document: Buffer | undefined;
 
   return [
+    landingRoute(deps),
     {
       method: 'GET',
       path: '/healthz',

@@ -22,7 +22,7 @@ export interface TraceDeps {
   pingRedis: () => Promise<void>;
 }
 
-/** Longest wait for Redis; without its answer, a trace calls it unavailable. */
+/** Longest wait for Redis; without its answer, operators read that it is unavailable. */
 const REDIS_WAIT_MS = 500;
 
 /** Group of all routes of operators in OpenAPI. */
@@ -55,7 +55,8 @@ async function getTrace(
   const after = query.cursor === undefined ? null : readCursor(query.cursor);
   if (query.cursor !== undefined && after === null) return invalid('/cursor', 'must be a `nextCursor` of a reply');
   const now = deps.now();
-  const trace = await readTrace(deps.mongo, asked, { now, redis: await redisState(deps.pingRedis) });
+  const redis = (await redisAnswers(deps.pingRedis)) ? 'up' : 'down';
+  const trace = await readTrace(deps.mongo, asked, { now, redis });
   const by = identity.operator ?? 'unknown';
   deps.log.info({ requestId, operator: by, asked: asked.by, found: trace?.subject ?? null }, 'trace read');
   if (trace === null) return { rejected: 'TRACE_NOT_FOUND' };
@@ -78,13 +79,13 @@ function askedFor(query: TraceQuery): Asked | null {
   return others.length > 0 ? null : asked;
 }
 
-/** Returns whether Redis answers. Without it, commands wait for the poll of their workers. */
-export async function redisState(ping: () => Promise<void>): Promise<'up' | 'down'> {
+/** Returns false if Redis does not answer in time. */
+export async function redisAnswers(ping: () => Promise<void>): Promise<boolean> {
   try {
     await withTimeout(ping(), REDIS_WAIT_MS, () => new Error('no answer in time'));
-    return 'up';
+    return true;
   } catch {
-    return 'down';
+    return false;
   }
 }
 

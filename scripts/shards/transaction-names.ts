@@ -44,7 +44,8 @@ export const TRANSACTION_NAMES: Readonly<Record<string, string>> = {
   [`${MONGO}/classifier/unpaid-generations.ts closeOverdueSettlement`]: 'close of an overdue settlement',
   [`${MONGO}/classifier/providers.ts save`]: 'selection of a model provider',
   [`${MONGO}/person/walk.ts eraseRows`]: 'one step of an erasure',
-  [`${MONGO}/person/retention.ts expireAttempts`]: 'retention of one attempt',
+  [`${MONGO}/person/retention.ts expireAttempt`]: 'retention of one attempt',
+  [`${MONGO}/person/retention.ts expireNotifications`]: 'retention of 100 notifications',
   [`${MONGO}/person/retention.ts expireJobs`]: 'retention of one job',
   [`${MONGO}/operator-audit.ts actAsOperator`]: 'act of an operator',
 };

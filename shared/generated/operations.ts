@@ -4,11 +4,92 @@ import type { Identifier, Timestamp } from './common.ts';
 import type { AttemptStatus, ShowResultMode, SubmitSource } from './attempt.ts';
 
 /**
+ * Work and workers of one process type, for scaling.
+ */
+export interface ActorLoad {
+  /**
+   * Process type.
+   */
+  actor: string;
+  /**
+   * Commands of its queues that could run now.
+   */
+  due: number;
+  /**
+   * Commands that its workers run.
+   */
+  running: number;
+  /**
+   * `due` plus `running`: the number of slots that the work of this moment fills.
+   */
+  load: number;
+  /**
+   * Live worker processes.
+   */
+  workers: number;
+  /**
+   * Commands that they can run at once.
+   */
+  slots: number;
+  /**
+   * Age of the oldest due command in milliseconds; 0 without one.
+   */
+  oldestDueMs: number;
+}
+
+/**
+ * A fault of the cluster, and the remedy of an operator.
+ */
+export interface Alarm {
+  kind: 'schema' | 'no-worker' | 'backlog' | 'redis-down' | 'dependency-down' | 'dead-letters';
+  /**
+   * The fault in words.
+   */
+  text: string;
+  /**
+   * The next step of the operator.
+   */
+  remedy: string;
+}
+
+/**
  * Attempts that were made, and their maximum.
  */
 export interface AttemptCount {
   n: number;
   max: number;
+}
+
+/**
+ * Verdict over the whole cluster.
+ */
+export interface ClusterStatus {
+  /**
+   * Time of the reading, by MongoDB's clock.
+   */
+  at: Timestamp;
+  /**
+   * False if there is an alarm.
+   */
+  well: boolean;
+  /**
+   * Most urgent first.
+   *
+   * @maxItems 200
+   */
+  alarms: Alarm[];
+  /**
+   * Live worker processes.
+   */
+  workers: number;
+  /**
+   * Commands that workers run.
+   */
+  running: number;
+  /**
+   * Commands that could run now.
+   */
+  due: number;
 }
 
 /**
@@ -262,6 +343,19 @@ export interface ExamRelease {
 export type ExamResults = 'NOT_SUBMITTED' | 'NOT_GRADED' | 'WAITS_FOR_CLOSE' | 'WAITS_FOR_RELEASE' | 'VISIBLE';
 
 /**
+ * The fields of a form of the console, in their order; a name may occur more than once.
+ */
+export interface Form {
+  /**
+   * @maxItems 2000
+   */
+  fields: {
+    name: string;
+    value: string;
+  }[];
+}
+
+/**
  * Kind of a line of a trace.
  */
 export type LineKind =
@@ -284,6 +378,74 @@ export type LineKind =
   | 'delivery'
   | 'delivery-attempt'
   | 'act';
+
+/**
+ * Depth of every queue, and the load of every process type.
+ */
+export interface QueueList {
+  /**
+   * Time of the reading, by MongoDB's clock.
+   */
+  at: Timestamp;
+  /**
+   * Sorted by name.
+   *
+   * @maxItems 100
+   */
+  queues: QueueState[];
+  /**
+   * Sorted by name.
+   *
+   * @maxItems 100
+   */
+  actors: ActorLoad[];
+}
+
+/**
+ * Commands of one queue. No count exceeds 10,000.
+ */
+export interface QueueState {
+  /**
+   * Name of the queue.
+   */
+  queue: string;
+  /**
+   * Process type that serves it.
+   */
+  actor: string;
+  /**
+   * Neither settled nor running: due, backing off, or waiting for a setting.
+   */
+  waiting: number;
+  /**
+   * Commands that could run now.
+   */
+  due: number;
+  /**
+   * Commands that workers run.
+   */
+  running: number;
+  /**
+   * Dead letters that are neither acknowledged nor dropped.
+   */
+  dead: number;
+  /**
+   * Acknowledged dead letters.
+   */
+  acknowledged: number;
+  /**
+   * Age of the oldest due command in milliseconds; null without one.
+   */
+  oldestDueMs: number | null;
+  /**
+   * Live worker processes of the actor.
+   */
+  workers: number;
+  /**
+   * False if the actor runs but its neighbour or channel is not configured: nothing then counts as due.
+   */
+  configured: boolean;
+}
 
 /**
  * Why something did not happen or has not happened yet.
@@ -438,6 +600,24 @@ export interface TraceQuery {
 }
 
 /**
+ * A service whose last call from this process failed.
+ */
+export interface UnansweringNeighbour {
+  /**
+   * Name of the service, as in `examhall_dependency_up`.
+   */
+  name: string;
+  /**
+   * First failed call after the last answer.
+   */
+  since: Timestamp;
+  /**
+   * Last failed call.
+   */
+  lastAt: Timestamp;
+}
+
+/**
  * One statement of the summary: what did not happen, and why.
  */
 export interface Verdict {
@@ -459,4 +639,79 @@ export interface Verdict {
    * Id of the first of these lines.
    */
   id: string;
+}
+
+/**
+ * Live worker processes.
+ */
+export interface WorkerList {
+  /**
+   * Time of the reading, by MongoDB's clock.
+   */
+  at: Timestamp;
+  /**
+   * Sorted by actor and start time.
+   *
+   * @maxItems 10000
+   */
+  workers: WorkerState[];
+}
+
+/**
+ * A worker process, as it last described itself.
+ */
+export interface WorkerState {
+  /**
+   * Id of the process, as in the lease of a command.
+   */
+  id: string;
+  /**
+   * Process type.
+   */
+  actor: string;
+  /**
+   * Queues that it serves; null for a process of an old version.
+   */
+  queues: string[] | null;
+  /**
+   * Host name.
+   */
+  host: string;
+  /**
+   * Process id on that host.
+   */
+  pid: number;
+  /**
+   * Version of the software.
+   */
+  version: string;
+  /**
+   * Schema version that it needs; null for a process of an old version.
+   */
+  schema: number | null;
+  startedAt: Timestamp;
+  /**
+   * Time of its last row; a live process writes one every five seconds.
+   */
+  seenAt: Timestamp;
+  /**
+   * Commands that it can run at once.
+   */
+  slots: number;
+  /**
+   * Ids of the commands that it runs.
+   *
+   * @maxItems 10000
+   */
+  busy: string[];
+  /**
+   * Memory of the process.
+   */
+  rssBytes: number;
+  /**
+   * Services that did not answer its last call.
+   *
+   * @maxItems 100
+   */
+  unanswering: UnansweringNeighbour[];
 }

@@ -1,9 +1,16 @@
+import { MINUTE } from '#shared/kernel/time.ts';
+import { span } from './reasons.ts';
+
 /** The facts of a running cluster from which its alarms follow. */
 export interface AlarmFacts {
   queues: readonly QueueFacts[];
   /** Actors with at least one live worker process. */
   liveActors: ReadonlySet<string>;
   redis: { answers: boolean };
+  /** Services that did not answer the last call of a live worker; a service may be listed once for each. */
+  unanswering: readonly UnansweringFacts[];
+  /** Unix milliseconds by MongoDB's clock. */
+  now: number;
   /** Reasons why no process starts on this schema. */
   schemaFaults: readonly string[];
 }
@@ -17,22 +24,31 @@ interface QueueFacts {
   oldestDueMs: number | null;
 }
 
+/** A service that a worker could not reach. */
+interface UnansweringFacts {
+  /** The name, in snake_case. */
+  name: string;
+  since: Date;
+  lastAt: Date;
+}
+
 /** One alarm: what is wrong, and what the operator does about it. */
 export interface Alarm {
-  kind: 'no-worker' | 'backlog' | 'dead-letters' | 'redis-down' | 'schema';
+  kind: 'no-worker' | 'backlog' | 'dead-letters' | 'redis-down' | 'dependency-down' | 'schema';
   text: string;
   remedy: string;
 }
 
 /** Age of the oldest due command from which its queue counts as overloaded, in milliseconds. */
-const BACKLOG_MS = 60_000;
+const BACKLOG_MS = MINUTE;
 
 /** Returns the alarms of a cluster, most urgent first; an empty list if all is well. */
-export function alarmsOf({ queues, liveActors, redis, schemaFaults }: AlarmFacts): Alarm[] {
+export function alarmsOf({ queues, liveActors, redis, unanswering, now, schemaFaults }: AlarmFacts): Alarm[] {
   return [
     ...schemaFaults.map((text): Alarm => ({ kind: 'schema', text, remedy: 'run `examhall migrate --status`' })),
     ...queues.flatMap((facts) => workAlarm(facts, liveActors)),
     ...(redis.answers ? [] : [REDIS_DOWN]),
+    ...dependencyAlarms(unanswering, now),
     ...queues.filter(({ dead }) => dead > 0).map(deadAlarm),
   ];
 }
@@ -62,4 +78,24 @@ function deadAlarm({ queue, dead }: QueueFacts): Alarm {
     text: `${queue}: ${dead} dead ${dead === 1 ? 'letter' : 'letters'}`,
     remedy: `run \`examhall dead list --queue ${queue}\``,
   };
+}
+
+/**
+ * Age from which a failed call no longer counts: the workers then have nothing to send to that service, or reach it again. Longer than the
+ * longest backoff of a command, which is ten minutes.
+ */
+const FAILURE_COUNTS_MS = 15 * MINUTE;
+
+function dependencyAlarms(unanswering: readonly UnansweringFacts[], now: number): Alarm[] {
+  const recent = unanswering.filter(({ lastAt }) => now - lastAt.getTime() < FAILURE_COUNTS_MS);
+  return [...Map.groupBy(recent, ({ name }) => name)].map(([name, reports]) => {
+    const since = Math.min(...reports.map((report) => report.since.getTime()));
+    const text = `the service \`${name}\` does not answer its workers since ${span(now - since)}`;
+    return { kind: 'dependency-down', text, remedy: `check that service, its network and \`${settingOf(name)}\`` };
+  });
+}
+
+/** Returns the variable with the address of a service. */
+function settingOf(name: string): string {
+  return name === 'webhook' ? 'NOTIFICATION_WEBHOOK_URL' : `${name.toUpperCase()}_SERVICE_URL`;
 }
