@@ -15,6 +15,7 @@ async function openReader(t: Test) {
     const reading = bodies.read(exchange, readHead(request, 'POST', '/', {}), {
       maxBytes: 1_024,
       callers: 'identified',
+      isForm: false,
     });
     const read = await reading;
     // A reader that listens leaves its listeners on a request that has ended.

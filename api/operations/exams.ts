@@ -50,7 +50,7 @@ async function listAttempts(
     return { rejected: 'VALIDATION_FAILED', details: [{ path: '/cursor', message }] };
   }
   const now = deps.now();
-  const facts = { now, redis: (await redisAnswers(deps.pingRedis)) ? 'up' : 'down' } as const;
+  const facts = { now, redis: (await redisAnswers(deps.pingRedis)) ? ('up' as const) : ('down' as const) };
   const data = await readExamAttempts(mongo, { ...walk, after, limit: query.limit ?? PAGE_ATTEMPTS }, facts);
   if (data === null) return { rejected: 'EXAM_NOT_FOUND' };
   const by = identity.operator ?? 'unknown';
