@@ -25,13 +25,8 @@ const routes = [
   ...classifierRoutes(classifier),
   ...notificationRoutes(notification),
   ...traceRoutes({} as TraceDeps),
-<<<<<<< HEAD
-  ...examRoutes({} as TraceDeps),
-  ...clusterRoutes({} as ClusterDeps),
-=======
   ...clusterRoutes({} as ClusterDeps),
   ...examRoutes({} as TraceDeps),
->>>>>>> main
 ];
 
 t.test('a route or the server returns every code of the catalogue', async (t) => {
