@@ -156,6 +156,7 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
       addCommand(reading, command);
       return { kind, person: subject };
     case 'upkeep':
+    case 'upkeep:deadletters':
       break;
     default:
       return queue satisfies never;
