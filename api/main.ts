@@ -7,6 +7,7 @@ import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
+import { examRoutes } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
 import { redisAnswers, traceRoutes } from '#api/operations/trace.ts';
@@ -178,9 +179,11 @@ interface RouteParts {
 function routesOf(context: DoorContext, { services, schemas, ready, usable, pingRedis }: RouteParts): Route[] {
   const { config, mongo, now, log, metrics } = context;
   const { opsToken, production, auth: settings } = config;
+  const operating = { mongo, now, log, opsToken, pingRedis };
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
-    ...traceRoutes({ mongo, now, log, opsToken, pingRedis }),
+    ...traceRoutes(operating),
+    ...examRoutes(operating),
     ...clusterRoutes({ cluster: openClusterReader(mongo, now, () => redisAnswers(pingRedis)), opsToken }),
   ];
   const routes: Route[] = [
@@ -193,12 +196,13 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
       opsToken,
       openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
       mounted: () => routes,
+      pages: () => pages,
     }),
     ...behindGateway(onlyWhenUsable(served, usable), gatewayToken(config)),
   ];
   const login = routes.find(({ operation }) => operation === 'login')?.handle;
   // Pages for a browser are no part of the API: neither its document nor its list of routes has them.
-  const pages = mountConsole({
+  const pages: Route[] = mountConsole({
     mongo,
     now,
     log,

@@ -12,6 +12,7 @@ import { CLUSTER_COMMANDS } from '#scripts/examhall/cluster-commands.ts';
 import { DEAD_COMMANDS } from '#scripts/examhall/dead-commands.ts';
 import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
 import { EVIDENCE_COMMANDS } from '#scripts/examhall/evidence-commands.ts';
+import { EXAM_COMMANDS } from '#scripts/examhall/exam-command.ts';
 import { EXIT } from '#scripts/examhall/exit-codes.ts';
 import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
 import type { CliCommands, Operator } from '#scripts/examhall/operator.ts';
@@ -27,6 +28,7 @@ import { repeated } from '#scripts/examhall/watch.ts';
 export const ALL_COMMANDS: CliCommands = {
   ...STATUS_COMMANDS,
   ...TRACE_COMMANDS,
+  ...EXAM_COMMANDS,
   ...CLUSTER_COMMANDS,
   ...DEAD_COMMANDS,
   ...EVIDENCE_COMMANDS,

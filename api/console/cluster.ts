@@ -32,6 +32,8 @@ export function openCluster({ mongo, now, pingRedis }: ConsoleDeps): () => Promi
     ]);
     const queues = depths.map((depth) => ({ ...depth, actor: actorOf(depth.queue) }));
     const liveActors = new Set(live.map(({ actor }) => actor));
-    return { depths: queues, live, alarms: alarmsOf({ queues, liveActors, redis: { answers }, schemaFaults: faults }) };
+    const unanswering = live.flatMap((row) => row.unanswering ?? []);
+    const facts = { queues, liveActors, redis: { answers }, unanswering, now: now(), schemaFaults: faults };
+    return { depths: queues, live, alarms: alarmsOf(facts) };
   });
 }

@@ -38,8 +38,10 @@ export interface Flags {
   yes?: boolean;
   /** Distributes the collections over the shards of a cluster. */
   shard?: boolean;
-  /** Prints the version of the schema and changes nothing. */
-  status?: boolean;
+  /** True: prints the version of the schema and changes nothing. Text: the status of the attempts to list. */
+  status?: boolean | string;
+  /** The student whose attempts are listed. */
+  student?: string;
   dryRun?: boolean;
   queue?: string;
   cause?: string;

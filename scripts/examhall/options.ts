@@ -1,7 +1,8 @@
 import { Option } from 'commander';
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { ATTEMPT_STATUSES } from '#shared/operations/exam-walk.ts';
 
-/** Every option of the operator's commands. An option means the same in each command that takes it. */
+/** Every option of the operator's commands. An option means the same in each command that takes it, except `--status`. */
 const OPTIONS = {
   json: () => new Option('--json', 'print JSON instead of text'),
   yes: () => new Option('--yes', 'carry it out; without it, the command only says what it would do'),
@@ -20,6 +21,8 @@ const OPTIONS = {
   address: () => new Option('--address <address>', 'only events of this IPv4 or IPv6 address'),
   shard: () => new Option('--shard', 'shard the collections of a sharded cluster instead'),
   status: () => new Option('--status', 'print the version of the schema and what is missing; change nothing'),
+  'attempt-status': () => new Option('--status <status>', 'only attempts of this status').choices(ATTEMPT_STATUSES),
+  student: () => new Option('--student <id>', 'only attempts of this student'),
   'dry-run': () => new Option('--dry-run', 'print what would be done; change nothing'),
   watch: () => new Option('--watch [seconds]', 'print it again at this interval (default: 2) until Ctrl+C'),
   'allow-admin': () => new Option('--allow-admin', 'accept accounts with the role ADMIN'),

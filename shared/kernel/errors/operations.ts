@@ -9,4 +9,11 @@ export const OPERATIONS_ERRORS = {
     remedy: 'Check the id. Retention or an erasure may have deleted the object.',
     retry: 'no',
   },
+  EXAM_NOT_FOUND: {
+    status: 404,
+    message: 'Nothing of this exam is stored',
+    cause: 'No attempt and no release of the exam is stored. Exams themselves belong to another service.',
+    remedy: 'Check the id. An exam is known from its first start on.',
+    retry: 'no',
+  },
 } as const satisfies ErrorCatalogue;
