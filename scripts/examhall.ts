@@ -23,6 +23,7 @@ import { SCHEMA_COMMANDS } from '#scripts/examhall/schema-commands.ts';
 import { STATUS_COMMANDS } from '#scripts/examhall/status-command.ts';
 import { TRACE_COMMANDS } from '#scripts/examhall/trace-command.ts';
 import { repeated } from '#scripts/examhall/watch.ts';
+import { openProgress } from '#scripts/progress.ts';
 
 /** Every command, in the order of the help. */
 export const ALL_COMMANDS: CliCommands = {
@@ -85,6 +86,8 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
       output,
       commandAttempts: config.worker.maxAttempts,
       redisUrl: config.redis.url,
+      interrupted: around.interrupted,
+      openProgress: () => openProgress(errors),
     };
     return await repeated(around, flags, () => command.run(operator, words, flags));
   } catch (error) {
@@ -111,7 +114,8 @@ if (import.meta.main) {
   const { env, stdin: input, stdout: output, stderr: errors } = process;
   const interrupt = new AbortController();
   const around = { env, input, output, errors, interrupted: interrupt.signal };
-  // Only a command that repeats is ended this way. The default is to end any other one at once.
-  if (process.argv.some((word) => word.startsWith('--watch'))) process.once('SIGINT', () => interrupt.abort());
+  // Only a command that repeats or follows is ended this way. The default is to end any other one at once.
+  if (process.argv.some((word) => word.startsWith('--watch') || word === '--all'))
+    process.once('SIGINT', () => interrupt.abort());
   process.exitCode = await runCommandLine(process.argv.slice(2), around);
 }

@@ -10,6 +10,8 @@ const OPTIONS = {
   operator: () =>
     new Option('--operator <name>', 'your name, for the audit (default: $USER, otherwise the login name)'),
   limit: () => new Option('--limit <count>', 'at most this many, from 1 to 1000'),
+  all: () => new Option('--all', 'all that the filter chooses, as a bulk act'),
+  'per-second': () => new Option('--per-second <count>', 'pace of a bulk act, from 1 to 200 (default: 20)'),
   queue: () => new Option('--queue <queue>', 'only commands of this queue').choices(QUEUES),
   cause: () => new Option('--cause <text>', 'only commands with this cause, as `dead list` prints it'),
   subject: () => new Option('--subject <id>', 'only commands of this attempt, exam, job or account'),

@@ -111,38 +111,4 @@ export const OPERATIONS_BROADCASTS: readonly Broadcast[] = [
     },
     ['notifications find {place}', 'notification_deliveries find {subject $in}'],
   ),
-  ...broadcasts(
-    {
-      why: 'a check of the promises reads the newest rows, or those that wait, of every shard',
-      rate: 'one or two for each run of `examhall doctor`',
-      files: [
-        `${FOLDER}/invariants/attempts.ts`,
-        `${FOLDER}/invariants/commands.ts`,
-        `${FOLDER}/invariants/classifier.ts`,
-      ],
-    },
-    [
-      'attempts find {status}',
-      'attempts find {erasedAt, status}',
-      'attempts find {exam.resultsReleasedAt, examId}',
-      'attempt_releases find {}',
-      'commands find {queue, status}',
-      'commands find {status}',
-      'attempt_notices find {queue, status}',
-      'attempt_notices find {status}',
-      'notification_deliveries find {queue, status}',
-      'notification_deliveries find {status}',
-      'ai_generations find {}',
-      'ai_generations find {_id $in}',
-      'ai_generation_holds find {}',
-    ],
-  ),
-  ...broadcasts(
-    {
-      why: 'a check compares the channels of the newest notifications, which belong to many users',
-      rate: 'a few for each run of `examhall doctor`',
-      files: [`${FOLDER}/invariants/notifications.ts`],
-    },
-    ['notifications find {place}', 'notification_deliveries find {subject $in}'],
-  ),
 ];

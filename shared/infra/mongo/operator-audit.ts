@@ -35,7 +35,14 @@ export interface DeadLetterLine extends Pick<Command, 'queue' | 'subject' | 'las
   chargeSuperseded?: true;
 }
 
-type AuditLine = AccountLine | DeadLetterLine;
+/** A request for an act on many dead letters, its stop, or its end. Each letter has a line of its own. */
+export interface BulkLine extends Pick<Command, 'queue' | 'subject'> {
+  action: `dead.bulk-${'begin' | 'stop' | 'end'}`;
+  commandId: string;
+  detail: Readonly<Record<string, string | number | null>>;
+}
+
+type AuditLine = AccountLine | DeadLetterLine | BulkLine;
 /** Rows of earlier versions have no link, and a UUIDv7 as `_id`. */
 export type AuditRow = AuditLine & { _id: string; operator: string; reason: string; at: Date } & Partial<Link>;
 
@@ -72,7 +79,7 @@ export async function writeAudit(mongo: Mongo, act: OperatorAct, line: AuditLine
  * Appends one line to the chain, in the caller's transaction. Two transactions that append at the same time take the same number. The
  * unique `_id` lets one of them commit; the other one is repeated and takes the next number.
  */
-async function appendAudit(
+export async function appendAudit(
   mongo: Mongo,
   { operator, reason, now }: OperatorAct,
   line: AuditLine,

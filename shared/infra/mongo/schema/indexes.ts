@@ -180,6 +180,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // Operators see how many notices of an exam wait or are dead. A delivered notice is in neither index.
   plain(NOTICES, 'waiting_of_exam', { 'body.examId': 1 }, { status: 'PENDING' }),
   plain(NOTICES, 'dead_of_exam', { 'body.examId': 1, letter: 1 }, { status: 'DEAD' }),
+  // Bulk acts on dead letters, newest first.
+  plain(COMMANDS, 'bulk_acts', { createdAt: -1 }, { queue: 'upkeep:deadletters' }),
   plain(OPERATOR_AUDIT, 'newest', { at: -1 }),
   // A trace finds the acts on its objects.
   plain(OPERATOR_AUDIT, 'of_subject', { subject: 1, at: -1 }),
@@ -207,6 +209,8 @@ function mailboxIndexes(collection: CollectionName): DeclaredIndex[] {
     // Processes of schema 5 name this index in their queries.
     plain(collection, 'dead', { status: 1, settledAt: -1 }, { status: 'DEAD' }),
     plain(collection, 'dead_letters', { letter: 1, settledAt: -1 }, { status: 'DEAD' }),
+    // A bulk act walks the dead letters of a queue by id, and a list of them is read in pages.
+    plain(collection, 'dead_of_queue', { queue: 1, _id: 1 }, { status: 'DEAD' }),
     // A rejected command has freed its key, and nothing depends on its row. It stays for a week, so that operators can read the reason.
     {
       collection,
