@@ -197,12 +197,13 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
       opsToken,
       openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
       mounted: () => routes,
+      pages: () => pages,
     }),
     ...behindGateway(onlyWhenUsable(served, usable), gatewayToken(config)),
   ];
   const login = routes.find(({ operation }) => operation === 'login')?.handle;
   // Pages for a browser are no part of the API: neither its document nor its list of routes has them.
-  const pages = mountConsole({
+  const pages: Route[] = mountConsole({
     mongo,
     now,
     log,
