@@ -178,10 +178,11 @@ interface RouteParts {
 function routesOf(context: DoorContext, { services, schemas, ready, usable, pingRedis }: RouteParts): Route[] {
   const { config, mongo, now, log, metrics } = context;
   const { opsToken, production, auth: settings } = config;
+  const cluster = openClusterReader(mongo, now, () => redisAnswers(pingRedis));
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes({ mongo, now, log, opsToken, pingRedis }),
-    ...clusterRoutes({ cluster: openClusterReader(mongo, now, () => redisAnswers(pingRedis)), opsToken }),
+    ...clusterRoutes({ cluster, opsToken }),
   ];
   const routes: Route[] = [
     ...operationsRoutes({
@@ -193,12 +194,13 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
       opsToken,
       openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
       mounted: () => routes,
+      pages: () => pages,
     }),
     ...behindGateway(onlyWhenUsable(served, usable), gatewayToken(config)),
   ];
   const login = routes.find(({ operation }) => operation === 'login')?.handle;
   // Pages for a browser are no part of the API: neither its document nor its list of routes has them.
-  const pages = mountConsole({
+  const pages: Route[] = mountConsole({
     mongo,
     now,
     log,
@@ -206,7 +208,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     production,
     trustedProxies: settings.trustedProxies,
     usable,
-    pingRedis,
+    cluster,
     auth: login === undefined ? null : { login, settings },
   });
   return [...routes, ...pages];
