@@ -3,9 +3,10 @@ import { openCluster } from './cluster.ts';
 import { overview } from './overview.ts';
 import { consoleRoutes } from './routes.ts';
 import type { ConsoleDeps } from './screen.ts';
+import { traceScreen } from './trace.ts';
 
 /** Returns the routes of the console: sign-in, files, and its screens in the order of the navigation. */
 export function mountConsole(deps: ConsoleDeps): Route[] {
   const readCluster = openCluster(deps);
-  return consoleRoutes(deps, [overview(readCluster)]);
+  return consoleRoutes(deps, [overview(readCluster), traceScreen(deps)]);
 }

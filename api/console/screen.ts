@@ -2,6 +2,7 @@ import type { Route } from '#api/route.ts';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { Asked, Trace } from '#infra/mongo/operations/trace.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Html } from './html.ts';
@@ -20,6 +21,8 @@ export interface ConsoleDeps {
   usable: () => boolean;
   /** Rejects if Redis does not answer. */
   pingRedis: () => Promise<void>;
+  /** Reads a trace for an operator, logs the read, and audits that of a person. Null: nothing is stored. */
+  trace: (asked: Asked, by: { operator: string; requestId: string }) => Promise<Trace | null>;
   /** The login of the auth service, if this process serves it; otherwise only OPS_TOKEN opens the console. */
   auth: { login: Route['handle']; settings: Pick<AuthSettings, 'jwt' | 'sessionMaxMs'> } | null;
 }
