@@ -10,7 +10,7 @@ import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-met
 import { examRoutes } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
-import { redisAnswers, traceRoutes } from '#api/operations/trace.ts';
+import { redisAnswers, traceFor, traceRoutes } from '#api/operations/trace.ts';
 import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { type Log, openLog } from '#infra/log/log.ts';
 import { connectionMetrics, httpMetrics, type Metrics, openMetrics } from '#infra/metrics/metrics.ts';
@@ -213,6 +213,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     trustedProxies: settings.trustedProxies,
     usable,
     cluster,
+    trace: (asked, by) => traceFor(operating, asked, by),
     auth: login === undefined ? null : { login, settings },
   });
   return [...routes, ...pages];
