@@ -181,7 +181,8 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
   const { config, mongo, now, log, metrics } = context;
   const { opsToken, production, auth: settings } = config;
   const operating = { mongo, now, log, opsToken, pingRedis };
-  const cluster = openClusterReader(mongo, now, () => redisAnswers(pingRedis));
+  const redis = () => redisAnswers(pingRedis);
+  const cluster = openClusterReader(mongo, now, redis);
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes(operating),
@@ -213,6 +214,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     trustedProxies: settings.trustedProxies,
     usable,
     cluster,
+    redisAnswers: redis,
     trace: (asked, by) => traceFor(operating, asked, by),
     auth: login === undefined ? null : { login, settings },
   });
