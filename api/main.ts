@@ -6,6 +6,7 @@ import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
+import { deadLetterRoutes } from '#api/operations/dead-letters.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
 import { examRoutes } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
@@ -184,6 +185,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes(operating),
     ...examRoutes(operating),
+    ...deadLetterRoutes({ mongo, now, log, opsToken, commandAttempts: config.worker.maxAttempts }),
     ...clusterRoutes({ cluster: openClusterReader(mongo, now, () => redisAnswers(pingRedis)), opsToken }),
   ];
   const routes: Route[] = [
