@@ -2,7 +2,7 @@ import { mountAttempt } from '#api/attempt/mount.ts';
 import { mountAuth } from '#api/auth/mount.ts';
 import { mountClassifier } from '#api/classifier/mount.ts';
 import { mountConsole } from '#api/console/mount.ts';
-import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
+import { behindGateway, gatewayToken, tracingCallers } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
@@ -127,6 +127,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     trustedProxies: config.auth.trustedProxies,
     dropped: connectionMetrics(metrics),
     isOutage: isPassing,
+    mayTrace: tracingCallers(config),
     observe: httpMetrics(metrics),
   });
   doorMetrics(metrics, door, context.streams);
@@ -198,12 +199,13 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
       opsToken,
       openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
       mounted: () => routes,
+      pages: () => pages,
     }),
     ...behindGateway(onlyWhenUsable(served, usable), gatewayToken(config)),
   ];
   const login = routes.find(({ operation }) => operation === 'login')?.handle;
   // Pages for a browser are no part of the API: neither its document nor its list of routes has them.
-  const pages = mountConsole({
+  const pages: Route[] = mountConsole({
     mongo,
     now,
     log,

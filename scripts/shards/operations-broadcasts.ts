@@ -57,11 +57,10 @@ export const OPERATIONS_BROADCASTS: readonly Broadcast[] = [
       files: [`${FOLDER}/exam-attempts.ts`],
     },
     [
-      'attempts aggregate {examId}',
-      'attempts aggregate {_id $gt, examId}',
-      'attempts aggregate {examId, status}',
-      'attempts aggregate {_id $gt, examId, status}',
       'attempts find {examId}',
+      'attempts find {_id $gt, examId}',
+      'attempts find {examId, status}',
+      'attempts find {_id $gt, examId, status}',
     ],
   ),
   ...broadcasts(

@@ -1022,6 +1022,10 @@ export interface Trace {
    */
   verdicts: Verdict[];
   /**
+   * Number of statements that `verdicts` leaves out. Their reasons are in the lines.
+   */
+  moreVerdicts: number;
+  /**
    * In time order.
    *
    * @maxItems 500

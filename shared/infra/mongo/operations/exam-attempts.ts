@@ -89,10 +89,7 @@ function pageRows(mongo: Mongo, { examId, status, student, after, limit }: Wante
   // A student has few attempts at an exam, so that their sort costs nothing.
   const hint = student !== null ? 'attempt_number_of_student' : status === null ? 'of_exam' : 'of_exam_by_status';
   return attempts(mongo)
-    .aggregate<Row>([{ $match: filter }, { $sort: { _id: 1 } }, { $limit: limit + 1 }, { $project: SEEN }], {
-      ...BOUND,
-      hint,
-    })
+    .find<Row>(filter, { ...BOUND, projection: SEEN, sort: { _id: 1 }, limit: limit + 1, hint })
     .toArray();
 }
 

@@ -30,14 +30,15 @@ t.test('no query of an exam scans a collection', async (t) => {
     }
   }
   await auditExamAttempts(mongo, { operator: 'an', now }, { student: attempt.studentId, attempts: 1 });
-  await noneScans(t, mongo, seen, 18);
+  await noneScans(t, mongo, seen, 16);
   if (await isStandInInPython(mongo)) return;
   for (const filter of seen.values()) {
-    const { pipeline, hint } = filter.explainable;
-    if (filter.collection !== 'attempts' || pipeline === undefined) continue;
+    const { pipeline, hint, limit } = filter.explainable;
+    if (filter.collection !== 'attempts') continue;
     const stages = (await planOf(mongo, filter)).join(' < ');
     t.match(stages, `IXSCAN ${hint}`);
-    if (pipeline.length === 2) t.notMatch(stages, /FETCH/, 'counts are answered from the index alone');
-    else if (hint !== 'attempt_number_of_student') t.notMatch(stages, /SORT/, 'a page has the order of its index');
+    if (pipeline !== undefined) t.notMatch(stages, /FETCH/, 'counts are answered from the index alone');
+    else if (limit > 1 && hint !== 'attempt_number_of_student')
+      t.notMatch(stages, /SORT/, 'a page is sorted by its index');
   }
 });
