@@ -182,12 +182,13 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
   const { config, mongo, now, log, metrics } = context;
   const { opsToken, production, auth: settings } = config;
   const operating = { mongo, now, log, opsToken, pingRedis };
+  const cluster = openClusterReader(mongo, now, () => redisAnswers(pingRedis));
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes(operating),
     ...examRoutes(operating),
     ...deadLetterRoutes({ mongo, now, log, opsToken, commandAttempts: config.worker.maxAttempts }),
-    ...clusterRoutes({ cluster: openClusterReader(mongo, now, () => redisAnswers(pingRedis)), opsToken }),
+    ...clusterRoutes({ cluster, opsToken }),
   ];
   const routes: Route[] = [
     ...operationsRoutes({
@@ -213,7 +214,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     production,
     trustedProxies: settings.trustedProxies,
     usable,
-    pingRedis,
+    cluster,
     auth: login === undefined ? null : { login, settings },
   });
   return [...routes, ...pages];

@@ -2,6 +2,7 @@ import type { Route } from '#api/route.ts';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { ClusterReader } from '#infra/mongo/operations/cluster.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Html } from './html.ts';
@@ -18,8 +19,7 @@ export interface ConsoleDeps {
   trustedProxies: readonly string[];
   /** Returns true once the database is usable. */
   usable: () => boolean;
-  /** Rejects if Redis does not answer. */
-  pingRedis: () => Promise<void>;
+  cluster: ClusterReader;
   /** The login of the auth service, if this process serves it; otherwise only OPS_TOKEN opens the console. */
   auth: { login: Route['handle']; settings: Pick<AuthSettings, 'jwt' | 'sessionMaxMs'> } | null;
 }
