@@ -6,6 +6,7 @@ import { behindGateway, gatewayToken, tracingCallers } from '#api/http/guards/to
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
+import { deadLetterRoutes } from '#api/operations/dead-letters.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
 import { examRoutes } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
@@ -187,6 +188,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes(operating),
     ...examRoutes(operating),
+    ...deadLetterRoutes({ mongo, now, log, opsToken, commandAttempts: config.worker.maxAttempts }),
     ...clusterRoutes({ cluster, opsToken }),
   ];
   const routes: Route[] = [
