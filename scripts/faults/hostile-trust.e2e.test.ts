@@ -10,7 +10,7 @@ import { type Headers, newExamId, startBody } from '#testing/clients/attempt-cli
 import { newUserId, notificationBody } from '#testing/clients/notification-client.ts';
 import { PRODUCTION } from '#testing/config-faults.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { runExamhall } from '#testing/processes/run-examhall.ts';
+import { callExamhall } from '#testing/processes/run-examhall.ts';
 
 /**
  * Attacks on what the product trusts: its configuration, its tokens, its operators and the pages that a user opens. The comment of a
@@ -192,7 +192,7 @@ t.test('an import makes no ADMIN unseen', async (t) => {
   );
   const place = { url: cluster.env.MONGODB_URL ?? '', database: cluster.env.MONGODB_DATABASE ?? '' };
   for (const flags of [[], ['--yes']]) {
-    t.match(await runExamhall(place, ['account', 'import', file, '--reason', 'a test', ...flags]), {
+    t.match(await callExamhall(place, ['account', 'import', file, '--reason', 'a test', ...flags]), {
       code: 1,
       out: '',
       err: /role ADMIN requires --allow-admin/,
