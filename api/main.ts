@@ -181,11 +181,12 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
   const { config, mongo, now, log, metrics } = context;
   const { opsToken, production, auth: settings } = config;
   const operating = { mongo, now, log, opsToken, pingRedis };
+  const cluster = openClusterReader(mongo, now, () => redisAnswers(pingRedis));
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes(operating),
     ...examRoutes(operating),
-    ...clusterRoutes({ cluster: openClusterReader(mongo, now, () => redisAnswers(pingRedis)), opsToken }),
+    ...clusterRoutes({ cluster, opsToken }),
   ];
   const routes: Route[] = [
     ...operationsRoutes({
@@ -211,7 +212,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     production,
     trustedProxies: settings.trustedProxies,
     usable,
-    pingRedis,
+    cluster,
     trace: (asked, by) => traceFor(operating, asked, by),
     auth: login === undefined ? null : { login, settings },
   });

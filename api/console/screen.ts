@@ -2,6 +2,7 @@ import type { Route } from '#api/route.ts';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { ClusterReader } from '#infra/mongo/operations/cluster.ts';
 import type { Asked, Trace } from '#infra/mongo/operations/trace.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
@@ -19,8 +20,7 @@ export interface ConsoleDeps {
   trustedProxies: readonly string[];
   /** Returns true once the database is usable. */
   usable: () => boolean;
-  /** Rejects if Redis does not answer. */
-  pingRedis: () => Promise<void>;
+  cluster: ClusterReader;
   /** Reads a trace for an operator, logs the read, and audits that of a person. Null: nothing is stored. */
   trace: (asked: Asked, by: { operator: string; requestId: string }) => Promise<Trace | null>;
   /** The login of the auth service, if this process serves it; otherwise only OPS_TOKEN opens the console. */

@@ -16,7 +16,6 @@ async function openReader(t: Test) {
       maxBytes: 1_024,
       isForm: false,
       callers: 'identified',
-      isForm: false,
     });
     const read = await reading;
     // A reader that listens leaves its listeners on a request that has ended.

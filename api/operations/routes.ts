@@ -33,7 +33,7 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
   let document: Buffer | undefined;
 
   return [
-    landingRoute(deps),
+    landingRoute({ ...deps, mounted: () => [...deps.mounted(), ...(deps.pages?.() ?? [])] }),
     {
       method: 'GET',
       path: '/healthz',

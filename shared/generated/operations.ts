@@ -43,6 +43,10 @@ export interface ActorLoad {
 export interface Alarm {
   kind: 'schema' | 'no-worker' | 'backlog' | 'redis-down' | 'dependency-down' | 'dead-letters';
   /**
+   * The queue or the service that it concerns; null for the whole cluster.
+   */
+  about: string | null;
+  /**
    * The fault in words.
    */
   text: string;
