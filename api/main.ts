@@ -6,6 +6,7 @@ import { behindGateway, gatewayToken, tracingCallers } from '#api/http/guards/to
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
+import { deadLetterRoutes } from '#api/operations/dead-letters.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
 import { examRoutes } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
@@ -181,11 +182,13 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
   const { config, mongo, now, log, metrics } = context;
   const { opsToken, production, auth: settings } = config;
   const operating = { mongo, now, log, opsToken, pingRedis };
-  const cluster = openClusterReader(mongo, now, () => redisAnswers(pingRedis));
+  const redis = () => redisAnswers(pingRedis);
+  const cluster = openClusterReader(mongo, now, redis);
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes(operating),
     ...examRoutes(operating),
+    ...deadLetterRoutes({ mongo, now, log, opsToken, commandAttempts: config.worker.maxAttempts }),
     ...clusterRoutes({ cluster, opsToken }),
   ];
   const routes: Route[] = [
@@ -213,6 +216,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     trustedProxies: settings.trustedProxies,
     usable,
     cluster,
+    redisAnswers: redis,
     trace: (asked, by) => traceFor(operating, asked, by),
     auth: login === undefined ? null : { login, settings },
   });

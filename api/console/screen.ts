@@ -21,6 +21,8 @@ export interface ConsoleDeps {
   /** Returns true once the database is usable. */
   usable: () => boolean;
   cluster: ClusterReader;
+  /** Returns false if Redis does not answer in time. */
+  redisAnswers: () => Promise<boolean>;
   /** Reads a trace for an operator, logs the read, and audits that of a person. Null: nothing is stored. */
   trace: (asked: Asked, by: { operator: string; requestId: string }) => Promise<Trace | null>;
   /** The login of the auth service, if this process serves it; otherwise only OPS_TOKEN opens the console. */
