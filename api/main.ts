@@ -2,12 +2,12 @@ import { mountAttempt } from '#api/attempt/mount.ts';
 import { mountAuth } from '#api/auth/mount.ts';
 import { mountClassifier } from '#api/classifier/mount.ts';
 import { mountConsole } from '#api/console/mount.ts';
-import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
+import { behindGateway, gatewayToken, tracingCallers } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
-import { examRoutes } from '#api/operations/exams.ts';
+import { examRoutes, readAttemptsFor } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
 import { redisAnswers, traceRoutes } from '#api/operations/trace.ts';
@@ -126,6 +126,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     trustedProxies: config.auth.trustedProxies,
     dropped: connectionMetrics(metrics),
     isOutage: isPassing,
+    mayTrace: tracingCallers(config),
     observe: httpMetrics(metrics),
   });
   doorMetrics(metrics, door, context.streams);
@@ -180,11 +181,12 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
   const { config, mongo, now, log, metrics } = context;
   const { opsToken, production, auth: settings } = config;
   const operating = { mongo, now, log, opsToken, pingRedis };
+  const cluster = openClusterReader(mongo, now, () => redisAnswers(pingRedis));
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes(operating),
     ...examRoutes(operating),
-    ...clusterRoutes({ cluster: openClusterReader(mongo, now, () => redisAnswers(pingRedis)), opsToken }),
+    ...clusterRoutes({ cluster, opsToken }),
   ];
   const routes: Route[] = [
     ...operationsRoutes({
@@ -196,12 +198,13 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
       opsToken,
       openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
       mounted: () => routes,
+      pages: () => pages,
     }),
     ...behindGateway(onlyWhenUsable(served, usable), gatewayToken(config)),
   ];
   const login = routes.find(({ operation }) => operation === 'login')?.handle;
   // Pages for a browser are no part of the API: neither its document nor its list of routes has them.
-  const pages = mountConsole({
+  const pages: Route[] = mountConsole({
     mongo,
     now,
     log,
@@ -209,7 +212,8 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     production,
     trustedProxies: settings.trustedProxies,
     usable,
-    pingRedis,
+    cluster,
+    examAttempts: (page, by) => readAttemptsFor(operating, page, by),
     auth: login === undefined ? null : { login, settings },
   });
   return [...routes, ...pages];

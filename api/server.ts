@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type BodyLimits, type BodyRead, type BodyReader, openBodyReader } from '#api/http/body.ts';
 import { openCountedAddress, openCountedPeer } from '#api/http/caller-address.ts';
@@ -45,6 +45,8 @@ export interface ServerDeps {
   observe: ObserveHttp;
   /** Returns true for an error that means "MongoDB is unavailable"; the caller then gets 503 and may retry. */
   isOutage(error: unknown): boolean;
+  /** Returns true if the `traceparent` of a request is believed. Default: of every request. */
+  mayTrace?: (headers: IncomingHttpHeaders) => boolean;
   /** Aborted when the process begins to drain. From then on every reply closes its connection. */
   draining: AbortSignal;
   limits: ServerLimits;
@@ -110,7 +112,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     const exchange = newExchange(request, response);
     newest.set(request.socket, exchange);
     connections.spoke(request.socket);
-    const scope = { cause: causeOfRequest(exchange.requestId, request.headers) };
+    const scope = { cause: causeOfRequest(exchange.requestId, request.headers, deps.mayTrace) };
     return isTracing() ? inScope(scope, serveInSpan, exchange) : inScope(scope, answer, exchange, null);
   }
 

@@ -2,6 +2,9 @@ import type { Route } from '#api/route.ts';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { ClusterReader } from '#infra/mongo/operations/cluster.ts';
+import type { WantedPage } from '#infra/mongo/operations/exam-attempts.ts';
+import type { ExamAttemptList } from '#shared/generated/operations.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Html } from './html.ts';
@@ -18,8 +21,9 @@ export interface ConsoleDeps {
   trustedProxies: readonly string[];
   /** Returns true once the database is usable. */
   usable: () => boolean;
-  /** Rejects if Redis does not answer. */
-  pingRedis: () => Promise<void>;
+  cluster: ClusterReader;
+  /** Reads a page of an exam's attempts for an operator, logs the read, and audits that of one student. Null: the exam is unknown. */
+  examAttempts: (page: WantedPage, by: { operator: string; requestId: string }) => Promise<ExamAttemptList | null>;
   /** The login of the auth service, if this process serves it; otherwise only OPS_TOKEN opens the console. */
   auth: { login: Route['handle']; settings: Pick<AuthSettings, 'jwt' | 'sessionMaxMs'> } | null;
 }

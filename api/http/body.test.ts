@@ -14,8 +14,8 @@ async function openReader(t: Test) {
     const exchange = newExchange(request, response);
     const reading = bodies.read(exchange, readHead(request, 'POST', '/', {}), {
       maxBytes: 1_024,
-      callers: 'identified',
       isForm: false,
+      callers: 'identified',
     });
     const read = await reading;
     // A reader that listens leaves its listeners on a request that has ended.

@@ -43,6 +43,10 @@ export interface ActorLoad {
 export interface Alarm {
   kind: 'schema' | 'no-worker' | 'backlog' | 'redis-down' | 'dependency-down' | 'dead-letters';
   /**
+   * The queue or the service that it concerns; null for the whole cluster.
+   */
+  about: string | null;
+  /**
    * The fault in words.
    */
   text: string;
@@ -512,6 +516,10 @@ export interface Trace {
    * @maxItems 4
    */
   verdicts: Verdict[];
+  /**
+   * Number of statements that `verdicts` leaves out. Their reasons are in the lines.
+   */
+  moreVerdicts: number;
   /**
    * In time order.
    *
