@@ -1,4 +1,5 @@
 import t from 'tap';
+import { readAttemptsFor } from '#api/operations/exams.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
@@ -14,12 +15,15 @@ import {
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { exams } from './exams.ts';
 import { html } from './html.ts';
-import type { ConsoleDeps, PageCall } from './screen.ts';
+import type { PageCall } from './screen.ts';
 
 const mongo = await openTestMongo(t);
-const lines: object[] = [];
-const log = { info: (fields: object) => void lines.push(fields) };
-const screen = exams({ mongo, log, pingRedis: async () => undefined } as unknown as ConsoleDeps);
+const log = { info: () => undefined };
+const reading = { mongo, log, now: Date.now, pingRedis: async () => undefined };
+const screen = exams({
+  mongo,
+  examAttempts: (page, by) => readAttemptsFor(reading, page, by),
+});
 
 /** Returns the status and the text of the page. */
 async function show(query: Record<string, string>, change: Partial<PageCall> = {}) {
@@ -74,7 +78,7 @@ t.test('filters and the walk are links, and one student is audited', async (t) =
   t.match(await operatorAudit(mongo).find({}).toArray(), [{ operator: 'ADMIN a', action: 'account.attempts' }]);
 });
 
-t.test('an unknown exam is 404, and without an id the page requires one', async (t) => {
+t.test('an unknown exam is 404, and without an id the page has a hint', async (t) => {
   t.match(await show({ exam: 'unknown' }), { status: 404, text: /Nothing of this exam is stored/ });
   t.match(await show({}), { status: 200, text: /Enter the id of an exam/ });
   t.match(await show({ exam: '"><script>' }), { status: 404, text: /value="&quot;&gt;&lt;script&gt;"/ });

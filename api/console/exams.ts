@@ -1,7 +1,4 @@
-import { auditExamAttempts } from '#infra/mongo/operations/audited-reads.ts';
 import { readExam } from '#infra/mongo/operations/exam.ts';
-import { readExamAttempts } from '#infra/mongo/operations/exam-attempts.ts';
-import type { AuditRow } from '#infra/mongo/operator-audit.ts';
 import type { Exam, ExamAttempt, ExamAttemptList, ExamRelease } from '#shared/generated/operations.ts';
 import { ATTEMPT_STATUSES, type ExamWalk, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { REASONS } from '#shared/operations/reasons.ts';
@@ -14,7 +11,7 @@ import { type Language, spanText } from './words.ts';
 const PATH = '/ops/exams';
 
 /** The live board of one exam: counts, releases, and a walk over its attempts. */
-export function exams(deps: ConsoleDeps): Screen {
+export function exams(deps: Pick<ConsoleDeps, 'mongo' | 'examAttempts'>): Screen {
   return {
     path: PATH,
     title: { en: WORDS.en.heading, vi: WORDS.vi.heading },
@@ -44,28 +41,20 @@ interface Board {
   list: ExamAttemptList;
 }
 
-/** Reads the counts and one page of the attempts. The read of one student is audited, as that of the route is. */
+/** Reads the counts and one page of the attempts. */
 async function readBoard(
-  { mongo, log, redisAnswers }: ConsoleDeps,
+  { mongo, examAttempts }: Pick<ConsoleDeps, 'mongo' | 'examAttempts'>,
   { now, operator, requestId }: PageCall,
   walk: ExamWalk,
   cursor: string | null,
 ): Promise<Board | 'unknown' | 'foreign cursor'> {
   const after = cursor === null ? null : readWalkCursor(walk, cursor);
   if (cursor !== null && after === null) return 'foreign cursor';
-  const redis = (await redisAnswers()) ? 'up' : 'down';
   const [exam, list] = await Promise.all([
     readExam(mongo, walk.examId, now),
-    readExamAttempts(mongo, { ...walk, after, limit: PAGE_ATTEMPTS }, { now, redis }),
+    examAttempts({ ...walk, after, limit: PAGE_ATTEMPTS }, { operator, requestId }),
   ]);
-  if (exam === null || list === null) return 'unknown';
-  const attempts = list.attempts.length;
-  log.info({ requestId, operator, examId: walk.examId, attempts }, 'attempts of an exam read');
-  if (walk.student !== null) {
-    const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
-    await auditExamAttempts(mongo, { operator, now, committed }, { student: walk.student, attempts });
-  }
-  return { exam, list };
+  return exam === null || list === null ? 'unknown' : { exam, list };
 }
 
 function notice(status: number, head: Html, text: string): Shown {
