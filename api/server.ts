@@ -15,7 +15,7 @@ import {
 } from '#api/http/exchange.ts';
 import { parseBody } from '#api/http/json.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
-import { isForm } from '#api/http/media-type.ts';
+import { formFields, isForm } from '#api/http/media-type.ts';
 import {
   NO_SNIFFING,
   type Refusal,
@@ -179,7 +179,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
 
   /** Checks media type, encoding and size of the body, and reads it. A route without a body schema leaves it unread. */
   function readBody(exchange: Exchange, head: Head, { body }: MountedRoute) {
-    if (isForm(head)) return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
+    if (isForm(head) && body?.isForm !== true) return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
     return body === undefined ? UNREAD : bodies.read(exchange, head, body);
   }
 
@@ -281,9 +281,14 @@ function parsedBody(
 ): RequestBody | Exclude<BodyRead, { kind: 'read' }> {
   if (read.kind === 'refused' || read.kind === 'gone') return read;
   if (read.kind === 'unread' || body === undefined) return { kind: 'body', value: undefined, faults: [] };
-  const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);
+  const parsed = parse(read.bytes, body.isForm);
   if (isRejection(parsed)) return refused(parsed);
   return { kind: 'body', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
+}
+
+function parse(bytes: Buffer, isForm: boolean): ReturnType<typeof parseBody> {
+  if (isForm) return { value: formFields(bytes), faults: [] };
+  return bytes.length === 0 ? { value: {}, faults: [] } : parseBody(bytes);
 }
 
 /** Returns both lists, faults of values first. Drops a fault of shape at the same path, which would only repeat one of them. */

@@ -14,6 +14,7 @@ async function openReader(t: Test) {
     const exchange = newExchange(request, response);
     const reading = bodies.read(exchange, readHead(request, 'POST', '/', {}), {
       maxBytes: 1_024,
+      isForm: false,
       callers: 'identified',
     });
     const read = await reading;

@@ -3,8 +3,9 @@ import type { Call, Route } from '#api/route.ts';
 interface LandingDeps {
   version: string;
   production: boolean;
-  /** Returns all mounted routes. */
+  /** Returns the routes of the API, and the pages for a browser. */
   mounted(): readonly Pick<Route, 'method' | 'path'>[];
+  pages(): readonly Pick<Route, 'method' | 'path'>[];
 }
 
 /** A place to go from the root. `path` is shown only if this process serves it. */
@@ -33,10 +34,10 @@ const HTML_HEADERS = {
   Vary: 'Accept',
 } as const;
 
-/** Returns the route of the root. Its reply contains nothing that `/v1` does not show. */
-export function landingRoute({ version, production, mounted }: LandingDeps): Route {
+/** Returns the route of the root. Its reply names what this process serves, and nothing secret. */
+export function landingRoute({ version, production, mounted, pages }: LandingDeps): Route {
   const linksOf = () => {
-    const served = new Set(mounted().flatMap(({ method, path }) => (method === 'GET' ? [path] : [])));
+    const served = new Set([...mounted(), ...pages()].flatMap(({ method, path }) => (method === 'GET' ? [path] : [])));
     return LINKS.filter(({ path }) => served.has(path));
   };
   return {

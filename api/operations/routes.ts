@@ -19,6 +19,8 @@ export interface OperationsDeps {
   openApi(): object;
   /** Returns all mounted routes, including these. */
   mounted(): readonly Pick<Route, 'method' | 'path'>[];
+  /** Returns the pages for a browser, which are no part of the API. */
+  pages(): readonly Pick<Route, 'method' | 'path'>[];
 }
 
 const ALL_SERVICES = 'examhall';
@@ -31,7 +33,7 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
   let document: Buffer | undefined;
 
   return [
-    landingRoute(deps),
+    landingRoute({ ...deps, mounted: () => [...deps.mounted(), ...(deps.pages?.() ?? [])] }),
     {
       method: 'GET',
       path: '/healthz',

@@ -4,6 +4,7 @@ import { type Broadcast, broadcasts } from './judge.ts';
 const ONE_ERASURE = 'the export or the erasure of a person';
 const DEPTHS = 'shared/infra/mongo/mailbox/queue-depths.ts';
 const DEAD_LETTERS = 'shared/infra/mongo/mailbox/dead-letters.ts';
+const BULK_ACTS = 'shared/infra/mongo/operations/bulk-acts.ts';
 const FINDER = 'shared/infra/mongo/person/find.ts';
 const EXPORT = 'shared/infra/mongo/person/export.ts';
 
@@ -26,7 +27,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
   ...broadcasts(
     {
       why: 'the depth of a queue counts all of its commands',
-      rate: 'a scrape of the metrics, or a command of an operator',
+      rate: 'a scrape of the metrics, a command of an operator, or a page of a bulk replay',
       files: [DEPTHS],
     },
     [
@@ -43,6 +44,17 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     },
     eachMailbox('aggregate {letter $in, status}'),
   ),
+  ...broadcasts(
+    {
+      why: 'a bulk act and a list of dead letters walk a queue by id, whatever their keys are',
+      rate: 'one for each page of letters, and at most 200 letters a second',
+      files: [DEAD_LETTERS],
+    },
+    eachMailbox('aggregate {_id $gt, letter $in, queue, status}'),
+  ),
+  ...broadcasts({ why: 'bulk acts are listed newest first', rate: 'a command of an operator', files: [BULK_ACTS] }, [
+    'commands find {queue}',
+  ]),
   ...broadcasts(
     { why: 'an operator names a command by its id', rate: 'a command of an operator', files: [DEAD_LETTERS] },
     eachMailbox('find {_id}'),

@@ -30,6 +30,7 @@ export const TRANSACTION_NAMES: Readonly<Record<string, string>> = {
   [`${MONGO}/notification/stage-fan-out.ts publishFanOut`]: 'publication of a larger fan-out',
   'queue upkeep': 'end of a sweep',
   'queue upkeep:fanouts': '1,000 rows of a larger fan-out',
+  'queue upkeep:deadletters': 'one dead letter of a bulk act',
   'queue delivery:log': 'delivery to the log',
   'queue delivery:webhook': 'delivery to a webhook',
   [`${MONGO}/classifier/jobs.ts insertJob`]: 'new classification job',

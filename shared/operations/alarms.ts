@@ -35,6 +35,8 @@ interface UnansweringFacts {
 /** One alarm: what is wrong, and what the operator does about it. */
 export interface Alarm {
   kind: 'no-worker' | 'backlog' | 'dead-letters' | 'redis-down' | 'dependency-down' | 'schema';
+  /** The queue or the service that it concerns; null for the whole cluster. */
+  about: string | null;
   text: string;
   remedy: string;
 }
@@ -45,7 +47,9 @@ const BACKLOG_MS = MINUTE;
 /** Returns the alarms of a cluster, most urgent first; an empty list if all is well. */
 export function alarmsOf({ queues, liveActors, redis, unanswering, now, schemaFaults }: AlarmFacts): Alarm[] {
   return [
-    ...schemaFaults.map((text): Alarm => ({ kind: 'schema', text, remedy: 'run `examhall migrate --status`' })),
+    ...schemaFaults.map(
+      (text): Alarm => ({ kind: 'schema', about: null, text, remedy: 'run `examhall migrate --status`' }),
+    ),
     ...queues.flatMap((facts) => workAlarm(facts, liveActors)),
     ...(redis.answers ? [] : [REDIS_DOWN]),
     ...dependencyAlarms(unanswering, now),
@@ -55,6 +59,7 @@ export function alarmsOf({ queues, liveActors, redis, unanswering, now, schemaFa
 
 const REDIS_DOWN: Alarm = {
   kind: 'redis-down',
+  about: null,
   text: 'Redis does not answer: nothing is lost, and each command waits for the poll of its workers',
   remedy: 'restore Redis, or correct REDIS_URL',
 };
@@ -64,17 +69,17 @@ function workAlarm({ queue, actor, due, oldestDueMs }: QueueFacts, liveActors: R
   const age = `the oldest for ${Math.round((oldestDueMs ?? 0) / 1_000)} s`;
   if (!liveActors.has(actor)) {
     const text = `${queue}: ${due} due, ${age}, and no live worker`;
-    return [{ kind: 'no-worker', text, remedy: `start the process type \`${actor}\`` }];
+    return [{ kind: 'no-worker', about: queue, text, remedy: `start the process type \`${actor}\`` }];
   }
   if ((oldestDueMs ?? 0) < BACKLOG_MS) return [];
-  return [
-    { kind: 'backlog', text: `${queue}: ${due} due, ${age}`, remedy: `run more processes of the type \`${actor}\`` },
-  ];
+  const remedy = `run more processes of the type \`${actor}\``;
+  return [{ kind: 'backlog', about: queue, text: `${queue}: ${due} due, ${age}`, remedy }];
 }
 
 function deadAlarm({ queue, dead }: QueueFacts): Alarm {
   return {
     kind: 'dead-letters',
+    about: queue,
     text: `${queue}: ${dead} dead ${dead === 1 ? 'letter' : 'letters'}`,
     remedy: `run \`examhall dead list --queue ${queue}\``,
   };
@@ -91,7 +96,12 @@ function dependencyAlarms(unanswering: readonly UnansweringFacts[], now: number)
   return [...Map.groupBy(recent, ({ name }) => name)].map(([name, reports]) => {
     const since = Math.min(...reports.map((report) => report.since.getTime()));
     const text = `the service \`${name}\` does not answer its workers since ${span(now - since)}`;
-    return { kind: 'dependency-down', text, remedy: `check that service, its network and \`${settingOf(name)}\`` };
+    return {
+      kind: 'dependency-down',
+      about: name,
+      text,
+      remedy: `check that service, its network and \`${settingOf(name)}\``,
+    };
   });
 }
 
