@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { postCommand, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { countCommands } from '#scripts/bench/cold-front-door.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
@@ -82,6 +82,33 @@ t.test('an idle worker of two queues sends one statement a poll', async (t) => {
   sent.taken();
   await Promise.all(opened.map((worker) => worker.poll()));
   t.strictSame(sent.taken(), Array(workers).fill('find'));
+});
+
+t.test('each actor of two queues sends such a poll, and runs what is due', async (t) => {
+  const mongo = await openTestMongo(t);
+  const queues = [
+    ['upkeep', 'upkeep:fanouts'],
+    ['delivery:log', 'delivery:webhook'],
+  ] as const;
+  for (const [one, two] of queues) {
+    const ran: string[] = [];
+    const snooze = async ({ command }: { command: { queue: string } }) => {
+      ran.push(command.queue);
+      return { kind: 'snooze', afterMs: HOUR_MS } as const;
+    };
+    const handlers = { [one]: snooze, [two]: snooze };
+    const actor: Actor = { name: one, backoff: { baseMs: 1, capMs: 1 }, handlers };
+    for (const queue of [one, two])
+      await postCommand(
+        mongo,
+        newCommand({ queue, key: newId(), subject: 's', body: {} as never, maxAttempts: 3, now: 0 }),
+      );
+    const options = { concurrency: SLOTS, pollMs: HOUR_MS, now: Date.now, pollsTogether: true };
+    const worker = openWorker(testKernel(mongo), actor, options);
+    t.teardown(() => worker.drain());
+    await until('both queues were polled', () => ran.length === 2);
+    t.strictSame(ran.sort(), [one, two]);
+  }
 });
 
 t.test('a backlog of one queue that fills the list does not hide the other queue, and keeps its order', async (t) => {
