@@ -6,11 +6,12 @@ import { behindGateway, gatewayToken, tracingCallers } from '#api/http/guards/to
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
+import { deadLetterRoutes } from '#api/operations/dead-letters.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
 import { examRoutes, readAttemptsFor } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
-import { redisAnswers, traceRoutes } from '#api/operations/trace.ts';
+import { redisAnswers, traceFor, traceRoutes } from '#api/operations/trace.ts';
 import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { type Log, openLog } from '#infra/log/log.ts';
 import { connectionMetrics, httpMetrics, type Metrics, openMetrics } from '#infra/metrics/metrics.ts';
@@ -181,11 +182,13 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
   const { config, mongo, now, log, metrics } = context;
   const { opsToken, production, auth: settings } = config;
   const operating = { mongo, now, log, opsToken, pingRedis };
-  const cluster = openClusterReader(mongo, now, () => redisAnswers(pingRedis));
+  const redis = () => redisAnswers(pingRedis);
+  const cluster = openClusterReader(mongo, now, redis);
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes(operating),
     ...examRoutes(operating),
+    ...deadLetterRoutes({ mongo, now, log, opsToken, commandAttempts: config.worker.maxAttempts }),
     ...clusterRoutes({ cluster, opsToken }),
   ];
   const routes: Route[] = [
@@ -213,6 +216,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     trustedProxies: settings.trustedProxies,
     usable,
     cluster,
+    trace: (asked, by) => traceFor(operating, asked, by),
     examAttempts: (page, by) => readAttemptsFor(operating, page, by),
     auth: login === undefined ? null : { login, settings },
   });

@@ -16,13 +16,13 @@ const IGNORES_KILLS: Flaw = { command: (command) => (command.killSessions === un
 
 t.test('examhall doctor and release accept a server that has every required behaviour', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
-  const before = await runExamhall(mongo, ['doctor']);
+  const before = await callExamhall(mongo, ['doctor']);
   t.equal(before.code, 1);
   t.match(before.said, /missing {2}schema: the schema is at version 0/);
   await runMigrate(mongo, mongo.url);
   const env = { REDIS_URL: requiredEnv('REDIS_URL') };
   const after = await runExamhall(mongo, ['doctor'], { env });
-  t.match(await runExamhall(mongo, ['doctor']), { code: 1, out: /^missing {2}Redis: it does not answer/m });
+  t.match(await callExamhall(mongo, ['doctor']), { code: 1, out: /^missing {2}Redis: it does not answer/m });
   t.equal(after.code, 0, after.said);
   const lines = after.said.trimEnd().split('\n');
   t.match(lines.shift(), /^MongoDB \d.*, (replica set|sharded cluster)/);
@@ -69,7 +69,7 @@ t.test('examhall doctor and release name a missing behaviour and its consequence
   );
   t.match(told.said, /ok {7}repeated commits/);
   const { findings, schema } = JSON.parse(
-    (await runExamhall(mongo, ['doctor', '--json'], { env: { MONGODB_URL: url } })).said,
+    (await callExamhall(mongo, ['doctor', '--json'], { env: { MONGODB_URL: url } })).said,
   );
   t.match(
     findings.filter(({ fault }: { fault: unknown }) => fault !== null),
@@ -99,28 +99,28 @@ function runMigrate({ database }: { database: string }, url: string, ...args: st
 
 t.test('examhall migrate prepares a database, and --shard shows a plan that only a router carries out', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
-  const status = await runExamhall(mongo, ['migrate', '--status']);
+  const status = await callExamhall(mongo, ['migrate', '--status']);
   t.match(status, { code: 1, out: new RegExp(`^schema is at version 0; this code needs ${SCHEMA_VERSION}\n`) });
-  const dry = await runExamhall(mongo, ['migrate', '--dry-run']);
+  const dry = await callExamhall(mongo, ['migrate', '--dry-run']);
   t.match(dry, {
     code: 0,
     out: /^dry run: nothing was changed\nwould migrate to 1: .*\n(.*\n)*would create the index attempts\.start_key/,
   });
   t.strictSame(await mongo.db.listCollections().toArray(), []);
-  t.match(await runExamhall(mongo, ['migrate', '--status', '--dry-run']), { code: 2, err: /only one of/ });
-  const migrated = await runExamhall(mongo, ['migrate', '--json']);
+  t.match(await callExamhall(mongo, ['migrate', '--status', '--dry-run']), { code: 2, err: /only one of/ });
+  const migrated = await callExamhall(mongo, ['migrate', '--json']);
   t.match(JSON.parse(migrated.out), { from: 0, to: SCHEMA_VERSION });
 
-  t.match(await runExamhall(mongo, ['migrate', '--status']), { code: 0, err: '' });
-  t.match(await runExamhall(mongo, ['migrate', '--dry-run']), {
+  t.match(await callExamhall(mongo, ['migrate', '--status']), { code: 0, err: '' });
+  t.match(await callExamhall(mongo, ['migrate', '--dry-run']), {
     code: 0,
     out: 'dry run: nothing was changed\nnothing to do\n',
   });
-  const plan = await runExamhall(mongo, ['migrate', '--shard']);
+  const plan = await callExamhall(mongo, ['migrate', '--shard']);
   t.equal(plan.code, 0, plan.said);
   t.match(plan.out, /^attempts +studentId +0 +to be sharded$/m);
   t.match(plan.err, /^dry run: this server is no router/);
   const refused = await runExamhall(mongo, ['migrate', '--shard', '--yes']);
   t.match(refused, { code: 1, out: '', err: /^error: the server is not a router .*; nothing was changed/ });
-  t.match(await runExamhall(mongo, ['migrate', 'now']), { code: 2, err: /^error: too many arguments for 'migrate'/ });
+  t.match(await callExamhall(mongo, ['migrate', 'now']), { code: 2, err: /^error: too many arguments for 'migrate'/ });
 });

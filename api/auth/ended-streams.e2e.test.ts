@@ -2,7 +2,7 @@ import t from 'tap';
 import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { runExamhall } from '#testing/processes/run-examhall.ts';
+import { callExamhall, runExamhall } from '#testing/processes/run-examhall.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
 
@@ -21,7 +21,7 @@ async function streaming() {
 }
 
 const examhall = (args: readonly string[], typed?: string) =>
-  runExamhall(place, ['account', ...args, '--reason', 'a test of streams'], {
+  callExamhall(place, ['account', ...args, '--reason', 'a test of streams'], {
     ...(typed === undefined ? {} : { typed }),
     env: { REDIS_URL: cluster.env.REDIS_URL, AUTH_BCRYPT_COST: '4' },
   });

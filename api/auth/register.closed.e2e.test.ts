@@ -5,7 +5,7 @@ import { hash } from 'bcrypt';
 import t from 'tap';
 import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { runExamhall } from '#testing/processes/run-examhall.ts';
+import { callExamhall } from '#testing/processes/run-examhall.ts';
 
 const cluster = await startCluster(t, {
   inside: true,
@@ -44,7 +44,7 @@ t.test('while registration is closed an operator can import accounts, which can 
   const { MONGODB_URL: url = '', MONGODB_DATABASE: database = '' } = cluster.env;
   const env = { AUTH_SELF_REGISTER_ROLES: '', AUTH_BCRYPT_COST: '4' };
   const args = ['account', 'import', file, '--reason', 'a test of the school', '--yes'];
-  const imported = await runExamhall({ url, database }, args, { env });
+  const imported = await callExamhall({ url, database }, args, { env });
   t.equal(imported.code, 0, imported.said);
   t.match(await client.login(email), { status: 200, data: { user: { email, role: 'TEACHER' } } });
 });

@@ -74,3 +74,17 @@ t.test('a file that dies, throws or has no test fails', async (t) => {
   for (const file of ['f1', 'f2', 'f3', 'f5']) t.match(said, new RegExp(`FAIL \\d/5 ${file}\\.test\\.ts`));
   t.match(said, /ok +\d\/5 f4\.test\.ts/);
 });
+
+t.test('an error that nothing catches fails its file', async (t) => {
+  const timer = `${USES}t.test('timer', async (t) => {
+      setImmediate(() => { throw new Error('of a timer'); });
+      await new Promise(() => {});
+    });`;
+  const promise = `${USES}import { setImmediate } from 'node:timers/promises';
+    t.test('promise', async (t) => { void Promise.reject(new Error('of a promise')); await setImmediate(); t.ok(true); });`;
+  const { code, said, totals } = await run(t, [timer, promise, [GOOD, timer]]);
+  t.equal(code, 1);
+  t.equal(totals.failed, 3);
+  for (const file of ['f1', 'f2', 'f4']) t.match(said, new RegExp(`FAIL \\d/4 ${file}\\.test\\.ts`));
+  t.match(said, /ok +\d\/4 f3\.test\.ts/);
+});

@@ -1,7 +1,7 @@
 import { deadCommands } from '#infra/mongo/mailbox/dead-letters.ts';
 import { type BulkPreview, postBulk, previewBulk } from '#infra/mongo/operations/bulk-acts.ts';
-import { type ActRow, actOnLetters, findLetters } from '#infra/mongo/operations/dead-acts.ts';
-import type { Command, Queue } from '#shared/kernel/command.ts';
+import { type ActRow, actOnIds, actOnLetters, ofPreview, resultOf } from '#infra/mongo/operations/dead-acts.ts';
+import type { Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import {
   type DeadActName,
@@ -56,21 +56,21 @@ async function actOnChosen(
   const limit = limitOf(flags, 100);
   if (limit === null) return refuse(operator, LIMIT_WANTED);
   const dryRun = flags.yes !== true;
-  const { letters, unknown } =
-    ids.length > 0 ? await findLetters(operator.mongo, ids) : await newest(operator, filter, limit);
-  for (const id of unknown) operator.fail(`no command with id ${id}`);
   const order = { act, chargeSuperseded: flags.chargeSuperseded === true };
-  const rows = await actOnLetters(operator.mongo, order, letters, dryRun ? null : actFor(operator, reason));
-  print(operator, flags, { dryRun, rows, unknown }, () => (dryRun ? dryRunText(rows, act) : doneText(rows, act)));
-  if (ids.length === 0 && letters.length === limit)
-    operator.note(`${limit} letters at most; pass --all for all of them`);
+  const by = dryRun ? null : actFor(operator, reason);
+  const result =
+    ids.length > 0
+      ? await actOnIds(operator.mongo, order, ids, by)
+      : resultOf(
+          await actOnLetters(operator.mongo, order, await deadCommands(operator.mongo, { ...filter, limit }), by),
+          dryRun,
+        );
+  const { rows } = result;
+  for (const id of result.unknown) operator.fail(`no command with id ${id}`);
+  print(operator, flags, result, () => (dryRun ? dryRunText(rows, act) : doneText(rows, act)));
+  if (ids.length === 0 && rows.length === limit) operator.note(`${limit} letters at most; pass --all for all of them`);
   if (dryRun) return EXIT.done;
   return rows.length > 0 && rows.every(({ outcome }) => outcome === 'done') ? EXIT.done : EXIT.failed;
-}
-
-async function newest(operator: Operator, filter: LetterFilter, limit: number) {
-  const letters: Command[] = await deadCommands(operator.mongo, { ...filter, limit });
-  return { letters, unknown: [] };
 }
 
 function dryRunText(rows: readonly ActRow[], act: DeadActName): string {
@@ -101,7 +101,7 @@ async function actOnAll(operator: Operator, flags: Flags, { act, filter, reason 
   const by = actFor(operator, reason);
   if (flags.yes !== true) {
     const preview = await previewBulk(mongo, { act, filter }, by.now);
-    print(operator, flags, { dryRun: true, ...preview }, () => previewText(preview, act, perSecond));
+    print(operator, flags, ofPreview(preview), () => previewText(preview, act, perSecond));
     return EXIT.done;
   }
   const chargeSuperseded = flags.chargeSuperseded === true;

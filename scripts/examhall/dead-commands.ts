@@ -1,8 +1,5 @@
-import { DELIVERIES, MAILBOX_OF } from '#infra/mongo/mailbox/commands.ts';
-import { deadGroups, findCommand } from '#infra/mongo/mailbox/dead-letters.ts';
-import { wouldCharge } from '#infra/mongo/operations/dead-acts.ts';
-import type { Command } from '#shared/kernel/command.ts';
-import { deliveryJobState } from '#shared/notification/delivery.ts';
+import { deadGroups } from '#infra/mongo/mailbox/dead-letters.ts';
+import { findLetter } from '#infra/mongo/operations/dead-acts.ts';
 import { showBulks, stopOne } from './bulk-progress.ts';
 import { deadAct, readFilter } from './dead-acts.ts';
 import { EXIT } from './exit-codes.ts';
@@ -79,7 +76,7 @@ async function listDead(operator: Operator, _words: string[], flags: Flags): Pro
   const filter = readFilter(flags, operator.now());
   if (typeof filter === 'string') return refuse(operator, filter);
   const groups = await deadGroups(operator.mongo, { ...filter, ...(flags.dropped === true && { letter: 'DROPPED' }) });
-  print(operator, flags, groups, () =>
+  print(operator, flags, { groups }, () =>
     groups.length === 0
       ? 'no dead letters'
       : table(
@@ -98,23 +95,17 @@ async function listDead(operator: Operator, _words: string[], flags: Flags): Pro
 }
 
 async function showDead(operator: Operator, [id = '']: string[]): Promise<number> {
-  const command = await findCommand(operator.mongo, id);
-  if (command === null) {
+  const found = await findLetter(operator.mongo, id, operator.now());
+  if (found === null) {
     operator.fail(`no command with id ${id}`);
     return EXIT.failed;
   }
-  const isCharge = await wouldCharge(operator.mongo, command);
-  const superseded = isCharge ? { superseded: true } : {};
-  operator.say(JSON.stringify({ ...command, ...stateOf(command, operator.now()), ...superseded }, null, 2));
-  if (isCharge) operator.note(SUPERSEDED_WARNING);
+  const { command, state, superseded } = found;
+  const more = { ...(state === null ? {} : { state }), ...(superseded ? { superseded } : {}) };
+  operator.say(JSON.stringify({ ...command, ...more }, null, 2));
+  if (superseded) operator.note(SUPERSEDED_WARNING);
   return EXIT.done;
 }
 
 const SUPERSEDED_WARNING =
   'warning: superseded: an equal request was charged anew, so a replay would charge an answer that no request returns';
-
-/** Returns the state of a delivery as the API names it, for example DEAD_LETTERED. Other commands have a status only. */
-function stateOf({ queue, status, lockedUntil }: Command, now: number): { state?: string } {
-  if (MAILBOX_OF[queue] !== DELIVERIES) return {};
-  return { state: deliveryJobState(status, lockedUntil !== null && lockedUntil.getTime() > now) };
-}

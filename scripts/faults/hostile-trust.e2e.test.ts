@@ -10,7 +10,7 @@ import { type Headers, newExamId, startBody } from '#testing/clients/attempt-cli
 import { newUserId, notificationBody } from '#testing/clients/notification-client.ts';
 import { PRODUCTION } from '#testing/config-faults.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { runExamhall } from '#testing/processes/run-examhall.ts';
+import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { until } from '#testing/until.ts';
 
 /**
@@ -193,7 +193,7 @@ t.test('an import makes no ADMIN unseen', async (t) => {
   );
   const place = { url: cluster.env.MONGODB_URL ?? '', database: cluster.env.MONGODB_DATABASE ?? '' };
   for (const flags of [[], ['--yes']]) {
-    t.match(await runExamhall(place, ['account', 'import', file, '--reason', 'a test', ...flags]), {
+    t.match(await callExamhall(place, ['account', 'import', file, '--reason', 'a test', ...flags]), {
       code: 1,
       out: '',
       err: /role ADMIN requires --allow-admin/,

@@ -65,6 +65,133 @@ export interface AttemptCount {
 }
 
 /**
+ * One act on all dead letters of a filter.
+ */
+export interface BulkAct {
+  /**
+   * Id of the bulk act.
+   */
+  id: string;
+  /**
+   * The act on each letter.
+   */
+  act: unknown;
+  /**
+   * State of the bulk act.
+   */
+  state: unknown;
+  /**
+   * Operator of the request.
+   */
+  operator: string;
+  /**
+   * Reason for the audit.
+   */
+  reason: string;
+  /**
+   * Filter of the letters.
+   */
+  filter: {
+    /**
+     * Queue, or null.
+     */
+    queue: string | null;
+    /**
+     * Cause, or null.
+     */
+    cause: string | null;
+    /**
+     * Subject, or null.
+     */
+    subject: string | null;
+    /**
+     * Earliest death, or null.
+     */
+    since: Timestamp | null;
+    /**
+     * Letters died before this time: that of the request, at the latest.
+     */
+    until: Timestamp;
+  };
+  /**
+   * Letters a second.
+   */
+  perSecond: number;
+  /**
+   * Consent to charge answers that no request returns any longer.
+   */
+  chargeSuperseded: boolean;
+  /**
+   * Letters at the time of the request.
+   */
+  counted: number;
+  /**
+   * Letters that were acted on.
+   */
+  done: number;
+  /**
+   * Letters that another operator changed meanwhile.
+   */
+  skipped: number;
+  /**
+   * Superseded settlements.
+   */
+  refused: number;
+  /**
+   * Queue with many due commands for which a replay waits; null otherwise.
+   */
+  waitsFor: string | null;
+  /**
+   * Time of the request.
+   */
+  askedAt: Timestamp;
+  /**
+   * When it ended; null before.
+   */
+  endedAt: Timestamp | null;
+  /**
+   * Operator who stopped it, or null.
+   */
+  stoppedBy: string | null;
+  /**
+   * Message of its last error, or null.
+   */
+  error: string | null;
+}
+
+/**
+ * Bulk acts.
+ */
+export interface BulkActList {
+  /**
+   * Newest first.
+   *
+   * @maxItems 1000
+   */
+  jobs: BulkAct[];
+}
+
+/**
+ * Number of bulk acts.
+ */
+export interface BulkActQuery {
+  /**
+   * At most this many; default 20.
+   */
+  limit?: number;
+}
+
+/**
+ * Reason of a stop.
+ */
+export interface BulkActStop {
+  /**
+   * Reason for the audit.
+   */
+  reason: string;
+}
+
+/**
  * Verdict over the whole cluster.
  */
 export interface ClusterStatus {
@@ -94,6 +221,388 @@ export interface ClusterStatus {
    * Commands that could run now.
    */
   due: number;
+}
+
+/**
+ * An act on chosen letters (`ids`) or on all letters of a `filter`: exactly one of the two.
+ */
+export interface DeadActOrder {
+  /**
+   * Ids of dead commands.
+   *
+   * @minItems 1
+   * @maxItems 100
+   */
+  ids?: string[];
+  filter?: DeadLetterFilter;
+  /**
+   * Reason for the audit.
+   */
+  reason: string;
+  /**
+   * Only `false` carries it out. Default `true`: the reply states what would be done.
+   */
+  dryRun?: boolean;
+  /**
+   * Consent of a replay to charge answers that no request returns any longer; default `false`.
+   */
+  chargeSuperseded?: boolean;
+  /**
+   * Pace of a bulk act in letters a second; default 20.
+   */
+  perSecond?: number;
+  /**
+   * Key of a bulk act. A repeat with the same key returns the same act. Default: a new one.
+   */
+  key?: string;
+}
+
+/**
+ * Result of an act on dead letters, or what it would do.
+ */
+export interface DeadActResult {
+  /**
+   * True if nothing was changed.
+   */
+  dryRun: boolean;
+  /**
+   * Results of an act on `ids`; empty for a `filter`.
+   *
+   * @maxItems 1000
+   */
+  rows: DeadActRow[];
+  /**
+   * Ids that no command has.
+   *
+   * @maxItems 1000
+   */
+  unknown: string[];
+  /**
+   * Letters that the act would take or has taken.
+   */
+  counted: number;
+  /**
+   * Letters of a `filter` by queue and cause; empty for `ids`.
+   *
+   * @maxItems 100000
+   */
+  groups: DeadLetterGroup[];
+}
+
+/**
+ * Result for one letter.
+ */
+export interface DeadActRow {
+  /**
+   * Id of the command.
+   */
+  id: string;
+  /**
+   * Its queue.
+   */
+  queue: string;
+  /**
+   * Message of its last error.
+   */
+  cause: string;
+  /**
+   * Outcome of the act on this letter.
+   */
+  outcome: unknown;
+  /**
+   * Reason why it was skipped, or the charge of a replay; otherwise empty.
+   */
+  why: string;
+}
+
+/**
+ * A dead command, without its body.
+ */
+export interface DeadLetter {
+  /**
+   * Id of the command.
+   */
+  id: string;
+  /**
+   * Its queue.
+   */
+  queue: string;
+  /**
+   * The attempt, exam, job or account that it concerns.
+   */
+  subject: string;
+  /**
+   * `DEAD`, or the present status of a command that is not dead.
+   */
+  status: string;
+  /**
+   * Mark of an operator; null without one.
+   */
+  letter: unknown | null;
+  /**
+   * Attempts that were spent.
+   */
+  attempts: number;
+  /**
+   * Attempts before it is dead.
+   */
+  maxAttempts: number;
+  /**
+   * Replays by operators.
+   */
+  replays: number;
+  /**
+   * When it was posted.
+   */
+  createdAt: Timestamp;
+  /**
+   * When it died; null while it is open.
+   */
+  settledAt: Timestamp | null;
+  /**
+   * Last error; null without one.
+   */
+  error: {
+    /**
+     * Cause, without the parts that vary.
+     */
+    fingerprint: string;
+    /**
+     * Message of the error.
+     */
+    message: string;
+    /**
+     * Time of the error.
+     */
+    at: Timestamp;
+  } | null;
+}
+
+/**
+ * A command, without its body.
+ */
+export interface DeadLetterDetail {
+  /**
+   * Id of the command.
+   */
+  id: string;
+  /**
+   * Its queue.
+   */
+  queue: string;
+  /**
+   * The attempt, exam, job or account that it concerns.
+   */
+  subject: string;
+  /**
+   * `DEAD`, or the present status of a command that is not dead.
+   */
+  status: string;
+  /**
+   * Mark of an operator; null without one.
+   */
+  letter: unknown | null;
+  /**
+   * Attempts that were spent.
+   */
+  attempts: number;
+  /**
+   * Attempts before it is dead.
+   */
+  maxAttempts: number;
+  /**
+   * Replays by operators.
+   */
+  replays: number;
+  /**
+   * When it was posted.
+   */
+  createdAt: Timestamp;
+  /**
+   * When it died; null while it is open.
+   */
+  settledAt: Timestamp | null;
+  /**
+   * Last error; null without one.
+   */
+  error: {
+    /**
+     * Cause, without the parts that vary.
+     */
+    fingerprint: string;
+    /**
+     * Message of the error.
+     */
+    message: string;
+    /**
+     * Time of the error.
+     */
+    at: Timestamp;
+  } | null;
+  /**
+   * State of a delivery, such as `DEAD_LETTERED`; null for other commands.
+   */
+  state: string | null;
+  /**
+   * True if a replay charges an answer that no request returns any longer.
+   */
+  superseded: boolean;
+}
+
+/**
+ * Filter of a bulk act: at least one field.
+ */
+export interface DeadLetterFilter {
+  /**
+   * Only letters of this queue.
+   */
+  queue?: string;
+  /**
+   * Only letters with this cause, as a group names it.
+   */
+  cause?: string;
+  /**
+   * Only letters of this attempt, exam, job or account.
+   */
+  subject?: string;
+  /**
+   * Only letters that died at this time or later.
+   */
+  since?: Timestamp;
+  /**
+   * Only letters that died before this time.
+   */
+  until?: Timestamp;
+}
+
+/**
+ * Dead letters of one queue with one cause.
+ */
+export interface DeadLetterGroup {
+  /**
+   * Queue of the letters.
+   */
+  queue: string;
+  /**
+   * Cause, without the parts that vary.
+   */
+  fingerprint: string;
+  /**
+   * Letters that are not dropped.
+   */
+  count: number;
+  /**
+   * Acknowledged ones among them.
+   */
+  acknowledged: number;
+  /**
+   * Oldest death.
+   */
+  firstAt: Timestamp;
+  /**
+   * Newest death.
+   */
+  lastAt: Timestamp;
+  /**
+   * Id of one of the letters.
+   */
+  example: string;
+}
+
+/**
+ * Dead letters by queue and cause.
+ */
+export interface DeadLetterGroups {
+  /**
+   * Largest group first.
+   *
+   * @maxItems 100000
+   */
+  groups: DeadLetterGroup[];
+}
+
+/**
+ * Filter of dead letters, and a page of them.
+ */
+export interface DeadLetterListQuery {
+  /**
+   * Only letters of this queue.
+   */
+  queue?: string;
+  /**
+   * Only letters with this cause, as a group names it.
+   */
+  cause?: string;
+  /**
+   * Only letters of this attempt, exam, job or account.
+   */
+  subject?: string;
+  /**
+   * Only letters that died at this time or later.
+   */
+  since?: Timestamp;
+  /**
+   * Only letters that died before this time.
+   */
+  until?: Timestamp;
+  /**
+   * `true` lists dropped letters instead; default `false`.
+   */
+  dropped?: boolean;
+  /**
+   * Letters per page; default 100.
+   */
+  limit?: number;
+  /**
+   * `nextCursor` of the page before.
+   */
+  cursor?: string;
+}
+
+/**
+ * A page of dead letters.
+ */
+export interface DeadLetterPage {
+  /**
+   * By queue and id.
+   *
+   * @maxItems 500
+   */
+  letters: DeadLetter[];
+  /**
+   * Cursor of the next page; null on the last one.
+   */
+  nextCursor: string | null;
+}
+
+/**
+ * Filter of dead letters.
+ */
+export interface DeadLetterQuery {
+  /**
+   * Only letters of this queue.
+   */
+  queue?: string;
+  /**
+   * Only letters with this cause, as a group names it.
+   */
+  cause?: string;
+  /**
+   * Only letters of this attempt, exam, job or account.
+   */
+  subject?: string;
+  /**
+   * Only letters that died at this time or later.
+   */
+  since?: Timestamp;
+  /**
+   * Only letters that died before this time.
+   */
+  until?: Timestamp;
+  /**
+   * `true` lists dropped letters instead; default `false`.
+   */
+  dropped?: boolean;
 }
 
 /**

@@ -49,7 +49,11 @@ t.test('a summary begins with what needs an operator, and counts equal statement
     { code: 'RUNNING' },
   ]);
   t.equal(verdicts.map(verdictText)[0], 'not graded: no_worker (and 1 more); act');
-  t.strictSame(summaryOf([line(1, { reason: reason('DEAD', 'x') })]).verdicts, [], 'a line without an effect is no statement');
+  t.strictSame(
+    summaryOf([line(1, { reason: reason('DEAD', 'x') })]).verdicts,
+    [],
+    'a line without an effect is no statement',
+  );
 });
 
 t.test('a walk over pages shows each line once, while lines are added', async () => {

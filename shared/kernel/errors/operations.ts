@@ -16,4 +16,32 @@ export const OPERATIONS_ERRORS = {
     remedy: 'Check the id. An exam is known from its first start on.',
     retry: 'no',
   },
+  DEAD_LETTER_NOT_FOUND: {
+    status: 404,
+    message: 'No command has this id',
+    cause: 'No command, notice or delivery has the id.',
+    remedy: 'Take the id from a list of dead letters. An erasure may have deleted the command.',
+    retry: 'no',
+  },
+  BULK_ACT_NOT_FOUND: {
+    status: 404,
+    message: 'No bulk act has this id',
+    cause: 'No bulk act on dead letters has the id.',
+    remedy: 'Take the id from the list of bulk acts.',
+    retry: 'no',
+  },
+  BULK_ACT_ENDED: {
+    status: 409,
+    message: 'The bulk act has ended',
+    cause: 'The bulk act is DONE, STOPPED or DEAD, so there is nothing to stop.',
+    remedy: 'Read the bulk act. What it has done stays done.',
+    retry: 'no',
+  },
+  BULK_ACT_KEY_REUSED: {
+    status: 409,
+    message: 'The key belongs to another bulk act',
+    cause: 'A bulk act with this `key` has another act, filter, pace, consent or reason.',
+    remedy: 'Send a new key for a new bulk act, or the first request again.',
+    retry: 'no',
+  },
 } as const satisfies ErrorCatalogue;
