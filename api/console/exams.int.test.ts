@@ -48,14 +48,17 @@ t.test('an exam is found by its id, and shows counts, faults and a link from eac
   await postRelease(mongo, { examId, sourceEventId: 'r & 1', releasedAt: new Date(Date.now() + 60_000) });
   await mongo.db.collection(NOTICES).insertOne({ key: newId(), status: 'DEAD', body: { examId } });
   const { text } = await show({ exam: examId });
-  for (const { _id } of [late, waiting]) t.match(text, `href="/ops/trace?id=${_id}"`);
-  t.match(text, /class="alarm"><strong>Not graded: no live `grading` worker; 1 command due/);
+  for (const { _id } of [late, waiting]) t.match(text, `href="/ops/trace?q=${_id}"`);
+  t.match(
+    text,
+    /class="alarm"><strong>Not graded · No worker<\/strong><br>\nno live <code>grading<\/code> worker; 1 command due/,
+  );
   t.match(text, /1 notice is dead\./);
   t.match(text, /1 attempt is in progress past the deadline/);
   t.match(text, /<rect class="open" x="0" y="0" width="33\.333"/);
   t.match(text, /late by \d+ s/);
-  t.match(text, /href="\/ops\/trace\?id=r%20%26%201">r &amp; 1<\/a>/);
-  t.match((await show({ exam: examId }, { language: 'vi' })).text, /Chưa chấm: no live `grading` worker/);
+  t.match(text, /href="\/ops\/trace\?q=r\+%26\+1">r &amp; 1<\/a>/);
+  t.match((await show({ exam: examId }, { language: 'vi' })).text, /Chưa chấm · Không có worker/);
   t.notMatch(text, /Sông Hương/);
 });
 
@@ -67,7 +70,7 @@ t.test('filters and the walk are links, and one student is audited', async (t) =
   t.match(first.text, `href="/ops/exams?exam=${examId}&amp;status=IN_PROGRESS&amp;student=s+%26+0">s &amp; 0</a>`);
   const [, next = ''] = /href="\/ops\/exams\?([^"]*)" rel="next"/.exec(first.text) ?? [];
   const second = await show(Object.fromEntries(new URLSearchParams(next.replaceAll('&amp;', '&'))));
-  t.equal(second.text.match(/ops\/trace\?id=/g)?.length, 2);
+  t.equal(second.text.match(/ops\/trace\?q=/g)?.length, 2);
   t.notMatch(second.text, /rel="next"/);
   const cursor = new URLSearchParams(next.replaceAll('&amp;', '&')).get('cursor') ?? '';
   t.match(await show({ exam: examId, cursor }), { status: 400, text: /Begin the walk again/ });

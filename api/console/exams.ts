@@ -6,6 +6,8 @@ import { WORDS } from './exam-words.ts';
 import { flag, type Html, html } from './html.ts';
 import { time } from './layout.ts';
 import type { ConsoleDeps, PageCall, Screen, Shown } from './screen.ts';
+import { addressOf, marked } from './trace.ts';
+import { REASON_NAMES } from './trace-words.ts';
 import { type Language, spanText } from './words.ts';
 
 const PATH = '/ops/exams';
@@ -97,9 +99,12 @@ ${results.releases.length > 0 && releaseTable(results.releases, language)}`;
 function warnings({ examId, late, notices }: Exam, { attempts }: ExamAttemptList, language: Language): Html {
   const w = WORDS[language];
   const stuck = attempts.find(({ reason }) => reason !== null && REASONS[reason.code] === 'stuck')?.reason ?? null;
-  const dead = `/ops/trace?exam=${encodeURIComponent(examId)}`;
-  return html`${stuck !== null && html`<p class="alarm"><strong>${w.notGraded}: ${stuck.text}</strong>${stuck.remedy !== null && html`; ${stuck.remedy}`}</p>`}
-${notices.dead > 0 && html`<p class="alarm"><strong>${w.deadNotices(notices.dead)}</strong> <a href="${dead}">${w.traceOfExam}</a></p>`}
+  return html`${
+    stuck !== null &&
+    html`<p class="alarm"><strong>${w.notGraded} · ${REASON_NAMES[stuck.code][language]}</strong><br>
+${marked(stuck.text)}${stuck.remedy !== null && html` → ${marked(stuck.remedy)}`}</p>`
+  }
+${notices.dead > 0 && html`<p class="alarm"><strong>${w.deadNotices(notices.dead)}</strong> <a href="${addressOf(`exam:${examId}`)}">${w.traceOfExam}</a></p>`}
 ${late.inProgress > 0 && html`<p class="warning">${w.overdue(late.inProgress)}</p>`}`;
 }
 
@@ -128,7 +133,7 @@ function releaseTable(releases: readonly ExamRelease[], language: Language): Htm
 <thead><tr><th scope="col">${w.release}</th><th scope="col">${w.from}</th><th scope="col">${w.command}</th><th scope="col" class="number">${w.attempts}</th><th scope="col" class="number">${w.notices}</th></tr></thead>
 <tbody>${releases.map(
     ({ sourceEventId, releasedAt, state, command, updatedAttempts, queuedNotifications }) => html`<tr>
-<th scope="row"><a href="/ops/trace?id=${encodeURIComponent(sourceEventId)}">${sourceEventId}</a></th>
+<th scope="row"><a href="${addressOf(sourceEventId)}">${sourceEventId}</a></th>
 <td>${time(new Date(releasedAt))}${state === 'AHEAD' && html` <span class="tag late">${w.ahead}</span>`}</td>
 <td>${command ?? w.none}</td><td class="number">${updatedAttempts}</td><td class="number">${queuedNotifications}</td></tr>`,
   )}</tbody></table></div>`;
@@ -154,12 +159,12 @@ function attemptRow(row: ExamAttempt, { walk, language }: { walk: ExamWalk; lang
   return html`<tr>
 <th scope="row"><a class="clip" title="${studentId}" href="${PATH}?${queryOf({ ...walk, student: studentId })}">${studentId}</a>${attemptNumber > 1 && html` ${w.number(attemptNumber)}`}</th>
 <td>${w.statuses(row.status)}</td>
-<td>${isBad ? html`<span class="tag bad">${w.gradings(grading)}</span>` : w.gradings(grading)}${pendingEssays > 0 && html` (${pendingEssays})`}${reason !== null && html` <span class="hush">${reason.code}</span>`}</td>
+<td>${isBad ? html`<span class="tag bad">${w.gradings(grading)}</span>` : w.gradings(grading)}${pendingEssays > 0 && html` (${pendingEssays})`}${reason !== null && html` <span class="hush">${REASON_NAMES[reason.code][language]}</span>`}</td>
 <td>${deadlineCell(row, language)}</td>
 <td>${lastSavedAt === null ? w.none : time(new Date(lastSavedAt))}</td>
 <td>${row.answered}/${row.questions}</td>
 <td>${w.resultStates(row.results)}</td>
-<td><a title="${id}" href="/ops/trace?id=${encodeURIComponent(id)}"><code>${id.length > 12 ? `…${id.slice(-12)}` : id}</code></a></td></tr>`;
+<td><a title="${id}" href="${addressOf(id)}"><code>${id.length > 12 ? `…${id.slice(-12)}` : id}</code></a></td></tr>`;
 }
 
 /** Returns the deadline, and by how much it has been exceeded. */
