@@ -1,13 +1,17 @@
 import { mountAttempt } from '#api/attempt/mount.ts';
 import { mountAuth } from '#api/auth/mount.ts';
 import { mountClassifier } from '#api/classifier/mount.ts';
-import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
+import { mountConsole } from '#api/console/mount.ts';
+import { behindGateway, gatewayToken, tracingCallers } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
+import { clusterRoutes } from '#api/operations/cluster.ts';
+import { deadLetterRoutes } from '#api/operations/dead-letters.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
+import { examRoutes, readAttemptsFor } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
-import { traceRoutes } from '#api/operations/trace.ts';
+import { redisAnswers, traceFor, traceRoutes } from '#api/operations/trace.ts';
 import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { type Log, openLog } from '#infra/log/log.ts';
 import { connectionMetrics, httpMetrics, type Metrics, openMetrics } from '#infra/metrics/metrics.ts';
@@ -15,6 +19,7 @@ import { buildMetrics, dependencyMetrics, mongoMetrics, ringMetrics } from '#inf
 import { openMongo, pingMongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
+import { openClusterReader } from '#infra/mongo/operations/cluster.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { BACKGROUND_LIMITS, type Background, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
@@ -122,6 +127,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     trustedProxies: config.auth.trustedProxies,
     dropped: connectionMetrics(metrics),
     isOutage: isPassing,
+    mayTrace: tracingCallers(config),
     observe: httpMetrics(metrics),
   });
   doorMetrics(metrics, door, context.streams);
@@ -174,10 +180,15 @@ interface RouteParts {
 /** Returns all routes: those of operators and platforms, and behind the gateway those of the services. */
 function routesOf(context: DoorContext, { services, schemas, ready, usable, pingRedis }: RouteParts): Route[] {
   const { config, mongo, now, log, metrics } = context;
-  const { opsToken, production } = config;
+  const { opsToken, production, auth: settings } = config;
+  const operating = { mongo, now, log, opsToken, pingRedis };
+  const cluster = openClusterReader(mongo, now, () => redisAnswers(pingRedis));
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
-    ...traceRoutes({ mongo, now, log, opsToken, pingRedis }),
+    ...traceRoutes(operating),
+    ...examRoutes(operating),
+    ...deadLetterRoutes({ mongo, now, log, opsToken, commandAttempts: config.worker.maxAttempts }),
+    ...clusterRoutes({ cluster, opsToken }),
   ];
   const routes: Route[] = [
     ...operationsRoutes({
@@ -189,10 +200,26 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
       opsToken,
       openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
       mounted: () => routes,
+      pages: () => pages,
     }),
     ...behindGateway(onlyWhenUsable(served, usable), gatewayToken(config)),
   ];
-  return routes;
+  const login = routes.find(({ operation }) => operation === 'login')?.handle;
+  // Pages for a browser are no part of the API: neither its document nor its list of routes has them.
+  const pages: Route[] = mountConsole({
+    mongo,
+    now,
+    log,
+    opsToken,
+    production,
+    trustedProxies: settings.trustedProxies,
+    usable,
+    cluster,
+    trace: (asked, by) => traceFor(operating, asked, by),
+    examAttempts: (page, by) => readAttemptsFor(operating, page, by),
+    auth: login === undefined ? null : { login, settings },
+  });
+  return [...routes, ...pages];
 }
 
 if (import.meta.main) endLoadingWhenIdle(await openFrontDoor(configOrExit(process.env)));

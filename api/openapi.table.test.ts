@@ -8,6 +8,9 @@ import type { ClassifierDeps } from '#api/classifier/deps.ts';
 import { classifierRoutes } from '#api/classifier/mount.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import { notificationRoutes } from '#api/notification/mount.ts';
+import { type ClusterDeps, clusterRoutes } from '#api/operations/cluster.ts';
+import { type DeadLetterDeps, deadLetterRoutes } from '#api/operations/dead-letters.ts';
+import { examRoutes } from '#api/operations/exams.ts';
 import { type TraceDeps, traceRoutes } from '#api/operations/trace.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { openApi, unansweredCodes } from './openapi.ts';
@@ -23,6 +26,9 @@ const routes = [
   ...classifierRoutes(classifier),
   ...notificationRoutes(notification),
   ...traceRoutes({} as TraceDeps),
+  ...clusterRoutes({} as ClusterDeps),
+  ...examRoutes({} as TraceDeps),
+  ...deadLetterRoutes({} as DeadLetterDeps),
 ];
 
 t.test('a route or the server returns every code of the catalogue', async (t) => {

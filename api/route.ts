@@ -94,6 +94,8 @@ interface ActorIdentity {
 export interface BodyRule {
   schema: string;
   maxBytes: number;
+  /** True for a form of the console instead of JSON; its schema is `operations/form`. The handler checks who sent it. */
+  isForm?: true;
   /**
    * Returns further faults of a body that is refused for `known`, the faults of its shape. Otherwise the handler would report
    * these faults only in a later reply, once the shape is right.
@@ -129,6 +131,8 @@ export interface Call<Body = unknown, Query = unknown> {
   query: Query;
   body: Body;
   headers: Readonly<Record<string, string | undefined>>;
+  /** Path and query as sent. */
+  target?: string;
   identity: Identity;
   /** Address of the other end of the socket; behind a proxy, the address of the proxy. */
   peer: string;

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type BodyLimits, type BodyRead, type BodyReader, openBodyReader } from '#api/http/body.ts';
 import { openCountedAddress, openCountedPeer } from '#api/http/caller-address.ts';
@@ -15,7 +15,7 @@ import {
 } from '#api/http/exchange.ts';
 import { parseBody } from '#api/http/json.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
-import { isForm } from '#api/http/media-type.ts';
+import { formFields, isForm } from '#api/http/media-type.ts';
 import {
   NO_SNIFFING,
   type Refusal,
@@ -45,6 +45,8 @@ export interface ServerDeps {
   observe: ObserveHttp;
   /** Returns true for an error that means "MongoDB is unavailable"; the caller then gets 503 and may retry. */
   isOutage(error: unknown): boolean;
+  /** Returns true if the `traceparent` of a request is believed. Default: of every request. */
+  mayTrace?: (headers: IncomingHttpHeaders) => boolean;
   /** Aborted when the process begins to drain. From then on every reply closes its connection. */
   draining: AbortSignal;
   limits: ServerLimits;
@@ -110,7 +112,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     const exchange = newExchange(request, response);
     newest.set(request.socket, exchange);
     connections.spoke(request.socket);
-    const scope = { cause: causeOfRequest(exchange.requestId, request.headers) };
+    const scope = { cause: causeOfRequest(exchange.requestId, request.headers, deps.mayTrace) };
     return isTracing() ? inScope(scope, serveInSpan, exchange) : inScope(scope, answer, exchange, null);
   }
 
@@ -177,7 +179,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
 
   /** Checks media type, encoding and size of the body, and reads it. A route without a body schema leaves it unread. */
   function readBody(exchange: Exchange, head: Head, { body }: MountedRoute) {
-    if (isForm(head)) return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
+    if (isForm(head) && body?.isForm !== true) return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
     return body === undefined ? UNREAD : bodies.read(exchange, head, body);
   }
 
@@ -279,9 +281,14 @@ function parsedBody(
 ): RequestBody | Exclude<BodyRead, { kind: 'read' }> {
   if (read.kind === 'refused' || read.kind === 'gone') return read;
   if (read.kind === 'unread' || body === undefined) return { kind: 'body', value: undefined, faults: [] };
-  const parsed = read.bytes.length === 0 ? { value: {}, faults: [] } : parseBody(read.bytes);
+  const parsed = parse(read.bytes, body.isForm);
   if (isRejection(parsed)) return refused(parsed);
   return { kind: 'body', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
+}
+
+function parse(bytes: Buffer, isForm: boolean): ReturnType<typeof parseBody> {
+  if (isForm) return { value: formFields(bytes), faults: [] };
+  return bytes.length === 0 ? { value: {}, faults: [] } : parseBody(bytes);
 }
 
 /** Returns both lists, faults of values first. Drops a fault of shape at the same path, which would only repeat one of them. */

@@ -59,7 +59,7 @@ process.exit(exitCode);
 /** Returns what a newcomer does next. */
 function firstSteps(url: string): string[] {
   return [
-    `routes    ${url}/openapi.json, docs/gateway.md`,
+    `browser   ${url}/ names console and routes; docs/gateway.md describes them`,
     'operator  npm run examhall -- status',
     'demo      npm run demo, in a second terminal',
   ];

@@ -11,6 +11,7 @@ import { recordFailure, throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
+import { openProgress } from '#scripts/progress.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { callExamhall, runExamhall } from '#testing/processes/run-examhall.ts';
 import { storeSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
@@ -46,6 +47,8 @@ async function call(args: readonly string[], typed: string | Buffer = '') {
     fail: print,
     logAct: () => undefined,
     endStreams: async () => undefined,
+    interrupted: new AbortController().signal,
+    openProgress: () => openProgress(new PassThrough()),
   };
   const input = Readable.from([Buffer.from(typed)]);
   const rest = { input, settings: testConfig().auth, output: new PassThrough(), commandAttempts: 5, redisUrl: '' };

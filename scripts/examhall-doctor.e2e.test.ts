@@ -1,10 +1,13 @@
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { INVARIANTS } from '#infra/mongo/operations/invariants.ts';
 import { BEHAVIOURS } from '#infra/mongo/probe/probe.ts';
-import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
+import { migrate, SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import { callExamhall, runExamhall } from '#testing/processes/run-examhall.ts';
+import { SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { type Flaw, openFlawedMongo } from '#testing/stores/flawed-mongo.ts';
 import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 
@@ -32,8 +35,27 @@ t.test('examhall doctor and release accept a server that has every required beha
       'ok       Redis 7.2.4, noeviction',
       'ok       clock: MongoDB is N ms DIRECTION this machine',
       'ok       versions: no live worker',
+      ...INVARIANTS.map(({ name }) => `ok       ${name} (0 read)`),
     ],
   );
+});
+
+t.test('examhall doctor names a broken promise with an example and ends with 1', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  await migrate(mongo, () => undefined, { isProbed: true });
+  const { _id } = await storeAttempt(mongo, SUBMITTED);
+  const told = await callExamhall(mongo, ['doctor'], { env: { REDIS_URL: requiredEnv('REDIS_URL') } });
+  t.equal(told.code, 1);
+  const [line, ...others] = told.out
+    .split('\n')
+    .filter((text) => !text.startsWith('ok ') && !/^MongoDB |^$/.test(text));
+  t.strictSame(others, []);
+  t.match(line, `broken   a submitted attempt has a grading command (1 read): 1 broken, such as ${_id}. restore`);
+});
+
+t.test('the guide lists every promise that doctor checks', async (t) => {
+  const guide = readFileSync(path.resolve(import.meta.dirname, '../docs/operating.md'), 'utf8');
+  for (const { name } of INVARIANTS) t.ok(guide.includes(`| ${name} `), name);
 });
 
 t.test('examhall doctor and release name a missing behaviour and its consequence, without a stack', async (t) => {

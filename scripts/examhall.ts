@@ -12,6 +12,7 @@ import { CLUSTER_COMMANDS } from '#scripts/examhall/cluster-commands.ts';
 import { DEAD_COMMANDS } from '#scripts/examhall/dead-commands.ts';
 import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
 import { EVIDENCE_COMMANDS } from '#scripts/examhall/evidence-commands.ts';
+import { EXAM_COMMANDS } from '#scripts/examhall/exam-command.ts';
 import { EXIT } from '#scripts/examhall/exit-codes.ts';
 import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
 import type { CliCommands, Operator } from '#scripts/examhall/operator.ts';
@@ -22,11 +23,13 @@ import { SCHEMA_COMMANDS } from '#scripts/examhall/schema-commands.ts';
 import { STATUS_COMMANDS } from '#scripts/examhall/status-command.ts';
 import { TRACE_COMMANDS } from '#scripts/examhall/trace-command.ts';
 import { repeated } from '#scripts/examhall/watch.ts';
+import { openProgress } from '#scripts/progress.ts';
 
 /** Every command, in the order of the help. */
 export const ALL_COMMANDS: CliCommands = {
   ...STATUS_COMMANDS,
   ...TRACE_COMMANDS,
+  ...EXAM_COMMANDS,
   ...CLUSTER_COMMANDS,
   ...DEAD_COMMANDS,
   ...EVIDENCE_COMMANDS,
@@ -83,6 +86,8 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
       output,
       commandAttempts: config.worker.maxAttempts,
       redisUrl: config.redis.url,
+      interrupted: around.interrupted,
+      openProgress: () => openProgress(errors),
     };
     return await repeated(around, flags, () => command.run(operator, words, flags));
   } catch (error) {
@@ -109,7 +114,8 @@ if (import.meta.main) {
   const { env, stdin: input, stdout: output, stderr: errors } = process;
   const interrupt = new AbortController();
   const around = { env, input, output, errors, interrupted: interrupt.signal };
-  // Only a command that repeats is ended this way. The default is to end any other one at once.
-  if (process.argv.some((word) => word.startsWith('--watch'))) process.once('SIGINT', () => interrupt.abort());
+  // Only a command that repeats or follows is ended this way. The default is to end any other one at once.
+  if (process.argv.some((word) => word.startsWith('--watch') || word === '--all'))
+    process.once('SIGINT', () => interrupt.abort());
   process.exitCode = await runCommandLine(process.argv.slice(2), around);
 }

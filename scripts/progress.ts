@@ -1,3 +1,5 @@
+import type { Writable } from 'node:stream';
+
 /** Shows the progress of a long run, part by part. */
 export interface Progress {
   /** Begins a part with `total` steps, 0 if unknown. The previous part must have ended. */
@@ -15,7 +17,7 @@ const REDRAW_MS = 100;
 const PLAIN_MS = 5_000;
 
 /** Opens a progress display: a bar on a terminal; elsewhere one line every five seconds and at the end of each part. */
-export function openProgress(stream: NodeJS.WriteStream): Progress {
+export function openProgress(stream: Writable & { isTTY?: boolean }): Progress {
   const isTerminal = stream.isTTY === true;
   let title = '';
   let total = 0;

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
+import type { Unanswering } from '#infra/neighbours/unanswering.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 
@@ -20,6 +21,7 @@ export function startHeartbeat(
     version: string;
     slots: number;
     busy: () => string[];
+    unanswering: () => Unanswering[];
   },
 ): { stop: () => Promise<void> } {
   const rows = mongo.db.collection<WorkerRow>(WORKERS);
@@ -40,6 +42,7 @@ export function startHeartbeat(
           slots: self.slots,
           busy: self.busy(),
           rssBytes: process.memoryUsage.rss(),
+          unanswering: self.unanswering(),
         },
         $currentDate: { seenAt: true },
       },

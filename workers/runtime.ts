@@ -4,6 +4,7 @@ import type { FollowedModels, openFollowedModels } from '#infra/models/followed-
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
+import { watchAnswers } from '#infra/neighbours/unanswering.ts';
 import { BACKGROUND_LIMITS, openBackground } from '#infra/process/background.ts';
 import { type ChangePublisher, openChangePublisher } from '#infra/redis/change-feed.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
@@ -35,9 +36,10 @@ export async function openRuntime(given: Config, name: string, logTo?: LogDestin
     mongodb: health.isUp,
     redis: () => doorbells.isConnected(),
   });
-  const { config, ringLost } = metrics;
+  const { ringLost } = metrics;
   const doorbells = openDoorbells({ ...redis, ...(ringLost === undefined ? {} : { lost: ringLost }) });
   const [clock, replies] = [openServerClock(mongo), openReplySender(redis)];
+  const { config, unanswering } = watchAnswers(metrics.config, clock.now);
   const alarms = metrics.counter('examhall_alarms_total', "Events that need an operator's attention", ['name']);
   // Prometheus finds no increase in a counter that only appears with its first alarm.
   for (const name of ALARMS) alarms.add({ name }, 0);
@@ -78,6 +80,7 @@ export async function openRuntime(given: Config, name: string, logTo?: LogDestin
     metrics,
     redis,
     background,
+    unanswering,
     publishSettled: (commandId: string) => void replies.send(commandId),
     async close(): Promise<void> {
       clock.stop();

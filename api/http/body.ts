@@ -13,7 +13,7 @@ import {
 import type { CountedAddress } from './caller-address.ts';
 import { type Deadlines, openDeadlines } from './deadlines.ts';
 import type { Exchange } from './exchange.ts';
-import { isJson } from './media-type.ts';
+import { isJson, isUrlEncoded } from './media-type.ts';
 import { type Refused, refused } from './reply.ts';
 
 /** Reads the request bodies of a process within budgets of bytes. */
@@ -22,11 +22,18 @@ export interface BodyReader {
    * Checks the body that the head announces, then reads at most `maxBytes`. Returns no bytes if the request has no body, and
    * `gone` if the client left before its body was complete.
    */
-  read(exchange: Exchange, head: Head, rule: { maxBytes: number; callers: Callers }): BodyRead | Promise<BodyRead>;
+  read(exchange: Exchange, head: Head, rule: ReadRule): BodyRead | Promise<BodyRead>;
   /** Releases what an exchange holds. Called after its reply, because its parsed body is in memory until then. */
   release(exchange: Exchange): void;
   /** Returns what the requests of these callers hold, and their limit, in bytes. */
   budget(callers: Callers): Pick<BodyBudget, 'used' | 'limit'>;
+}
+
+/** The body that a route reads: JSON, or the fields of a form. */
+interface ReadRule {
+  maxBytes: number;
+  isForm: boolean;
+  callers: Callers;
 }
 
 /** Result of reading a body: its bytes, a refusal, or nothing because the client left. */
@@ -74,8 +81,8 @@ export function openBodyReader(limits: BodyLimits, addressOf: CountedAddress): B
     },
   };
   return {
-    read(exchange, head, { maxBytes, callers }) {
-      const announced = checkBodyHead(head, maxBytes);
+    read(exchange, head, { maxBytes, isForm, callers }) {
+      const announced = checkBodyHead(head, maxBytes, isForm ? isUrlEncoded : isJson);
       if (announced.kind === 'refused') return announced;
       const { headers } = head;
       const { budget, deadlines } = readers[callers];
@@ -105,7 +112,11 @@ interface Announced {
  * a body needs no type. A chunked body without a Content-Type passes with `typeMissing`, because it may still be empty; its
  * first byte then causes the refusal.
  */
-function checkBodyHead(head: Head, maxBytes: number): Announced | { kind: 'none' } | Refused {
+function checkBodyHead(
+  head: Head,
+  maxBytes: number,
+  isAccepted: (type: string) => boolean,
+): Announced | { kind: 'none' } | Refused {
   const { headers, repeated } = head;
   const chunked = headers['transfer-encoding'] !== undefined;
   const length = chunked ? undefined : Number(headers['content-length'] ?? 0);
@@ -113,7 +124,7 @@ function checkBodyHead(head: Head, maxBytes: number): Announced | { kind: 'none'
 
   const type = headers['content-type'];
   const typeMissing = type === undefined && chunked;
-  if (!typeMissing && (type === undefined || repeated.has('content-type') || !isJson(type))) {
+  if (!typeMissing && (type === undefined || repeated.has('content-type') || !isAccepted(type))) {
     return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
   }
   const encoding = headers['content-encoding'];
@@ -145,14 +156,15 @@ async function readAnnounced(exchange: Exchange, length: number, limits: ReadLim
   exchange.interrupt = (why) => {
     fault = why;
   };
-  // Node passes on the head before it parses the rest of the packet. It has parsed all of it once this promise resolves.
+  // Node passes on the head before it parses the rest of the packet, and runs promises after each piece of body. So this one resolves when
+  // all bytes of the packet are here, but before Node marks the request as complete.
   await undefined;
   exchange.interrupt = undefined;
   if (fault !== undefined) {
     exchange.broken = true;
     return refused(fault);
   }
-  if (!request.complete || request.readableLength !== length || request.destroyed) {
+  if (request.readableLength !== length || request.destroyed) {
     return readArriving(exchange, { kind: 'announced', length, typeMissing: false }, limits);
   }
   if (!limits.budget.charge(exchange, length)) return refused(BUSY);

@@ -159,6 +159,10 @@ export class RouteCall implements Call<never, never> {
     this.#running = running;
   }
 
+  get target(): string {
+    return this.#exchange.request.url ?? '';
+  }
+
   get signal(): AbortSignal {
     return this.#running.signalOf(this.#exchange);
   }

@@ -12,6 +12,19 @@ export function isJson(type: string): boolean {
   return charset === undefined || charset === 'utf-8' || charset === 'utf8';
 }
 
+const URL_ENCODED = /^application\/x-www-form-urlencoded[ \t]*(?:;|$)/i;
+
+/** Returns true for the fields of a form, the only body that the pages of the console send. */
+export function isUrlEncoded(type: string): boolean {
+  return URL_ENCODED.test(type);
+}
+
+/** Returns the fields of a form in their order. Any bytes are a form: what is not UTF-8 becomes U+FFFD. */
+export function formFields(bytes: Buffer): { fields: { name: string; value: string }[] } {
+  const fields = new URLSearchParams(bytes.toString('utf8'));
+  return { fields: [...fields].map(([name, value]) => ({ name, value })) };
+}
+
 /** Returns true if a body follows the head, or may follow it in chunks. */
 export function announcesBody({ headers }: Head): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0;

@@ -108,7 +108,7 @@ function named(names: readonly string[], values: readonly string[]): Readonly<Re
 /** A route with its schemas compiled, so that a request needs no lookup by name. */
 export interface MountedRoute {
   route: Route;
-  body: { validate: Validator; maxBytes: number; callers: Callers } | undefined;
+  body: { validate: Validator; maxBytes: number; isForm: boolean; callers: Callers } | undefined;
   parseQuery: QueryParser;
   /** False if the route has no query schema; an empty query is then not parsed. */
   hasQuery: boolean;
@@ -121,6 +121,7 @@ export function mountRoute(route: Route, schemas: Pick<Schemas, 'validator' | 'q
     body: route.body && {
       validate: schemas.validator(route.body.schema),
       maxBytes: route.body.maxBytes,
+      isForm: route.body.isForm === true,
       callers: callersOf(route.guards),
     },
     parseQuery: schemas.queryParser(route.query),

@@ -2,6 +2,7 @@ import type { Call, Reply } from '#api/route.ts';
 import { insertDeliveryAttempt, listDeliveryAttempts } from '#infra/mongo/notification/delivery-attempts.ts';
 import { type SupportCounts, summarizeSupport } from '#infra/mongo/notification/summarize-support.ts';
 import { isErased } from '#infra/mongo/person/erased-persons.ts';
+import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type { DeliveryAttemptQuery, DeliveryAttemptRequest } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -20,6 +21,8 @@ export async function recordDeliveryAttempt(
   const { organizationId = null } = call.identity;
   const facts = { id: newId(now), now: new Date(now), organizationId };
   const attempt = await insertDeliveryAttempt(deps.mongo, recordedAttempt(call.body, facts));
+  const late = await eraseStoredMeanwhile(deps.mongo, [call.body.userId], { now });
+  if (late.size > 0) return { rejected: 'PERSON_ERASED' };
   return { status: 201, data: { deliveryAttempt: deliveryAttemptView(attempt) } };
 }
 

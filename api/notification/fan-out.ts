@@ -3,12 +3,13 @@ import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { erasedAmong } from '#infra/mongo/person/erased-persons.ts';
+import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import { sendToAudit } from '#infra/neighbours/audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { finishFanOutOrder } from '#shared/notification/commands.ts';
 import { type ErasedIds, personsIn, withoutErased } from '#shared/notification/erased.ts';
 import { auditEvent, type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
-import { type FanOutPlan, planFanOut } from '#shared/notification/fan-out.ts';
+import { type FanOutPlan, planFanOut, planWithout } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
 import type { NotificationDeps } from './deps.ts';
 
@@ -63,17 +64,19 @@ async function fanOut<Stored extends NotificationEvent | null>(
   eventOf: (facts: EventFacts) => Stored,
 ): Promise<FannedOut<Stored>> {
   const recipients = input.notifications.map(({ userId }) => userId);
+  const persons = personsIn(input.notifications, input.event);
   const [preferences, erased] = await Promise.all([
     preferencesOf(deps.mongo, recipients),
-    erasedAmong(deps.mongo, personsIn(input.notifications, input.event)),
+    erasedAmong(deps.mongo, persons),
   ]);
   const now = deps.now();
   const fanOutId = newId(now);
   const ids = orderedIds(input.notifications.length, now);
   const facts = { fanOutId, now: new Date(now), newId: () => ids.next().value ?? newId(now) };
   const plan = planFanOut({ ...input, preferences, erased }, facts);
-  const { suppressed } = plan;
-  const event = eventOf({ id: fanOutId, now: facts.now, created: plan.rows.length, suppressed, erased });
+  const eventFor = ({ rows, suppressed }: FanOutPlan, gone: ErasedIds) =>
+    eventOf({ id: fanOutId, now: facts.now, created: rows.length, suppressed, erased: gone });
+  const event = eventFor(plan, erased);
   const inserted = await insertFanOut(deps.mongo, {
     fanOutId,
     event,
@@ -84,10 +87,13 @@ async function fanOut<Stored extends NotificationEvent | null>(
     finish: newCommand({ ...finishFanOutOrder(fanOutId), maxAttempts: deps.commandAttempts, now }),
   });
   if (inserted.kind === 'replayed') return inserted;
+  const late = await eraseStoredMeanwhile(deps.mongo, persons, { known: erased, now });
+  const left = planWithout(plan, late);
+  const stored = late.size === 0 ? event : eventFor(left, erased.union(late));
   ringFor(deps, inserted.ring);
-  deps.notifyStreams(plan.rows.map(({ userId }) => userId));
-  if (event !== null) projectToAudit(deps, event);
-  return { kind: 'made', event, plan };
+  deps.notifyStreams(left.rows.map(({ userId }) => userId));
+  if (stored !== null) projectToAudit(deps, stored);
+  return { kind: 'made', event: stored, plan: left };
 }
 
 /**

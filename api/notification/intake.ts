@@ -6,6 +6,7 @@ import { insertNotification } from '#infra/mongo/notification/inbox-changes.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { putSnapshot } from '#infra/mongo/notification/snapshots.ts';
 import { erasedAmong, isErased } from '#infra/mongo/person/erased-persons.ts';
+import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type {
   BatchRequest,
   CreateRequest,
@@ -19,7 +20,7 @@ import { SECOND } from '#shared/kernel/time.ts';
 import { concernsErased, personsIn, withoutErasedActor } from '#shared/notification/erased.ts';
 import { eventView, type NotificationEvent, sourcePairFaults } from '#shared/notification/event.ts';
 import { newNotification, notificationView } from '#shared/notification/notification.ts';
-import { preferenceKey, suppressionOf } from '#shared/notification/preferences.ts';
+import { preferenceKey, type Suppression, suppressionOf } from '#shared/notification/preferences.ts';
 import { newFromSnapshot, readSnapshot } from '#shared/notification/snapshot.ts';
 import { ALERT_CALLS_AN_HOUR, recipientFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
 import { callerOf, type NotificationDeps } from './deps.ts';
@@ -38,10 +39,7 @@ export async function createOneNotification(deps: NotificationDeps, call: Call<C
   const now = deps.now();
   const wanted = preferences.get(input.userId) ?? null;
   const reason = concernsErased(input, erased) ? 'ERASED' : suppressionOf(wanted, preferenceKey(input), new Date(now));
-  if (reason !== null) {
-    const suppressed = [{ userId: input.userId, reason }];
-    return { status: 200, data: { notification: null, created: 0, suppressed } };
-  }
+  if (reason !== null) return suppressedReply(input.userId, reason);
   const origin = { fanOutId: null, sourceEventRef: null, organizationId: call.identity.organizationId ?? null };
   const row = newNotification(withoutErasedActor(input, erased), {
     id: newId(now),
@@ -51,9 +49,17 @@ export async function createOneNotification(deps: NotificationDeps, call: Call<C
     origin,
   });
   const deliveries = { channels: deps.channels, maxAttempts: deps.deliveryAttempts };
-  ringFor(deps, await insertNotification(deps.mongo, row, { deliveries, now }));
+  const posted = await insertNotification(deps.mongo, row, { deliveries, now });
+  const late = await eraseStoredMeanwhile(deps.mongo, personsIn([input], null), { known: erased, now });
+  if (concernsErased(input, late)) return suppressedReply(input.userId, 'ERASED');
+  ringFor(deps, posted);
   deps.notifyStreams([row.userId]);
-  return { status: 201, data: { notification: notificationView(row), created: 1 } };
+  const notification = notificationView(withoutErasedActor(row, late));
+  return { status: 201, data: { notification, created: 1 } };
+}
+
+function suppressedReply(userId: string, reason: Suppression['reason']): Reply {
+  return { status: 200, data: { notification: null, created: 0, suppressed: [{ userId, reason }] } };
 }
 
 /**
@@ -92,6 +98,8 @@ export async function storeSnapshot(deps: NotificationDeps, call: Call<SnapshotR
   const { organizationId = null } = call.identity;
   const now = new Date(deps.now());
   const stored = await putSnapshot(deps.mongo, snapshot, (first) => newFromSnapshot(first, { now, organizationId }));
+  const late = await eraseStoredMeanwhile(deps.mongo, [snapshot.userId], { now: now.getTime() });
+  if (late.size > 0) return { rejected: 'PERSON_ERASED' };
   switch (stored.kind) {
     case 'foreign':
       return { rejected: 'NOTIFICATION_OWNER_MISMATCH' };

@@ -55,6 +55,7 @@ async function open(t: Test, change: Partial<OperationsDeps> = {}) {
     production: true,
     openApi: () => ({ openapi: '3.1.0' }),
     mounted: () => [{ method: 'POST', path: '/v1/exams/:examId/start' }],
+    pages: () => [],
     ...change,
   });
   const { port } = await openTestDoor(t, { routes: routes.map(({ ...route }) => ({ ...route })) });
@@ -103,6 +104,7 @@ t.test('HEAD on the probes is answered as GET is, without the body', async (t) =
     production: false,
     openApi: () => ({}),
     mounted: () => routes,
+    pages: () => [],
   });
   const { port } = await openTestDoor(t, { routes });
   for (const path of ['/healthz', '/readyz']) {
@@ -132,6 +134,7 @@ t.test('metrics require the token in production', async (t) => {
     production: true,
     openApi: () => ({}),
     mounted: () => [],
+    pages: () => [],
   });
   const { port } = await openTestDoor(t, { routes });
   t.match(await ask(t, port, 'GET', '/metrics'), { status: 401, json: { code: 'UNAUTHENTICATED' } });

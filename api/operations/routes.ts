@@ -4,6 +4,7 @@ import type { Route } from '#api/route.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import { type CheckResult, checkWithin, shareRuns } from '#infra/process/health.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
+import { landingRoute } from './landing.ts';
 
 export interface OperationsDeps {
   /** Names of the services that this process serves. */
@@ -18,6 +19,8 @@ export interface OperationsDeps {
   openApi(): object;
   /** Returns all mounted routes, including these. */
   mounted(): readonly Pick<Route, 'method' | 'path'>[];
+  /** Returns the pages for a browser, which are no part of the API. */
+  pages(): readonly Pick<Route, 'method' | 'path'>[];
 }
 
 const ALL_SERVICES = 'examhall';
@@ -30,6 +33,7 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
   let document: Buffer | undefined;
 
   return [
+    landingRoute({ ...deps, mounted: () => [...deps.mounted(), ...(deps.pages?.() ?? [])] }),
     {
       method: 'GET',
       path: '/healthz',

@@ -3,7 +3,7 @@ import type { Call, Reply, Route } from '#api/route.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { auditTrace } from '#infra/mongo/operations/audited-reads.ts';
-import { type Asked, readTrace } from '#infra/mongo/operations/trace.ts';
+import { type Asked, readTrace, type Trace } from '#infra/mongo/operations/trace.ts';
 import type { AuditRow } from '#infra/mongo/operator-audit.ts';
 import { withTimeout } from '#infra/process/background.ts';
 import type { TraceQuery } from '#shared/generated/operations.ts';
@@ -22,7 +22,7 @@ export interface TraceDeps {
   pingRedis: () => Promise<void>;
 }
 
-/** Longest wait for Redis; without its answer, a trace calls it unavailable. */
+/** Longest wait for Redis; without its answer, operators read that it is unavailable. */
 const REDIS_WAIT_MS = 500;
 
 /** Group of all routes of operators in OpenAPI. */
@@ -54,18 +54,28 @@ async function getTrace(
   if (asked === null) return invalid('', 'exactly one of `id`, `student`, `exam` and `user` is required');
   const after = query.cursor === undefined ? null : readCursor(query.cursor);
   if (query.cursor !== undefined && after === null) return invalid('/cursor', 'must be a `nextCursor` of a reply');
-  const now = deps.now();
-  const trace = await readTrace(deps.mongo, asked, { now, redis: await redisState(deps.pingRedis) });
-  const by = identity.operator ?? 'unknown';
-  deps.log.info({ requestId, operator: by, asked: asked.by, found: trace?.subject ?? null }, 'trace read');
+  const trace = await traceFor(deps, asked, { operator: identity.operator ?? 'unknown', requestId });
   if (trace === null) return { rejected: 'TRACE_NOT_FOUND' };
-  if (trace.person !== null) {
-    const committed = (row: AuditRow) => deps.log.info({ ...row, requestId }, 'operator act');
-    await auditTrace(deps.mongo, { operator: by, now, committed }, { ...trace, person: trace.person });
-  }
-  const { subject, verdicts, cut } = trace;
+  const { subject, verdicts, moreVerdicts, cut } = trace;
   const { lines, nextCursor } = pageOf(trace.lines, { after, limit: query.limit ?? PAGE_LINES });
-  return { status: 200, data: { subject, verdicts, lines: lines.map(lineView), cut, nextCursor } };
+  return { status: 200, data: { subject, verdicts, moreVerdicts, lines: lines.map(lineView), cut, nextCursor } };
+}
+
+/** Reads a trace for an operator, logs the read, and audits that of a person. Null: nothing is stored. */
+export async function traceFor(
+  { mongo, now: clock, log, pingRedis }: Omit<TraceDeps, 'opsToken'>,
+  asked: Asked,
+  { operator: by, requestId }: { operator: string; requestId: string },
+): Promise<Trace | null> {
+  const now = clock();
+  const redis = (await redisAnswers(pingRedis)) ? 'up' : 'down';
+  const trace = await readTrace(mongo, asked, { now, redis });
+  log.info({ requestId, operator: by, asked: asked.by, found: trace?.subject ?? null }, 'trace read');
+  if (trace !== null && trace.person !== null) {
+    const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
+    await auditTrace(mongo, { operator: by, now, committed }, { ...trace, person: trace.person });
+  }
+  return trace;
 }
 
 /** Returns what the query names, or null if it names nothing or more than one thing. */
@@ -78,12 +88,13 @@ function askedFor(query: TraceQuery): Asked | null {
   return others.length > 0 ? null : asked;
 }
 
-async function redisState(ping: () => Promise<void>): Promise<'up' | 'down'> {
+/** Returns false if Redis does not answer in time. */
+export async function redisAnswers(ping: () => Promise<void>): Promise<boolean> {
   try {
     await withTimeout(ping(), REDIS_WAIT_MS, () => new Error('no answer in time'));
-    return 'up';
+    return true;
   } catch {
-    return 'down';
+    return false;
   }
 }
 

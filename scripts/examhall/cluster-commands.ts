@@ -1,6 +1,5 @@
-import { isUnserved, liveWorkers } from '#infra/mongo/live-workers.ts';
-import { actorOf } from '#infra/mongo/mailbox/commands.ts';
-import { type QueueDepth, queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
+import { readQueues, readWorkers } from '#infra/mongo/operations/cluster.ts';
+import type { QueueState } from '#shared/generated/operations.ts';
 import { EXIT } from './exit-codes.ts';
 import type { CliCommands, Flags, Operator } from './operator.ts';
 import { print, table } from './output.ts';
@@ -9,31 +8,31 @@ import { print, table } from './output.ts';
 export const CLUSTER_COMMANDS: CliCommands = {
   queues: {
     summary: 'list waiting, due, running and dead commands, and the age of the oldest due one',
+    details: '--json also has the load of each process type, as `GET /v1/ops/queues` returns it.',
     options: ['json', 'watch'],
-    examples: ['queues', 'queues --watch 5'],
+    examples: ['queues', 'queues --watch 5', 'queues --json | jq .actors'],
     run: listQueues,
   },
   workers: {
     summary: 'list live worker processes and their current work',
     options: ['json', 'watch'],
-    examples: ['workers', 'workers --json | jq \'.[] | select(.actor == "grading")\''],
+    examples: ['workers', 'workers --json | jq \'.workers[] | select(.actor == "grading")\''],
     run: listWorkers,
   },
 };
 
 async function listWorkers(operator: Operator, _words: string[], flags: Flags): Promise<number> {
-  const now = operator.now();
-  const rows = await liveWorkers(operator.mongo, now);
-  print(operator, flags, rows, () =>
+  const list = await readWorkers(operator.mongo, operator.now());
+  print(operator, flags, list, () =>
     table(
       ['actor', 'host', 'pid', 'busy', 'rss', 'seen', 'version'],
-      rows.map((row) => [
+      list.workers.map((row) => [
         row.actor,
         row.host,
         `${row.pid}`,
         `${row.busy.length}/${row.slots}`,
         `${Math.round(row.rssBytes / 1e6)} MB`,
-        `${Math.round((now - row.seenAt.getTime()) / 1_000)} s ago`,
+        `${Math.round((Date.parse(list.at) - Date.parse(row.seenAt)) / 1_000)} s ago`,
         row.version,
       ]),
     ),
@@ -42,24 +41,18 @@ async function listWorkers(operator: Operator, _words: string[], flags: Flags): 
 }
 
 async function listQueues(operator: Operator, _words: string[], flags: Flags): Promise<number> {
-  const now = operator.now();
-  const live = await liveWorkers(operator.mongo, now);
-  const depths = (await queueDepths(operator.mongo, now, live)).map((depth) => ({
-    ...depth,
-    workers: live.filter(({ actor }) => actor === actorOf(depth.queue)).length,
-    configured: !isUnserved(depth.queue, actorOf(depth.queue), live),
-  }));
-  print(operator, flags, depths, () =>
+  const list = await readQueues(operator.mongo, operator.now());
+  print(operator, flags, list, () =>
     table(
       ['queue', 'waiting', 'due', 'running', 'dead', 'oldest due', 'workers'],
-      depths.map((depth) => [
-        depth.queue,
-        `${depth.waiting}`,
-        `${depth.due}`,
-        `${depth.running}`,
-        `${depth.dead}`,
-        depth.oldestDueMs === null ? '-' : `${Math.round(depth.oldestDueMs / 1_000)} s`,
-        workersOf(depth),
+      list.queues.map((state) => [
+        state.queue,
+        `${state.waiting}`,
+        `${state.due}`,
+        `${state.running}`,
+        `${state.dead}`,
+        state.oldestDueMs === null ? '-' : `${Math.round(state.oldestDueMs / 1_000)} s`,
+        workersOf(state),
       ]),
     ),
   );
@@ -67,7 +60,7 @@ async function listQueues(operator: Operator, _words: string[], flags: Flags): P
 }
 
 /** Returns the number of live workers of a queue, or why its commands wait. */
-function workersOf({ queue, due, workers, configured }: QueueDepth & { workers: number; configured: boolean }): string {
+function workersOf({ actor, due, workers, configured }: QueueState): string {
   if (!configured) return `${workers}, not configured for it`;
-  return due > 0 && workers === 0 ? `no worker: scale \`${actorOf(queue)}\`` : `${workers}`;
+  return due > 0 && workers === 0 ? `no worker: scale \`${actor}\`` : `${workers}`;
 }

@@ -1,16 +1,14 @@
-import { isSuperseded } from '#infra/mongo/classifier/generation-epochs.ts';
-import { DELIVERIES, MAILBOX_OF } from '#infra/mongo/mailbox/commands.ts';
-import { deadGroups, findCommand } from '#infra/mongo/mailbox/dead-letters.ts';
-import type { Command } from '#shared/kernel/command.ts';
-import { deliveryJobState } from '#shared/notification/delivery.ts';
-import { acknowledge, drop, readFilter, replay } from './dead-acts.ts';
+import { deadGroups } from '#infra/mongo/mailbox/dead-letters.ts';
+import { findLetter } from '#infra/mongo/operations/dead-acts.ts';
+import { showBulks, stopOne } from './bulk-progress.ts';
+import { deadAct, readFilter } from './dead-acts.ts';
 import { EXIT } from './exit-codes.ts';
 import type { CliCommands, Flags, Operator } from './operator.ts';
 import type { OptionName } from './options.ts';
 import { iso, print, refuse, table } from './output.ts';
 
 const FILTERS: readonly OptionName[] = ['queue', 'cause', 'subject', 'since', 'until'];
-const ACT: readonly OptionName[] = [...FILTERS, 'limit', 'reason', 'operator', 'yes', 'json'];
+const ACT: readonly OptionName[] = [...FILTERS, 'limit', 'all', 'per-second', 'reason', 'operator', 'yes', 'json'];
 const IDS = { '[id...]': 'ids of dead commands; none with a filter' };
 
 /** The commands for dead letters. */
@@ -32,14 +30,15 @@ export const DEAD_COMMANDS: CliCommands = {
   'dead replay': {
     summary: 'replay dead commands, once per death; audited',
     details: `Pass ids or a filter. A settlement whose request was charged anew is skipped, unless --charge-superseded is
-set.`,
+set. With --all, a bulk act replays every letter of the filter at a steady pace; it goes on without this command.`,
     args: IDS,
     options: [...ACT, 'charge-superseded'],
     examples: [
       'dead replay --queue grading --reason "disk was cleared"',
       'dead replay --queue grading --reason "disk was cleared" --yes',
+      'dead replay --queue delivery:webhook --all --reason "the receiver is back" --yes',
     ],
-    run: replay,
+    run: deadAct('replay'),
   },
   'dead ack': {
     summary: 'acknowledge dead letters: they raise no alarm and stay in the list; audited',
@@ -47,7 +46,7 @@ set.`,
     args: IDS,
     options: ACT,
     examples: ['dead ack 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5 --reason "ticket 4711" --yes'],
-    run: acknowledge,
+    run: deadAct('ack'),
   },
   'dead drop': {
     summary: 'drop dead letters: they leave the list and are never replayed; audited',
@@ -55,7 +54,21 @@ set.`,
     args: IDS,
     options: ACT,
     examples: ['dead drop --queue delivery:webhook --until 2d --reason "the receiver is gone"'],
-    run: drop,
+    run: deadAct('drop'),
+  },
+  'dead jobs': {
+    summary: 'list bulk acts, newest first, or print one as JSON',
+    args: { '[id]': 'id of a bulk act' },
+    options: ['limit', 'json'],
+    examples: ['dead jobs', 'dead jobs 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5'],
+    run: showBulks,
+  },
+  'dead stop': {
+    summary: 'stop a bulk act: what it has done stays done; audited',
+    args: { '<id>': 'id of a bulk act, as `dead jobs` prints it' },
+    options: ['reason', 'operator', 'json'],
+    examples: ['dead stop 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5 --reason "the receiver is down again"'],
+    run: stopOne,
   },
 };
 
@@ -63,7 +76,7 @@ async function listDead(operator: Operator, _words: string[], flags: Flags): Pro
   const filter = readFilter(flags, operator.now());
   if (typeof filter === 'string') return refuse(operator, filter);
   const groups = await deadGroups(operator.mongo, { ...filter, ...(flags.dropped === true && { letter: 'DROPPED' }) });
-  print(operator, flags, groups, () =>
+  print(operator, flags, { groups }, () =>
     groups.length === 0
       ? 'no dead letters'
       : table(
@@ -82,23 +95,17 @@ async function listDead(operator: Operator, _words: string[], flags: Flags): Pro
 }
 
 async function showDead(operator: Operator, [id = '']: string[]): Promise<number> {
-  const command = await findCommand(operator.mongo, id);
-  if (command === null) {
+  const found = await findLetter(operator.mongo, id, operator.now());
+  if (found === null) {
     operator.fail(`no command with id ${id}`);
     return EXIT.failed;
   }
-  const isCharge = command.queue === 'settlement' && (await isSuperseded(operator.mongo, command.subject));
-  const superseded = isCharge ? { superseded: true } : {};
-  operator.say(JSON.stringify({ ...command, ...stateOf(command, operator.now()), ...superseded }, null, 2));
-  if (isCharge) operator.note(SUPERSEDED_WARNING);
+  const { command, state, superseded } = found;
+  const more = { ...(state === null ? {} : { state }), ...(superseded ? { superseded } : {}) };
+  operator.say(JSON.stringify({ ...command, ...more }, null, 2));
+  if (superseded) operator.note(SUPERSEDED_WARNING);
   return EXIT.done;
 }
 
 const SUPERSEDED_WARNING =
   'warning: superseded: an equal request was charged anew, so a replay would charge an answer that no request returns';
-
-/** Returns the state of a delivery as the API names it, for example DEAD_LETTERED. Other commands have a status only. */
-function stateOf({ queue, status, lockedUntil }: Command, now: number): { state?: string } {
-  if (MAILBOX_OF[queue] !== DELIVERIES) return {};
-  return { state: deliveryJobState(status, lockedUntil !== null && lockedUntil.getTime() > now) };
-}

@@ -1,4 +1,5 @@
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
+import { checkInvariants, type InvariantReport } from '#infra/mongo/operations/invariants.ts';
 import { type Finding, probe } from '#infra/mongo/probe/probe.ts';
 import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import { schemaStatus } from '#infra/mongo/schema/schema-status.ts';
@@ -11,8 +12,9 @@ import { print } from './output.ts';
 /** The command that checks the stores on which the cluster depends. */
 export const DOCTOR_COMMANDS: CliCommands = {
   doctor: {
-    summary: "check MongoDB's behaviour, the schema and its indexes, Redis, clocks and versions",
-    details: 'It writes only into collections of its own, which it drops. Exit code 1 if anything is missing.',
+    summary: "check MongoDB's behaviour, the schema, Redis, clocks, versions, and the promises about stored rows",
+    details: `It writes only into collections of its own, which it drops. The promises are read-only and bounded: each
+check reads the newest rows, or those that wait. Exit code 1 if anything is missing or broken.`,
     options: ['json'],
     examples: ['doctor', 'doctor --json'],
     run: examine,
@@ -26,6 +28,8 @@ const CLOCK_TOLERANCE_MS = MINUTE;
 interface Check {
   name: string;
   fault: string | null;
+  /** Beginning of the line of a fault; default `missing`. */
+  word?: 'missing' | 'broken';
 }
 
 /** Probes the server, even if `release` has probed it before, and then checks everything around it. Returns 1 if anything is missing. */
@@ -36,10 +40,24 @@ async function examine(operator: Operator, _words: string[], flags: Flags): Prom
   const redis = await readRedisFacts(redisUrl);
   const clockMs = Math.round(operator.now() - Date.now());
   const versions = [...new Set((await liveWorkers(mongo, operator.now())).map(({ version }) => version))].sort();
-  const checks = [...schemaChecks(schema), redisCheck(redis), clockCheck(clockMs), versionCheck(versions)];
   const { faults, missingIndexes } = schema;
-  print(operator, flags, { server, findings, schema: faults, missingIndexes, redis, clockMs, versions, checks }, () =>
-    [`MongoDB ${server.build}, ${server.topology}`, ...findings.map(lineOf), ...checks.map(lineOf)].join('\n'),
+  // The checks of promises name indexes, without which MongoDB refuses the query.
+  const isWhole = faults.length + missingIndexes.length === 0;
+  const promises = isWhole ? await checkInvariants(mongo, operator.now()) : [];
+  const checks = [
+    ...schemaChecks(schema),
+    redisCheck(redis),
+    clockCheck(clockMs),
+    versionCheck(versions),
+    ...promises.map(promiseCheck),
+  ];
+  const report = { server, findings, schema: faults, missingIndexes, redis, clockMs, versions, checks, promises };
+  print(operator, flags, report, () =>
+    [
+      `MongoDB ${server.build}, ${server.topology}`,
+      ...[...findings, ...checks].map(lineOf),
+      ...(isWhole ? [] : ['the promises about stored rows were not checked: they need every index']),
+    ].join('\n'),
   );
   return [...findings, ...checks].every(({ fault }) => fault === null) ? EXIT.done : EXIT.failed;
 }
@@ -86,7 +104,14 @@ function versionCheck(versions: readonly string[]): Check {
   return { name: `versions: ${text}`, fault: null };
 }
 
-function lineOf({ name, fault, breaks }: Check & Partial<Finding>): string {
+function promiseCheck({ name, count, examples, checked, isCut, remedy, unread }: InvariantReport): Check {
+  const read = `${name} (${isCut ? 'the newest ' : ''}${checked} read)`;
+  if (unread !== null) return { name, fault: `not checked: ${unread}` };
+  if (count === 0) return { name: read, fault: null };
+  return { name: read, fault: `${count} broken, such as ${examples.join(', ')}. ${remedy}`, word: 'broken' };
+}
+
+function lineOf({ name, fault, breaks, word = 'missing' }: Check & Partial<Finding>): string {
   if (fault === null) return `ok       ${name}`;
-  return `missing  ${name}: ${fault}${breaks === undefined ? '' : `. ${breaks}`}`;
+  return `${word.padEnd(9)}${name}: ${fault}${breaks === undefined ? '' : `. ${breaks}`}`;
 }

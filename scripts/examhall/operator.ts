@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { AuditRow, OperatorAct } from '#infra/mongo/operator-audit.ts';
+import type { Progress } from '#scripts/progress.ts';
 import type { OptionName } from './options.ts';
 import type { SecretInput } from './read-secret.ts';
 
@@ -30,6 +31,10 @@ export interface Operator {
   /** Claims of a new command before it is dead. */
   commandAttempts: number;
   redisUrl: string;
+  /** Aborted when the operator presses Ctrl+C in a command that follows something. */
+  interrupted: AbortSignal;
+  /** Opens a progress display on stderr. */
+  openProgress: () => Progress;
 }
 
 /** The options of a command line, as the operator set them. A command declares in `options` which of them it takes. */
@@ -38,8 +43,10 @@ export interface Flags {
   yes?: boolean;
   /** Distributes the collections over the shards of a cluster. */
   shard?: boolean;
-  /** Prints the version of the schema and changes nothing. */
-  status?: boolean;
+  /** True: prints the version of the schema and changes nothing. Text: the status of the attempts to list. */
+  status?: boolean | string;
+  /** The student whose attempts are listed. */
+  student?: string;
   dryRun?: boolean;
   queue?: string;
   cause?: string;
@@ -52,6 +59,9 @@ export interface Flags {
   dropped?: boolean;
   reason?: string;
   limit?: string;
+  /** Acts on all letters of a filter. */
+  all?: boolean;
+  perSecond?: string;
   /** File to write to. */
   out?: string;
   /** Consents to submit attempts that are in progress. */

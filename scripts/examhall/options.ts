@@ -1,7 +1,8 @@
 import { Option } from 'commander';
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { ATTEMPT_STATUSES } from '#shared/operations/exam-walk.ts';
 
-/** Every option of the operator's commands. An option means the same in each command that takes it. */
+/** Every option of the operator's commands. An option means the same in each command that takes it, except `--status`. */
 const OPTIONS = {
   json: () => new Option('--json', 'print JSON instead of text'),
   yes: () => new Option('--yes', 'carry it out; without it, the command only says what it would do'),
@@ -9,6 +10,8 @@ const OPTIONS = {
   operator: () =>
     new Option('--operator <name>', 'your name, for the audit (default: $USER, otherwise the login name)'),
   limit: () => new Option('--limit <count>', 'at most this many, from 1 to 1000'),
+  all: () => new Option('--all', 'all that the filter chooses, as a bulk act'),
+  'per-second': () => new Option('--per-second <count>', 'pace of a bulk act, from 1 to 200 (default: 20)'),
   queue: () => new Option('--queue <queue>', 'only commands of this queue').choices(QUEUES),
   cause: () => new Option('--cause <text>', 'only commands with this cause, as `dead list` prints it'),
   subject: () => new Option('--subject <id>', 'only commands of this attempt, exam, job or account'),
@@ -20,6 +23,8 @@ const OPTIONS = {
   address: () => new Option('--address <address>', 'only events of this IPv4 or IPv6 address'),
   shard: () => new Option('--shard', 'shard the collections of a sharded cluster instead'),
   status: () => new Option('--status', 'print the version of the schema and what is missing; change nothing'),
+  'attempt-status': () => new Option('--status <status>', 'only attempts of this status').choices(ATTEMPT_STATUSES),
+  student: () => new Option('--student <id>', 'only attempts of this student'),
   'dry-run': () => new Option('--dry-run', 'print what would be done; change nothing'),
   watch: () => new Option('--watch [seconds]', 'print it again at this interval (default: 2) until Ctrl+C'),
   'allow-admin': () => new Option('--allow-admin', 'accept accounts with the role ADMIN'),

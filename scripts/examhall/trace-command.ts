@@ -1,5 +1,5 @@
 import { auditTrace } from '#infra/mongo/operations/audited-reads.ts';
-import { type Asked, readTrace, type Trace } from '#infra/mongo/operations/trace.ts';
+import { type Asked, readAsked, readTrace, type Trace } from '#infra/mongo/operations/trace.ts';
 import { askOnce } from '#infra/redis/ask-once.ts';
 import { lineView, PAGE_LINES, pageOf, verdictText } from '#shared/operations/page.ts';
 import type { TraceLine } from '#shared/operations/timeline.ts';
@@ -21,10 +21,8 @@ The trace of a person is audited, once an hour.`,
   },
 };
 
-const PREFIXES = ['student', 'exam', 'user'] as const;
-
 async function trace(operator: Operator, [wanted = '']: string[], flags: Flags): Promise<number> {
-  const asked = askedFor(wanted);
+  const asked = readAsked(wanted);
   if (asked === null) return refuse(operator, 'pass one of ID, student:ID, exam:ID and user:ID');
   const limit = limitOf(flags, PAGE_LINES);
   if (limit === null) return refuse(operator, LIMIT_WANTED);
@@ -38,24 +36,17 @@ async function trace(operator: Operator, [wanted = '']: string[], flags: Flags):
   }
   if (found.person !== null) await auditTrace(mongo, act, { ...found, person: found.person });
   const { lines, nextCursor } = pageOf(found.lines, { after: null, limit });
-  const { subject, verdicts, cut } = found;
-  print(operator, flags, { subject, verdicts, lines: lines.map(lineView), cut, nextCursor }, () =>
+  const { subject, verdicts, moreVerdicts, cut } = found;
+  print(operator, flags, { subject, verdicts, moreVerdicts, lines: lines.map(lineView), cut, nextCursor }, () =>
     [...summaryOf(asked, found), '', tableOf(lines), ...leftOut(found, lines.length)].join('\n'),
   );
   return EXIT.done;
 }
 
-function askedFor(wanted: string): Asked | null {
-  for (const by of PREFIXES) {
-    if (wanted.startsWith(`${by}:`))
-      return wanted.length === by.length + 1 ? null : { by, value: wanted.slice(by.length + 1) };
-  }
-  return wanted === '' ? null : { by: 'id', value: wanted };
-}
-
 /** The first five lines: what was found, and up to four statements of what did not happen and why. */
-function summaryOf({ value }: Asked, { subject, verdicts, lines }: Trace): string[] {
-  const head = `${subject} ${value}: ${counted(lines.length, 'line')}`;
+function summaryOf({ value }: Asked, { subject, verdicts, moreVerdicts, lines }: Trace): string[] {
+  const more = moreVerdicts === 0 ? '' : `; and ${counted(moreVerdicts, 'more statement')} below`;
+  const head = `${subject} ${value}: ${counted(lines.length, 'line')}${more}`;
   if (verdicts.length === 0) return [`${head}; nothing is held up`];
   return [head, ...verdicts.map((verdict) => `${verdict.standing}: ${verdictText(verdict)}`)];
 }

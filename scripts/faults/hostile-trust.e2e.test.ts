@@ -11,6 +11,7 @@ import { newUserId, notificationBody } from '#testing/clients/notification-clien
 import { PRODUCTION } from '#testing/config-faults.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
+import { until } from '#testing/until.ts';
 
 /**
  * Attacks on what the product trusts: its configuration, its tokens, its operators and the pages that a user opens. The comment of a
@@ -244,4 +245,23 @@ t.test('no form of a foreign page is accepted on any route', async (t) => {
       `${target}: ${[...seen]}`,
     );
   }
+});
+
+t.test('a client cannot place its requests into a trace', async (t) => {
+  // Before: the `traceparent` of every client was stored, logged and passed on to neighbours.
+  const [ofClient, ofGateway] = ['a', 'b'].map((digit) => digit.repeat(32));
+  const login = (traceId: string | undefined, more: Headers) =>
+    cluster.request('POST', '/v1/auth/login', {
+      headers: { traceparent: `00-${traceId}-00f067aa0ba902b7-01`, ...more },
+      body: {},
+    });
+  t.match(await login(ofClient, {}), { status: 400 });
+  t.match(await login(ofGateway, { 'x-gateway-token': TOKENS.GATEWAY_TOKEN }), { status: 400 });
+  const lines = await until('both requests are logged', async () => {
+    const all = cluster.output().split('\n');
+    const logged = all.filter((line) => line.includes('/v1/auth/login') && line.includes('"msg":"request"'));
+    return logged.length >= 2 && all;
+  });
+  t.ok(lines.some((line) => line.includes(String(ofGateway))));
+  t.notOk(lines.some((line) => line.includes(String(ofClient))));
 });

@@ -4,6 +4,7 @@ import { type Broadcast, broadcasts } from './judge.ts';
 const ONE_ERASURE = 'the export or the erasure of a person';
 const DEPTHS = 'shared/infra/mongo/mailbox/queue-depths.ts';
 const DEAD_LETTERS = 'shared/infra/mongo/mailbox/dead-letters.ts';
+const BULK_ACTS = 'shared/infra/mongo/operations/bulk-acts.ts';
 const FINDER = 'shared/infra/mongo/person/find.ts';
 const EXPORT = 'shared/infra/mongo/person/export.ts';
 
@@ -14,16 +15,19 @@ const EXPORT = 'shared/infra/mongo/person/export.ts';
 export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
   ...broadcasts(
     {
-      why: 'a worker finds due commands of its queue, whatever their keys are',
-      rate: 'one for each queue, worker process and WORKER_POLL_INTERVAL_MS, and one for each 200 due commands',
+      why: 'a worker finds due commands of its queues, whatever their keys are',
+      rate: 'one for each worker process and WORKER_POLL_INTERVAL_MS, and one for each 200 due commands of a queue',
       files: ['shared/infra/mongo/mailbox/claim.ts'],
     },
-    eachMailbox('find {nextRunAt $lte, queue, status}'),
+    [
+      ...eachMailbox('find {nextRunAt $lte, queue, status}'),
+      ...eachMailbox('find {$or(nextRunAt $lte, queue, status|nextRunAt $lte, queue, status)}'),
+    ],
   ),
   ...broadcasts(
     {
       why: 'the depth of a queue counts all of its commands',
-      rate: 'a scrape of the metrics, or a command of an operator',
+      rate: 'a scrape of the metrics, a command of an operator, or a page of a bulk replay',
       files: [DEPTHS],
     },
     [
@@ -40,6 +44,17 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     },
     eachMailbox('aggregate {letter $in, status}'),
   ),
+  ...broadcasts(
+    {
+      why: 'a bulk act and a list of dead letters walk a queue by id, whatever their keys are',
+      rate: 'one for each page of letters, and at most 200 letters a second',
+      files: [DEAD_LETTERS],
+    },
+    eachMailbox('aggregate {_id $gt, letter $in, queue, status}'),
+  ),
+  ...broadcasts({ why: 'bulk acts are listed newest first', rate: 'a command of an operator', files: [BULK_ACTS] }, [
+    'commands find {queue}',
+  ]),
   ...broadcasts(
     { why: 'an operator names a command by its id', rate: 'a command of an operator', files: [DEAD_LETTERS] },
     eachMailbox('find {_id}'),

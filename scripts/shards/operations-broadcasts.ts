@@ -3,9 +3,11 @@ import { type Broadcast, broadcasts } from './judge.ts';
 const FOLDER = 'shared/infra/mongo/operations';
 const ONE_TRACE = 'one for each trace that an operator reads';
 
+const ONE_PAGE = 'one for each page that an operator reads, or that a console refreshes';
+
 /**
- * Statements of `examhall trace` and `GET /v1/ops/trace` that go to every shard. An operator names an object by one id, and neither its
- * student nor its account is known then.
+ * Statements of `examhall trace`, `exam` and `doctor` and of the routes below `/v1/ops` that go to every shard. An operator names an object or
+ * an exam by one id, and neither its student nor its account is known then.
  */
 export const OPERATIONS_BROADCASTS: readonly Broadcast[] = [
   ...broadcasts(
@@ -47,5 +49,65 @@ export const OPERATIONS_BROADCASTS: readonly Broadcast[] = [
       files: [`${FOLDER}/classifier-lines.ts`],
     },
     ['ai_generations find {_id}', 'ai_generations find {actor.id}'],
+  ),
+  ...broadcasts(
+    {
+      why: 'the attempts of an exam belong to many students; a walk over one student names the student',
+      rate: ONE_PAGE,
+      files: [`${FOLDER}/exam-attempts.ts`],
+    },
+    [
+      'attempts find {examId}',
+      'attempts find {_id $gt, examId}',
+      'attempts find {examId, status}',
+      'attempts find {_id $gt, examId, status}',
+    ],
+  ),
+  ...broadcasts(
+    {
+      why: 'the attempts and notices of an exam belong to many students',
+      rate: ONE_PAGE,
+      files: [`${FOLDER}/exam.ts`],
+    },
+    [
+      'attempts find {examId}',
+      'attempts aggregate {examId}',
+      'attempt_notices aggregate {body.examId, status}',
+      'attempt_notices aggregate {body.examId, letter $in, status}',
+    ],
+  ),
+  ...broadcasts(
+    {
+      why: 'a check of the promises reads the newest rows, or those that wait, of every shard',
+      rate: 'one or two for each run of `examhall doctor`',
+      files: [
+        `${FOLDER}/invariants/attempts.ts`,
+        `${FOLDER}/invariants/commands.ts`,
+        `${FOLDER}/invariants/classifier.ts`,
+      ],
+    },
+    [
+      'attempts find {status}',
+      'attempts find {erasedAt, status}',
+      'attempts find {exam.resultsReleasedAt, examId}',
+      'attempt_releases find {}',
+      'commands find {queue, status}',
+      'commands find {status}',
+      'attempt_notices find {queue, status}',
+      'attempt_notices find {status}',
+      'notification_deliveries find {queue, status}',
+      'notification_deliveries find {status}',
+      'ai_generations find {}',
+      'ai_generations find {_id $in}',
+      'ai_generation_holds find {}',
+    ],
+  ),
+  ...broadcasts(
+    {
+      why: 'a check compares the channels of the newest notifications, which belong to many users',
+      rate: 'a few for each run of `examhall doctor`',
+      files: [`${FOLDER}/invariants/notifications.ts`],
+    },
+    ['notifications find {place}', 'notification_deliveries find {subject $in}'],
   ),
 ];

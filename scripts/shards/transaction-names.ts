@@ -30,6 +30,7 @@ export const TRANSACTION_NAMES: Readonly<Record<string, string>> = {
   [`${MONGO}/notification/stage-fan-out.ts publishFanOut`]: 'publication of a larger fan-out',
   'queue upkeep': 'end of a sweep',
   'queue upkeep:fanouts': '1,000 rows of a larger fan-out',
+  'queue upkeep:deadletters': 'one dead letter of a bulk act',
   'queue delivery:log': 'delivery to the log',
   'queue delivery:webhook': 'delivery to a webhook',
   [`${MONGO}/classifier/jobs.ts insertJob`]: 'new classification job',
@@ -44,7 +45,8 @@ export const TRANSACTION_NAMES: Readonly<Record<string, string>> = {
   [`${MONGO}/classifier/unpaid-generations.ts closeOverdueSettlement`]: 'close of an overdue settlement',
   [`${MONGO}/classifier/providers.ts save`]: 'selection of a model provider',
   [`${MONGO}/person/walk.ts eraseRows`]: 'one step of an erasure',
-  [`${MONGO}/person/retention.ts expireAttempts`]: 'retention of one attempt',
+  [`${MONGO}/person/retention.ts expireAttempt`]: 'retention of one attempt',
+  [`${MONGO}/person/retention.ts expireNotifications`]: 'retention of 100 notifications',
   [`${MONGO}/person/retention.ts expireJobs`]: 'retention of one job',
   [`${MONGO}/operator-audit.ts actAsOperator`]: 'act of an operator',
 };

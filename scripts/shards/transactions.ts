@@ -90,11 +90,14 @@ export function transactionRows(
   });
 }
 
-/** Maximum number of collections that a row names. */
+/** Maximum width of the list of collections in a row, and number of names in it. */
+const WIDTH = 67;
 const NAMED = 4;
 
 function shown(collections: readonly string[]): string {
   const names = collections.map((name) => `\`${name}\``);
-  if (names.length <= NAMED) return names.join(', ');
-  return `${names.slice(0, NAMED - 1).join(', ')} and ${names.length - NAMED + 1} more`;
+  const all = names.join(', ');
+  if (names.length <= NAMED && all.length <= WIDTH) return all;
+  const fits = [3, 2].find((count) => `${names.slice(0, count).join(', ')} and 99 more`.length <= WIDTH) ?? 1;
+  return `${names.slice(0, fits).join(', ')} and ${names.length - fits} more`;
 }

@@ -85,6 +85,57 @@ export interface Health {
 export type Identifier = string;
 
 /**
+ * Where to go from the root of this process.
+ */
+export interface Landing {
+  service: 'examhall';
+  /**
+   * Version of the software.
+   */
+  version: string;
+  /**
+   * Routes that this process serves.
+   *
+   * @maxItems 20
+   */
+  links: LandingLink[];
+  /**
+   * Empty in production.
+   *
+   * @maxItems 20
+   */
+  commands: LandingCommand[];
+}
+
+/**
+ * A command for a developer with a checkout.
+ */
+export interface LandingCommand {
+  /**
+   * Command line.
+   */
+  command: string;
+  /**
+   * Effect of the command.
+   */
+  description: string;
+}
+
+/**
+ * A route to go to.
+ */
+export interface LandingLink {
+  /**
+   * Path of the route.
+   */
+  path: string;
+  /**
+   * Purpose of the route.
+   */
+  description: string;
+}
+
+/**
  * Prometheus text exposition.
  */
 export type MetricsText = string;

@@ -47,10 +47,14 @@ export function tracestateOf(header: unknown): string | undefined {
   return isList && areValid ? members.join() : undefined;
 }
 
-/** Returns the cause that a request is: its id, and its place in the trace of its caller. */
-export function causeOfRequest(requestId: string, headers: Readonly<Record<string, unknown>>): Cause {
+/** Returns the cause that a request is: its id, and its place in the trace of its caller, unless the caller may not continue a trace. */
+export function causeOfRequest<Headers extends Readonly<Record<string, unknown>>>(
+  requestId: string,
+  headers: Headers,
+  mayTrace: (headers: Headers) => boolean = () => true,
+): Cause {
   const traceparent = traceparentOf(headers.traceparent);
-  if (traceparent === undefined) return { requestId };
+  if (traceparent === undefined || !mayTrace(headers)) return { requestId };
   const tracestate = tracestateOf(headers.tracestate);
   return tracestate === undefined ? { requestId, traceparent } : { requestId, traceparent, tracestate };
 }

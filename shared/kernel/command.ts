@@ -48,7 +48,8 @@ export type Queue =
   | 'classifier'
   | 'settlement'
   | 'upkeep'
-  | 'upkeep:fanouts';
+  | 'upkeep:fanouts'
+  | 'upkeep:deadletters';
 
 /** Successful end states: a notice ends DELIVERED, a delivery SENT or SUPPRESSED, every other command DONE. */
 export type DoneStatus = 'DONE' | 'DELIVERED' | 'SENT' | 'SUPPRESSED';

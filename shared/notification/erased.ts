@@ -4,6 +4,9 @@ import type { NotificationInput } from './notification.ts';
 /** Ids of erased persons, among those that a request names. */
 export type ErasedIds = ReadonlySet<string>;
 
+/** The fields of a notification, or of the input of one, that may name persons. */
+type NamesPersons = Pick<NotificationInput, 'userId' | 'entityId' | 'actorId'>;
+
 /** Returns every id in a request that may belong to a person. */
 export function personsIn(notifications: readonly NotificationInput[], event: EventInput | null): string[] {
   const ids = notifications.flatMap(({ userId, entityId, actorId }) => [userId, entityId, actorId]);
@@ -12,13 +15,13 @@ export function personsIn(notifications: readonly NotificationInput[], event: Ev
 }
 
 /** Returns true if the notification is to an erased person or about one. */
-export function concernsErased({ userId, entityId }: NotificationInput, erased: ErasedIds): boolean {
+export function concernsErased({ userId, entityId }: NamesPersons, erased: ErasedIds): boolean {
   return erased.has(userId) || isErasedId(entityId, erased);
 }
 
-/** Returns the input of a notification without an erased actor. */
-export function withoutErasedActor(input: NotificationInput, erased: ErasedIds): NotificationInput {
-  return isErasedId(input.actorId, erased) ? { ...input, actorId: null } : input;
+/** Returns a notification, or the input of one, without an erased actor. */
+export function withoutErasedActor<Named extends NamesPersons>(named: Named, erased: ErasedIds): Named {
+  return isErasedId(named.actorId, erased) ? { ...named, actorId: null } : named;
 }
 
 /**

@@ -92,3 +92,12 @@ export function planFanOut(
     suppressed: checked.flatMap(({ input, reason }) => (reason === null ? [] : [{ userId: input.userId, reason }])),
   };
 }
+
+/** Returns the plan without the rows to or about these persons, whose erasure began after it was made. */
+export function planWithout(plan: FanOutPlan, erased: ErasedIds): FanOutPlan {
+  if (erased.size === 0) return plan;
+  const { rows, suppressed, staged } = plan;
+  const { gone = [], left = [] } = Object.groupBy(rows, (row) => (concernsErased(row, erased) ? 'gone' : 'left'));
+  const late = gone.map(({ userId }) => ({ userId, reason: 'ERASED' as const }));
+  return { rows: left, suppressed: [...suppressed, ...late], staged };
+}

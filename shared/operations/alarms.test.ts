@@ -6,6 +6,8 @@ const WELL: AlarmFacts = {
   queues: [QUIET],
   liveActors: new Set(),
   redis: { answers: true },
+  unanswering: [],
+  now: 0,
   schemaFaults: [],
 };
 const kindsOf = (facts: Partial<AlarmFacts>) => alarmsOf({ ...WELL, ...facts }).map(({ kind }) => kind);
@@ -34,4 +36,26 @@ t.test('alarms are sorted by urgency', async (t) => {
     'dead-letters',
   ]);
   t.match(alarmsOf({ ...WELL, queues: [{ ...QUIET, dead: 1 }] }), [{ text: 'grading: 1 dead letter' }]);
+});
+
+t.test('a service that does not answer is one alarm, also if several workers report it', async (t) => {
+  const now = Date.parse('2026-11-23T08:00:00Z');
+  const failed = (name: string, sinceMinutes: number, lastMinutes: number) => ({
+    name,
+    since: new Date(now - sinceMinutes * 60_000),
+    lastAt: new Date(now - lastMinutes * 60_000),
+  });
+  const told = alarmsOf({
+    ...WELL,
+    now,
+    unanswering: [failed('profile', 12, 1), failed('question_bank', 1, 0), failed('profile', 40, 3)],
+  });
+  t.match(told, [
+    { kind: 'dependency-down', text: /^the service `profile` .* 40 min$/, remedy: /`PROFILE_SERVICE_URL`$/ },
+    { kind: 'dependency-down', remedy: /`QUESTION_BANK_SERVICE_URL`$/ },
+  ]);
+  t.strictSame(alarmsOf({ ...WELL, now, unanswering: [failed('profile', 60, 15)] }), [], 'an old failure is no alarm');
+  t.match(alarmsOf({ ...WELL, now, unanswering: [failed('webhook', 1, 1)] }), [
+    { remedy: /`NOTIFICATION_WEBHOOK_URL`/ },
+  ]);
 });

@@ -1,9 +1,16 @@
+import { MINUTE } from '#shared/kernel/time.ts';
+import { span } from './reasons.ts';
+
 /** The facts of a running cluster from which its alarms follow. */
 export interface AlarmFacts {
   queues: readonly QueueFacts[];
   /** Actors with at least one live worker process. */
   liveActors: ReadonlySet<string>;
   redis: { answers: boolean };
+  /** Services that did not answer the last call of a live worker; a service may be listed once for each. */
+  unanswering: readonly UnansweringFacts[];
+  /** Unix milliseconds by MongoDB's clock. */
+  now: number;
   /** Reasons why no process starts on this schema. */
   schemaFaults: readonly string[];
 }
@@ -17,28 +24,42 @@ interface QueueFacts {
   oldestDueMs: number | null;
 }
 
+/** A service that a worker could not reach. */
+interface UnansweringFacts {
+  /** The name, in snake_case. */
+  name: string;
+  since: Date;
+  lastAt: Date;
+}
+
 /** One alarm: what is wrong, and what the operator does about it. */
 export interface Alarm {
-  kind: 'no-worker' | 'backlog' | 'dead-letters' | 'redis-down' | 'schema';
+  kind: 'no-worker' | 'backlog' | 'dead-letters' | 'redis-down' | 'dependency-down' | 'schema';
+  /** The queue or the service that it concerns; null for the whole cluster. */
+  about: string | null;
   text: string;
   remedy: string;
 }
 
 /** Age of the oldest due command from which its queue counts as overloaded, in milliseconds. */
-const BACKLOG_MS = 60_000;
+const BACKLOG_MS = MINUTE;
 
 /** Returns the alarms of a cluster, most urgent first; an empty list if all is well. */
-export function alarmsOf({ queues, liveActors, redis, schemaFaults }: AlarmFacts): Alarm[] {
+export function alarmsOf({ queues, liveActors, redis, unanswering, now, schemaFaults }: AlarmFacts): Alarm[] {
   return [
-    ...schemaFaults.map((text): Alarm => ({ kind: 'schema', text, remedy: 'run `examhall migrate --status`' })),
+    ...schemaFaults.map(
+      (text): Alarm => ({ kind: 'schema', about: null, text, remedy: 'run `examhall migrate --status`' }),
+    ),
     ...queues.flatMap((facts) => workAlarm(facts, liveActors)),
     ...(redis.answers ? [] : [REDIS_DOWN]),
+    ...dependencyAlarms(unanswering, now),
     ...queues.filter(({ dead }) => dead > 0).map(deadAlarm),
   ];
 }
 
 const REDIS_DOWN: Alarm = {
   kind: 'redis-down',
+  about: null,
   text: 'Redis does not answer: nothing is lost, and each command waits for the poll of its workers',
   remedy: 'restore Redis, or correct REDIS_URL',
 };
@@ -48,18 +69,43 @@ function workAlarm({ queue, actor, due, oldestDueMs }: QueueFacts, liveActors: R
   const age = `the oldest for ${Math.round((oldestDueMs ?? 0) / 1_000)} s`;
   if (!liveActors.has(actor)) {
     const text = `${queue}: ${due} due, ${age}, and no live worker`;
-    return [{ kind: 'no-worker', text, remedy: `start the process type \`${actor}\`` }];
+    return [{ kind: 'no-worker', about: queue, text, remedy: `start the process type \`${actor}\`` }];
   }
   if ((oldestDueMs ?? 0) < BACKLOG_MS) return [];
-  return [
-    { kind: 'backlog', text: `${queue}: ${due} due, ${age}`, remedy: `run more processes of the type \`${actor}\`` },
-  ];
+  const remedy = `run more processes of the type \`${actor}\``;
+  return [{ kind: 'backlog', about: queue, text: `${queue}: ${due} due, ${age}`, remedy }];
 }
 
 function deadAlarm({ queue, dead }: QueueFacts): Alarm {
   return {
     kind: 'dead-letters',
+    about: queue,
     text: `${queue}: ${dead} dead ${dead === 1 ? 'letter' : 'letters'}`,
     remedy: `run \`examhall dead list --queue ${queue}\``,
   };
+}
+
+/**
+ * Age from which a failed call no longer counts: the workers then have nothing to send to that service, or reach it again. Longer than the
+ * longest backoff of a command, which is ten minutes.
+ */
+const FAILURE_COUNTS_MS = 15 * MINUTE;
+
+function dependencyAlarms(unanswering: readonly UnansweringFacts[], now: number): Alarm[] {
+  const recent = unanswering.filter(({ lastAt }) => now - lastAt.getTime() < FAILURE_COUNTS_MS);
+  return [...Map.groupBy(recent, ({ name }) => name)].map(([name, reports]) => {
+    const since = Math.min(...reports.map((report) => report.since.getTime()));
+    const text = `the service \`${name}\` does not answer its workers since ${span(now - since)}`;
+    return {
+      kind: 'dependency-down',
+      about: name,
+      text,
+      remedy: `check that service, its network and \`${settingOf(name)}\``,
+    };
+  });
+}
+
+/** Returns the variable with the address of a service. */
+function settingOf(name: string): string {
+  return name === 'webhook' ? 'NOTIFICATION_WEBHOOK_URL' : `${name.toUpperCase()}_SERVICE_URL`;
 }

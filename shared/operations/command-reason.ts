@@ -49,6 +49,7 @@ export const EFFECTS: Readonly<Record<Queue, string>> = {
   settlement: 'generation not charged',
   upkeep: 'sweep not run',
   'upkeep:fanouts': 'fan-out not finished',
+  'upkeep:deadletters': 'bulk act not finished',
 };
 
 /** Why a queue has no handler although its actor runs, and the setting that cures it. */
@@ -58,6 +59,7 @@ const UNSERVED: Readonly<Record<Queue, readonly [text: string, remedy: string]>>
   resultsrelease: ['the worker does not serve the queue', 'deploy the same version everywhere'],
   upkeep: ['the worker does not serve the queue', 'deploy the same version everywhere'],
   'upkeep:fanouts': ['the worker does not serve the queue', 'deploy the same version everywhere'],
+  'upkeep:deadletters': ['the worker does not serve the queue', 'deploy the same version everywhere'],
   'gradenotices:student': ['the notification service is not configured', 'set `NOTIFICATION_SERVICE_URL`'],
   'gradenotices:parent': ['the profile service is not configured', 'set `PROFILE_SERVICE_URL`'],
   accountnotices: ['the notification service is not configured', 'set `NOTIFICATION_SERVICE_URL`'],

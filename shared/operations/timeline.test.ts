@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { lineView, pageOf, readCursor, verdictText } from './page.ts';
 import { reason } from './reasons.ts';
-import { folded, LINE_KINDS, MAX_VERDICTS, type TraceLine, timelineOf, traceLine, verdictsOf } from './timeline.ts';
+import { folded, LINE_KINDS, MAX_VERDICTS, summaryOf, type TraceLine, timelineOf, traceLine } from './timeline.ts';
 
 const line = (at: number, change: Partial<TraceLine> = {}): TraceLine =>
   traceLine({ kind: 'command', id: `c-${at}`, state: 'PENDING', ...change, at: new Date(at) });
@@ -39,8 +39,9 @@ t.test('a summary begins with what needs an operator, and counts equal statement
     because(5, 'NO_WORKER', 'not graded'),
     because(6, 'DEAD', 'not sent'),
   ];
-  const verdicts = verdictsOf(lines);
+  const { verdicts, moreVerdicts } = summaryOf(lines);
   t.equal(verdicts.length, MAX_VERDICTS);
+  t.equal(moreVerdicts, 1, 'the fifth is counted');
   t.match(verdicts, [
     { code: 'NO_WORKER', count: 2, id: 'c-4', standing: 'stuck' },
     { code: 'DEAD', count: 1 },
@@ -48,7 +49,11 @@ t.test('a summary begins with what needs an operator, and counts equal statement
     { code: 'RUNNING' },
   ]);
   t.equal(verdicts.map(verdictText)[0], 'not graded: no_worker (and 1 more); act');
-  t.strictSame(verdictsOf([line(1, { reason: reason('DEAD', 'x') })]), [], 'a line without an effect is no statement');
+  t.strictSame(
+    summaryOf([line(1, { reason: reason('DEAD', 'x') })]).verdicts,
+    [],
+    'a line without an effect is no statement',
+  );
 });
 
 t.test('a walk over pages shows each line once, while lines are added', async () => {

@@ -109,11 +109,17 @@ const RANK: Readonly<Record<Standing, number>> = { stuck: 0, waits: 1, runs: 2, 
 /** Statements of a summary: with its first line and its last, it fits into five lines. */
 export const MAX_VERDICTS = 4;
 
+/** The statements of a summary, and the number of those that it leaves out. */
+export interface Summary {
+  verdicts: Verdict[];
+  moreVerdicts: number;
+}
+
 /**
  * Returns the statements of a summary: what needs an operator first, then what waits, runs and was dropped; in each rank the earliest
  * cause first. Lines of one reason and one effect are counted in one statement.
  */
-export function verdictsOf(lines: readonly TraceLine[]): Verdict[] {
+export function summaryOf(lines: readonly TraceLine[]): Summary {
   const found = new Map<string, Verdict>();
   for (const { reason, effect, id } of lines) {
     if (reason === null || effect === null) continue;
@@ -126,5 +132,6 @@ export function verdictsOf(lines: readonly TraceLine[]): Verdict[] {
     const { code, text, remedy } = reason;
     found.set(name, { standing: REASONS[code], code, text: `${effect}: ${text}`, remedy, count: 1, id });
   }
-  return [...found.values()].sort((a, b) => RANK[a.standing] - RANK[b.standing]).slice(0, MAX_VERDICTS);
+  const all = [...found.values()].sort((a, b) => RANK[a.standing] - RANK[b.standing]);
+  return { verdicts: all.slice(0, MAX_VERDICTS), moreVerdicts: Math.max(0, all.length - MAX_VERDICTS) };
 }

@@ -2,6 +2,7 @@ import { OVERDUE_ATTEMPTS_SWEEP } from '#shared/attempt/commands.ts';
 import { UNPAID_GENERATIONS_SWEEP } from '#shared/classifier/commands.ts';
 import { ORPHANED_FAN_OUTS_SWEEP } from '#shared/notification/commands.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import { actOnDeadLetters } from './act-on-dead-letters.ts';
 import { finishFanOut } from './finish-fan-out.ts';
 import { isRetentionSet, RETENTION_SWEEP, sweepRetention } from './retention.ts';
 import { sweepOrphanedFanOuts, sweepOverdueAttempts, sweepUnpaidGenerations } from './sweeps.ts';
@@ -17,8 +18,8 @@ const SWEEPS: Readonly<Record<string, Sweep>> = {
 };
 
 /**
- * Runs the recurring sweeps for work that no other process finishes and for data at the end of its retention, if one is set, and finishes
- * large fan-outs.
+ * Runs the recurring sweeps for work that no other process finishes and for data at the end of its retention, if one is set. Finishes
+ * large fan-outs, and carries out bulk acts on dead letters.
  */
 export function upkeepActor(deps: WorkerDeps): Actor {
   const { overdueSweepEnabled } = deps.config.attempt;
@@ -34,6 +35,7 @@ export function upkeepActor(deps: WorkerDeps): Actor {
     handlers: {
       upkeep: (run) => (SWEEPS[run.command.key] ?? sweepOverdueAttempts)(deps, run),
       'upkeep:fanouts': (run) => finishFanOut(deps, run),
+      'upkeep:deadletters': (run) => actOnDeadLetters(deps, run),
     },
   };
 }

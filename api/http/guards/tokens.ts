@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Route } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -136,6 +137,34 @@ export function gatewayToken(config: { gatewayToken?: Secrets | undefined }): Gu
       return token !== undefined && isToken?.(token) === true ? undefined : { rejected: 'UNAUTHENTICATED' };
     },
   };
+}
+
+/** The tokens by which the gateway and neighbours prove themselves. */
+interface CallerTokens {
+  gatewayToken?: Secrets | undefined;
+  internalServiceToken?: Secrets | undefined;
+  attempt: { receiverToken?: Secrets | undefined };
+  notification: { senderTokens: Readonly<Record<string, Secrets | undefined>> };
+}
+
+/**
+ * Returns a function that decides, for any route, which callers may continue a trace: the gateway and neighbours, with a token of theirs. A
+ * client that is believed could mix its requests into the traces of others, or have all of them recorded. If no gateway token is
+ * configured, every caller is believed, as with identity headers.
+ */
+export function tracingCallers(tokens: CallerTokens): (headers: IncomingHttpHeaders) => boolean {
+  const { gatewayToken, internalServiceToken, attempt, notification } = tokens;
+  if (gatewayToken === undefined) return () => true;
+  const ofNeighbours = [internalServiceToken, attempt.receiverToken, ...Object.values(notification.senderTokens)];
+  const checks = [
+    ['x-gateway-token', secretCheck(gatewayToken)],
+    ['x-internal-token', secretCheck(ofNeighbours.flatMap((secrets) => secrets ?? []))],
+  ] as const;
+  return (headers) =>
+    checks.some(([name, isToken]) => {
+      const given = headers[name];
+      return typeof given === 'string' && isToken?.(given) === true;
+    });
 }
 
 /** Returns the routes with `gate` before all other guards of each route that trusts identity headers. */

@@ -11,6 +11,7 @@ export interface TestDoorOptions {
   routes?: Route[];
   limits?: Partial<ServerLimits>;
   isOutage?: ServerDeps['isOutage'];
+  mayTrace?: ServerDeps['mayTrace'];
   /** Proxies whose X-Forwarded-For is believed; default none. */
   trustedProxies?: readonly string[];
   /** `product` checks queries and bodies by the schemas of the product; default: those of `echoRoute`. */
@@ -48,6 +49,7 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
     draining: draining.signal,
     observe: (method, route, status) => observed.push({ method, route, status }),
     isOutage: options.isOutage ?? (() => false),
+    ...(options.mayTrace === undefined ? {} : { mayTrace: options.mayTrace }),
     trustedProxies: options.trustedProxies ?? [],
     dropped: (reason) => dropped.push(reason),
     limits: {

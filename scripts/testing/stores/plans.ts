@@ -97,7 +97,8 @@ async function planOrCore(mongo: Mongo, seen: SeenFilter): Promise<string[]> {
   return planOf(mongo, { ...seen, explainable: { find: seen.collection, filter: best } });
 }
 
-async function isStandInInPython(mongo: Mongo): Promise<boolean> {
+/** Returns true on the stand-in in Python, whose plans show less than those of other servers. */
+export async function isStandInInPython(mongo: Mongo): Promise<boolean> {
   const { secantusVersion, buildEnvironment } = await mongo.db.command({ buildInfo: 1 });
   return secantusVersion !== undefined && buildEnvironment?.cc !== 'rustc';
 }

@@ -8,13 +8,18 @@ import { NOTICES, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
 import { INTERRUPTED } from '#infra/mongo/notification/delivery-attempts.ts';
+import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
+import { OVERDUE_ATTEMPTS_SWEEP } from '#shared/attempt/commands.ts';
 import { gradeNotices, type NoticeRecipient } from '#shared/attempt/notices.ts';
+import { UNPAID_GENERATIONS_SWEEP } from '#shared/classifier/commands.ts';
 import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command, CommandStatus, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';
+import { ORPHANED_FAN_OUTS_SWEEP } from '#shared/notification/commands.ts';
+import type { BulkBody } from '#shared/operations/bulk-act.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import type { Neighbours } from '#testing/neighbours/neighbours.ts';
 import { postAccountNotice } from '#testing/stored/stored-accounts.ts';
@@ -27,6 +32,7 @@ import {
   SUBMITTED,
   storeAttempt,
 } from '#testing/stored/stored-attempts.ts';
+import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
 import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
@@ -65,6 +71,7 @@ export function crashScenarios(): CrashScenario[] {
     notice('notice to the student', 'STUDENT'),
     accountNotice(),
     overdueSweep(),
+    bulkReplay(),
     delivery(),
     settlement(),
     classification(),
@@ -270,6 +277,38 @@ function overdueSweep(): CrashScenario {
       const attempt = await attempts(mongo).findOne({ _id: subject });
       t.match(attempt, { status: 'SUBMITTED', submittedBy: 'TIMEOUT', submittedAt: deadlineAt });
       t.equal(await gradings(), 1, 'one grading command');
+    },
+  };
+}
+
+/** A worker that is killed replays no letter twice, counts each once, and writes one line of the audit for each. */
+function bulkReplay(): CrashScenario {
+  const letters = 2;
+  return {
+    name: 'bulk replay of dead letters',
+    actor: 'upkeep',
+    status: 'DONE',
+    leastPoints: 15,
+    async post(mongo) {
+      // Postpone the worker's own sweeps: it claims them beside the act, and the points of their runs would end its count.
+      for (const sweep of [OVERDUE_ATTEMPTS_SWEEP, ORPHANED_FAN_OUTS_SWEEP, UNPAID_GENERATIONS_SWEEP])
+        await postCommand(mongo, newCommand({ ...sweep, body: {}, maxAttempts: 10, now: Date.now() + HOUR }));
+      const cause = newId();
+      for (let n = 0; n < letters; n++) await storeDeadGrading(mongo, cause);
+      return postBulkAct(mongo, { filter: { queue: 'grading', cause: `Error: ${cause}` } });
+    },
+    async check(t, { mongo }, { _id, body }) {
+      const { cause = '' } = (body as BulkBody).filter;
+      const replayed = await mailboxOf(mongo, 'grading').find({ 'lastError.fingerprint': cause }).toArray();
+      t.strictSame(
+        replayed.map(({ replays, status }) => `${replays} ${status}`),
+        Array(letters).fill('1 PENDING'),
+      );
+      const rows = await operatorAudit(mongo).find({ 'lastError.fingerprint': cause }).toArray();
+      t.equal(rows.length, letters, 'one line of the audit for each letter');
+      const command = await mailboxOf(mongo, 'upkeep:deadletters').findOne({ _id });
+      t.strictSame(command?.result, { done: letters, skipped: 0, refused: 0, stopped: false });
+      t.equal(await operatorAudit(mongo).countDocuments({ commandId: _id, action: 'dead.bulk-end' }), 1);
     },
   };
 }

@@ -14,6 +14,7 @@ import type { Channel } from '#shared/notification/delivery.ts';
 import type { Neighbours } from '#testing/neighbours/neighbours.ts';
 import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import type { Late } from '#testing/stores/late-shard.ts';
 import type { RunResult } from '#workers/life.ts';
@@ -61,6 +62,7 @@ export function queueCases(mongo: Mongo, neighbours: Neighbours): Readonly<Recor
     settlement: settlement(mongo, neighbours),
     upkeep: subject('upkeep', {}),
     'upkeep:fanouts': finishedFanOut(mongo),
+    'upkeep:deadletters': bulkReplay(mongo),
   };
 }
 
@@ -123,6 +125,19 @@ function settlement(mongo: Mongo, neighbours: Neighbours): QueueCase {
     },
     effects,
     late: { [generations(mongo).collectionName]: missing },
+  };
+}
+
+/** A bulk act that replays one dead grading. */
+function bulkReplay(mongo: Mongo): QueueCase {
+  return {
+    ends: 'done',
+    async post() {
+      const { subject } = await storeDeadGrading(mongo);
+      return postBulkAct(mongo, { filter: { queue: 'grading', subject } });
+    },
+    effects: ({ subject }) => mailboxOf(mongo, 'grading').countDocuments({ subject, status: 'PENDING', replays: 1 }),
+    late: {},
   };
 }
 

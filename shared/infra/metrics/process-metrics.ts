@@ -1,9 +1,10 @@
 import { type Config, VERSION } from '#infra/config/config.ts';
-import type { CallObserver, CallOutcome, Neighbours } from '#infra/config/settings.ts';
+import type { CallObserver, CallOutcome } from '#infra/config/settings.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import { watchPool } from '#infra/mongo/watch-pool.ts';
+import { withObservers } from '#infra/neighbours/unanswering.ts';
 import type { Metrics } from './metrics.ts';
 
 const COMMAND_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
@@ -75,20 +76,5 @@ export function dependencyMetrics(metrics: Metrics, config: Config, stores: Stor
     };
   }
 
-  const entries = Object.entries(config.neighbours).map(([name, neighbour]) => [
-    name,
-    neighbour === null ? null : { ...neighbour, called: observerOf(labelOf(name)) },
-  ]);
-  const { webhook } = config.notification;
-  const called = webhook === null ? null : { ...webhook, called: observerOf('webhook') };
-  return {
-    ...config,
-    neighbours: Object.fromEntries(entries) as Neighbours,
-    notification: { ...config.notification, webhook: called },
-  };
-}
-
-/** Label values are snake_case: `questionBank` becomes `question_bank`. */
-function labelOf(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return withObservers(config, observerOf);
 }

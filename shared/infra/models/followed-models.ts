@@ -1,6 +1,7 @@
 import type { ClassifierSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
-import { findProviderSetting, openUsageRecorder } from '#infra/mongo/classifier/providers.ts';
+import { findProviderSetting } from '#infra/mongo/classifier/providers.ts';
+import { openUsageRecorder } from '#infra/mongo/classifier/usage-recorder.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { withTimeout } from '#infra/process/background.ts';
 import { openChangeFeed } from '#infra/redis/change-feed.ts';

@@ -54,6 +54,17 @@ export function isOnlyDuplicateKeys(error: unknown): boolean {
   return faults.length > 0 && faults.every(({ code }) => code === DUPLICATE_KEY);
 }
 
+/**
+ * Returns the positions of the rows that an unordered bulk insert was refused, except rows that exist. All others are stored. Returns null
+ * after any other failure, which may have stored a part.
+ */
+export function refusedRows(error: unknown): number[] | null {
+  if (!(error instanceof MongoBulkWriteError) || error.result.getWriteConcernError() !== undefined) return null;
+  const faults = error.result.getWriteErrors();
+  if (faults.length === 0 || faults.some(({ code }) => isOneOf(PASSING_CODES, code))) return null;
+  return faults.flatMap(({ code, index }) => (code === DUPLICATE_KEY ? [] : [index]));
+}
+
 /** Returns true if the transaction was aborted because another one wrote the same document. It may succeed if it is repeated. */
 export function isWriteConflict(error: unknown): boolean {
   return error instanceof MongoServerError && error.code === WRITE_CONFLICT;

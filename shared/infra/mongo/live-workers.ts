@@ -1,3 +1,4 @@
+import type { Unanswering } from '#infra/neighbours/unanswering.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
 
@@ -18,6 +19,8 @@ export interface WorkerRow {
   /** Ids of the commands that it runs. */
   busy: string[];
   rssBytes: number;
+  /** Services that did not answer the last call of this process. Absent in rows of older processes. */
+  unanswering?: Unanswering[];
 }
 
 export const WORKERS = 'workers';

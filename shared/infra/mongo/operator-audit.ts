@@ -1,7 +1,7 @@
 import type { ClientSession, Collection } from 'mongodb';
 import type { Command } from '#shared/kernel/command.ts';
 import { CHAINED, faultOf, faultOfNoted, type Link, linked, linkId, type StoredRow } from './audit-chain.ts';
-import type { Mongo } from './connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
 import { isDuplicateKey } from './faults.ts';
 import { inTransaction, repeatable } from './transaction.ts';
 
@@ -35,7 +35,14 @@ export interface DeadLetterLine extends Pick<Command, 'queue' | 'subject' | 'las
   chargeSuperseded?: true;
 }
 
-type AuditLine = AccountLine | DeadLetterLine;
+/** A request for an act on many dead letters, its stop, or its end. Each letter has a line of its own. */
+export interface BulkLine extends Pick<Command, 'queue' | 'subject'> {
+  action: `dead.bulk-${'begin' | 'stop' | 'end'}`;
+  commandId: string;
+  detail: Readonly<Record<string, string | number | null>>;
+}
+
+type AuditLine = AccountLine | DeadLetterLine | BulkLine;
 /** Rows of earlier versions have no link, and a UUIDv7 as `_id`. */
 export type AuditRow = AuditLine & { _id: string; operator: string; reason: string; at: Date } & Partial<Link>;
 
@@ -72,7 +79,7 @@ export async function writeAudit(mongo: Mongo, act: OperatorAct, line: AuditLine
  * Appends one line to the chain, in the caller's transaction. Two transactions that append at the same time take the same number. The
  * unique `_id` lets one of them commit; the other one is repeated and takes the next number.
  */
-async function appendAudit(
+export async function appendAudit(
   mongo: Mongo,
   { operator, reason, now }: OperatorAct,
   line: AuditLine,
@@ -137,4 +144,26 @@ export async function verifyAudit(mongo: Mongo, noted: Noted | null): Promise<Au
     if (stray !== null) fault = `row ${stray._id} is newer than the chain, and has no place in it`;
   }
   return { fault, intact, head, unchained: await collection.countDocuments(unchained) };
+}
+
+/** Walks the newest rows of the chain, at most `limit`. Returns the first fault and the number of rows in order before it. */
+export async function newestAuditFault(mongo: Mongo, limit: number): Promise<Pick<AuditVerdict, 'fault' | 'intact'>> {
+  const chain = mongo.db.collection<StoredRow>(OPERATOR_AUDIT);
+  const chained = { _id: { $gte: CHAINED.from, $lt: CHAINED.to } };
+  const rows = await chain.find(chained, { maxTimeMS: QUERY_LIMIT_MS, sort: { _id: -1 }, limit }).toArray();
+  const [first, ...others] = rows.reverse();
+  if (first === undefined) return { fault: null, intact: 0 };
+  // The hash of the row before the walk is unknown, unless the walk has the whole chain. The first row then proves itself only.
+  const noted = { seq: Number(first.seq), hash: String(first.hash) };
+  const isWhole = rows.length < limit;
+  let fault = isWhole ? faultOf(first, null) : faultOfNoted(first, noted);
+  let head: Noted = noted;
+  let intact = 0;
+  for (const row of others) {
+    if (fault !== null) break;
+    intact += 1;
+    fault = faultOf(row, head);
+    head = { seq: Number(row.seq), hash: String(row.hash) };
+  }
+  return { fault, intact: fault === null ? intact + 1 : intact };
 }

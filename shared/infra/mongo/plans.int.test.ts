@@ -35,8 +35,16 @@ import {
   reserveLoginAttempt,
   throttleKey,
 } from '#infra/mongo/auth/throttle.ts';
-import { deadCommands, deadGroups, findCommand, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import {
+  deadCommands,
+  deadGroups,
+  findCommand,
+  firstPlace,
+  letterPage,
+  replayDead,
+} from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
+import { listBulks, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { DAY } from '#shared/kernel/time.ts';
@@ -46,6 +54,7 @@ import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { claimsOf, freshAccount, freshSession, freshToken, storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { postBulkAct } from '#testing/stored/stored-dead-letters.ts';
 import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
@@ -214,6 +223,11 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await deadCommands(mongo, { queue: 'grading', limit: 5 });
   await deadCommands(mongo, { cause: 'Error: no', limit: 5 });
   await queueDepths(mongo, Date.now(), await liveWorkers(mongo, Date.now()));
+  await letterPage(mongo, { cause: 'Error: no' }, firstPlace({}), 5);
+  const bulk = await postBulkAct(mongo, { act: 'ack', filter: { subject: poison.subject } });
+  await listBulks(mongo, 5);
+  await runCommand(testKernel(mongo), makeActor('upkeep', deps), bulk);
+  await stopBulk(mongo, bulk, { operator: 'op', reason: 'a test', now: Date.now() });
   await replayDead(mongo, poison, { operator: 'op', reason: 'a test', now: Date.now() });
   const lost = faultyMongo(mongo, { method: 'findOneAndUpdate', how: 'lost', times: 1 });
   await runCommand(testKernel(lost.mongo), throws, poison);

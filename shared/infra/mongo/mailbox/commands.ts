@@ -5,6 +5,7 @@ import type { ClassifierCommands } from '#shared/classifier/commands.ts';
 import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { NotificationCommands } from '#shared/notification/commands.ts';
+import type { BulkCommands } from '#shared/operations/bulk-act.ts';
 
 /** The queue `upkeep` serves the sweeps of every service: recurring commands that finish abandoned work. The services define their keys. */
 interface SweepCommands {
@@ -20,6 +21,7 @@ interface SweepProgress {
 export interface Commands
   extends AttemptCommands,
     AuthCommands,
+    BulkCommands,
     ClassifierCommands,
     NotificationCommands,
     SweepCommands {}
@@ -94,6 +96,7 @@ export const MAILBOX_OF: Readonly<Record<Queue, (typeof MAILBOXES)[number]>> = {
   'delivery:log': DELIVERIES,
   'delivery:webhook': DELIVERIES,
   'upkeep:fanouts': COMMANDS,
+  'upkeep:deadletters': COMMANDS,
   classifier: COMMANDS,
   settlement: COMMANDS,
 };

@@ -1,28 +1,28 @@
-import type { Collection, Document, Filter } from 'mongodb';
+import type { ClientSession, Collection, Document, Filter } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { actAsOperator, type DeadLetterLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import type { Command, DeadLetterMark, Queue } from '#shared/kernel/command.ts';
-import { MAILBOX_OF, MAILBOXES } from './commands.ts';
+import type { LetterFilter } from '#shared/operations/bulk-act.ts';
+import { MAILBOX_OF, MAILBOXES, QUEUES } from './commands.ts';
 
 /** Marks of the letters that are listed, replayed and dropped. Null also matches a letter without a mark. */
 export const LISTED: readonly (DeadLetterMark | null)[] = [null, 'ACKNOWLEDGED'];
 
 /** Chooses dead letters. Dropped ones are chosen only by `letter: 'DROPPED'`. */
-export interface DeadLetterFilter {
-  queue?: Queue;
-  /** Fingerprint of the error. */
-  cause?: string;
-  subject?: string;
-  /** They died at this time or later. */
-  since?: Date;
-  /** They died before this time. */
-  until?: Date;
+export interface DeadLetterFilter extends LetterFilter {
   letter?: DeadLetterMark;
 }
 
 /** Returns the stages that choose. MongoDB joins them; the first one alone decides on the index and the shards. */
-function stagesOf({ queue, cause, subject, since, until, letter }: DeadLetterFilter): Document[] {
-  const wanted: Filter<Command> = {
+function stagesOf(wanted: DeadLetterFilter): Document[] {
+  const { letter } = wanted;
+  const isMarked = letter === undefined ? { $in: LISTED } : { $in: [letter] };
+  return [{ $match: { status: 'DEAD', letter: isMarked } }, { $match: filterOf(wanted) }];
+}
+
+function filterOf({ queue, cause, subject, since, until }: LetterFilter): Filter<Command> {
+  return {
     ...(queue === undefined ? {} : { queue }),
     ...(cause === undefined ? {} : { 'lastError.fingerprint': cause }),
     ...(subject === undefined ? {} : { subject }),
@@ -30,8 +30,66 @@ function stagesOf({ queue, cause, subject, since, until, letter }: DeadLetterFil
       ? {}
       : { settledAt: { ...(since && { $gte: since }), ...(until && { $lt: until }) } }),
   };
-  const isMarked = letter === undefined ? { $in: LISTED } : { $in: [letter] };
-  return [{ $match: { status: 'DEAD', letter: isMarked } }, { $match: wanted }];
+}
+
+/** A place in the walk over dead letters: after this id in this queue. An empty id is before all of them. */
+export interface LetterPlace {
+  queue: Queue;
+  after: string;
+}
+
+/** Returns the place from which a walk begins. */
+export function firstPlace({ queue }: LetterFilter): LetterPlace {
+  return { queue: queue ?? QUEUES[0] ?? 'grading', after: '' };
+}
+
+/** Returns the place at the beginning of the next queue, or null after the last one. */
+export function nextQueue({ queue }: LetterPlace, wanted: LetterFilter): LetterPlace | null {
+  const next = wanted.queue === undefined ? QUEUES[QUEUES.indexOf(queue) + 1] : undefined;
+  return next === undefined ? null : { queue: next, after: '' };
+}
+
+/** Returns the letters after a place of its queue, by id, at most `limit`. A walk over them meets each letter once while others are acted on. */
+export function lettersAfter(
+  mongo: Mongo,
+  { letter, ...wanted }: DeadLetterFilter,
+  { queue, after }: LetterPlace,
+  { limit, session, marks = LISTED }: { limit: number; session?: ClientSession; marks?: DeadLetterChange['marks'] },
+): Promise<Command[]> {
+  const isMarked = { $in: letter === undefined ? [...marks] : [letter] };
+  return mongo.db
+    .collection<Command>(MAILBOX_OF[queue])
+    .aggregate<Command>(
+      [
+        { $match: { queue, status: 'DEAD', _id: { $gt: after }, letter: isMarked } },
+        { $match: filterOf(wanted) },
+        { $sort: { _id: 1 } },
+        { $limit: limit },
+      ],
+      { hint: 'dead_of_queue', maxTimeMS: QUERY_LIMIT_MS, ...readIn(session) },
+    )
+    .toArray();
+}
+
+/** Returns a page of letters over all queues that the filter allows, and the place after it; null on the last page. */
+export async function letterPage(
+  mongo: Mongo,
+  wanted: DeadLetterFilter,
+  from: LetterPlace,
+  limit: number,
+): Promise<{ letters: Command[]; next: LetterPlace | null }> {
+  const letters: Command[] = [];
+  let place: LetterPlace | null = from;
+  while (place !== null) {
+    const found = await lettersAfter(mongo, wanted, place, { limit: limit - letters.length + 1 });
+    for (const letter of found) {
+      if (letters.length === limit) return { letters, next: place };
+      letters.push(letter);
+      place = { queue: place.queue, after: letter._id };
+    }
+    place = nextQueue(place, wanted);
+  }
+  return { letters, next: null };
 }
 
 /** Dead commands of one kind that died of one cause. */
@@ -132,6 +190,35 @@ export async function replayDead(
   by: OperatorAct,
   { chargeSuperseded = false }: { chargeSuperseded?: boolean } = {},
 ): Promise<boolean> {
+  return changeDead(mongo, command, replayOf(command, { chargeSuperseded }), by);
+}
+
+/**
+ * Marks a dead letter and appends a line to the audit, in one transaction. Returns false and changes nothing if this death was replayed
+ * already, or if the letter has this mark or is dropped.
+ */
+export async function markDead(
+  mongo: Mongo,
+  command: Command,
+  letter: DeadLetterMark,
+  by: OperatorAct,
+): Promise<boolean> {
+  return changeDead(mongo, command, markOf(command, letter), by);
+}
+
+/** A change of a dead letter, with its line of the audit. */
+export interface DeadLetterChange {
+  pipeline: Document[];
+  /** The marks that it may have before. */
+  marks: readonly (DeadLetterMark | null)[];
+  line: DeadLetterLine;
+}
+
+/** Returns the change that replays a letter; see `replayDead`. */
+export function replayOf(
+  command: Command,
+  { chargeSuperseded = false }: { chargeSuperseded?: boolean } = {},
+): DeadLetterChange {
   const changes = {
     status: 'PENDING',
     attempts: 0,
@@ -145,32 +232,13 @@ export async function replayDead(
     ...(chargeSuperseded ? { 'body.chargeSuperseded': true } : {}),
   };
   const line = { ...lineOf('dead.replay', command), ...(chargeSuperseded ? { chargeSuperseded } : {}) };
-  const pipeline: Document[] = [{ $set: changes }, { $unset: 'letter' }];
-  return changeDead(mongo, command, { pipeline, marks: LISTED, by, line });
+  return { pipeline: [{ $set: changes }, { $unset: 'letter' }], marks: LISTED, line };
 }
 
-/**
- * Marks a dead letter and appends a line to the audit, in one transaction. Returns false and changes nothing if this death was replayed
- * already, or if the letter has this mark or is dropped.
- */
-export async function markDead(
-  mongo: Mongo,
-  command: Command,
-  letter: DeadLetterMark,
-  by: OperatorAct,
-): Promise<boolean> {
-  const marks = letter === 'DROPPED' ? LISTED : [null];
+/** Returns the change that marks a letter; see `markDead`. */
+export function markOf(command: Command, letter: DeadLetterMark): DeadLetterChange {
   const line = lineOf(letter === 'DROPPED' ? 'dead.drop' : 'dead.ack', command);
-  return changeDead(mongo, command, { pipeline: [{ $set: { letter } }], marks, by, line });
-}
-
-/** A change of a dead letter, with its line of the audit. */
-interface DeadLetterChange {
-  pipeline: Document[];
-  /** The marks that it may have before. */
-  marks: readonly (DeadLetterMark | null)[];
-  by: OperatorAct;
-  line: DeadLetterLine;
+  return { pipeline: [{ $set: { letter } }], marks: letter === 'DROPPED' ? LISTED : [null], line };
 }
 
 function lineOf(action: DeadLetterLine['action'], command: Command): DeadLetterLine {
@@ -178,25 +246,34 @@ function lineOf(action: DeadLetterLine['action'], command: Command): DeadLetterL
   return { action, commandId, queue, subject, lastError };
 }
 
-/** Changes a command if it is still in the death in which it was read, and has one of these marks. */
-function changeDead(
+/** Changes a letter with its line of the audit, in one transaction. Returns false if it has changed since it was read. */
+export function changeDead(
   mongo: Mongo,
-  { _id, queue, key, status, settledAt, replays }: Command,
-  { pipeline, marks, by, line }: DeadLetterChange,
+  command: Command,
+  change: DeadLetterChange,
+  by: OperatorAct,
 ): Promise<boolean> {
   // The operator has not seen a death that comes after the read.
-  if (status !== 'DEAD') return Promise.resolve(false);
+  if (command.status !== 'DEAD') return Promise.resolve(false);
   return actAsOperator(mongo, by, async (session) => {
-    const changed = await mongo.db
-      .collection<Command>(MAILBOX_OF[queue])
-      .updateOne(
-        { _id, key, status: 'DEAD', settledAt, replays, letter: { $in: marks } } as Filter<Command>,
-        pipeline,
-        {
-          session,
-        },
-      );
-    const result = changed.matchedCount === 1;
-    return { result, line: result ? line : null };
+    const result = await changeDeadIn(mongo, command, change, session);
+    return { result, line: result ? change.line : null };
   });
+}
+
+/**
+ * Changes a letter in the caller's transaction, which also appends `change.line` to the audit. Returns false and changes nothing if the
+ * command is no longer in the death in which it was read, or has none of the marks.
+ */
+export async function changeDeadIn(
+  mongo: Mongo,
+  { _id, queue, key, settledAt, replays }: Command,
+  { pipeline, marks }: DeadLetterChange,
+  session: ClientSession,
+): Promise<boolean> {
+  const isSameDeath = { _id, key, status: 'DEAD', settledAt, replays, letter: { $in: marks } };
+  const changed = await mongo.db
+    .collection<Command>(MAILBOX_OF[queue])
+    .updateOne(isSameDeath as Filter<Command>, pipeline, { session });
+  return changed.matchedCount === 1;
 }

@@ -1,4 +1,5 @@
-import type { Collection } from 'mongodb';
+import type { ClientSession, Collection } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isUnserved, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import type { Command, DeadLetterMark, Queue } from '#shared/kernel/command.ts';
@@ -60,6 +61,18 @@ export async function queueDepths(
     });
   }
   return depths.sort((a, b) => a.queue.localeCompare(b.queue));
+}
+
+/** Returns the number of due commands of a queue at `now` (Unix milliseconds, MongoDB's clock), counted up to `limit`. */
+export function dueCount(
+  mongo: Mongo,
+  queue: Queue,
+  now: number,
+  { limit, session }: { limit: number; session?: ClientSession },
+): Promise<number> {
+  const due = { queue, status: 'PENDING', nextRunAt: { $lte: new Date(now) } } as const;
+  const commands = mailboxOf(mongo, queue) as Collection<Command>;
+  return commands.countDocuments(due, { limit, ...BOUND, ...readIn(session) });
 }
 
 async function depthOf(mongo: Mongo, queue: Queue, at: Date, limit: number) {

@@ -10,7 +10,7 @@ export async function addActs(reading: Reading, subjects: readonly string[]): Pr
     .find({ subject: { $in: [...subjects] } }, { ...BOUND, hint: 'of_subject', sort: { at: -1 }, limit: CAP + 1 })
     .toArray();
   for (const row of capped(reading, 'act', rows)) {
-    const about = row.action === 'dead.replay' ? row.commandId : row.subject;
+    const about = 'commandId' in row ? row.commandId : row.subject;
     reading.lines.push(
       traceLine({ at: row.at, kind: 'act', id: row._id, state: row.action, what: row.operator, about }),
     );

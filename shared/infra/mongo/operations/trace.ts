@@ -10,10 +10,10 @@ import type { ClusterFacts } from '#shared/operations/command-reason.ts';
 import {
   folded,
   type LineKind,
+  type Summary,
+  summaryOf,
   type TraceLine,
   timelineOf,
-  type Verdict,
-  verdictsOf,
 } from '#shared/operations/timeline.ts';
 import { addAccount } from './account-lines.ts';
 import { addActsOnPerson } from './act-lines.ts';
@@ -28,12 +28,22 @@ export interface Asked {
   value: string;
 }
 
-export interface Trace {
+const PREFIXES = ['student', 'exam', 'user'] as const;
+
+/** Reads what an operator types: any id, or `student:`, `exam:` or `user:` and an id. Null: the id is missing. */
+export function readAsked(text: string): Asked | null {
+  for (const by of PREFIXES) {
+    if (text.startsWith(`${by}:`))
+      return text.length === by.length + 1 ? null : { by, value: text.slice(by.length + 1) };
+  }
+  return text === '' ? null : { by: 'id', value: text };
+}
+
+export interface Trace extends Summary {
   /** The kind of object that the id names: `attempt`, `exam`, `student`, `user`, `job` and so on. */
   subject: string;
   /** Id of the person whose data the trace is, if it is the trace of a person; such a read is audited. */
   person: string | null;
-  verdicts: Verdict[];
   lines: TraceLine[];
   /** Kinds of lines of which the oldest or the last ones were left out. */
   cut: LineKind[];
@@ -53,7 +63,7 @@ export async function readTrace(
   return {
     subject: subject.kind,
     person,
-    verdicts: verdictsOf(lines),
+    ...summaryOf(lines),
     lines: folded(lines),
     cut: [...reading.cut].sort(),
   };
@@ -156,6 +166,7 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
       addCommand(reading, command);
       return { kind, person: subject };
     case 'upkeep':
+    case 'upkeep:deadletters':
       break;
     default:
       return queue satisfies never;

@@ -7,8 +7,8 @@ import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { graded, postHandoff, postRelease, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { afterSearch } from '#testing/stores/after-search.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { type Method, tappedDb } from '#testing/stores/tapped-db.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { erasePerson } from './erase.ts';
@@ -19,23 +19,9 @@ const remarks = { feedback: 'Lan viết rõ ràng.' };
 
 /** Erases the student. `meanwhile` runs once the commands of the attempt were searched, and before the attempt is rewritten. */
 async function eraseDuring({ studentId }: Attempt, meanwhile: () => Promise<unknown>) {
-  let times = 0;
-  const db = tappedDb(mongo, (method, name, collection) => {
-    if (name !== 'find' || collection !== COMMANDS) return undefined;
-    const find = method as unknown as (filter: object, options: { session?: unknown }) => AsyncIterable<unknown>;
-    const searched: typeof find = (filter, options) => {
-      const cursor = find(filter, options);
-      if (!('$or' in filter) || options.session !== undefined || times > 0) return cursor;
-      times += 1;
-      return (async function* () {
-        yield* cursor;
-        await meanwhile();
-      })();
-    };
-    return searched as unknown as Method;
-  });
-  const { kind } = await erasePerson({ ...mongo, db }, studentId, act());
-  return { kind, times };
+  const searched = afterSearch(mongo, COMMANDS, (filter) => '$or' in filter, meanwhile);
+  const { kind } = await erasePerson(searched.mongo, studentId, act());
+  return { kind, times: searched.times() };
 }
 
 const run = (command: Command, actor: string) =>

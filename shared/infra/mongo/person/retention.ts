@@ -4,11 +4,15 @@ import { aiJobBatches, aiJobSelections, aiJobs } from '#infra/mongo/classifier/c
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
-import { linksBy } from '#infra/mongo/schema/personal-fields.ts';
+import type { PersonKeys } from '#infra/mongo/schema/personal-fields/rules.ts';
+import { type CollectionLink, type CollectionName, linksBy } from '#infra/mongo/schema/personal-fields.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { Place } from '#shared/notification/notification.ts';
 import { newPseudonym } from './erased-persons.ts';
+import { filterOf } from './find.ts';
 import { REWRITES } from './rewrite.ts';
-import { BUDGET_MS, eraseLink, type Walk, waitingRows } from './walk.ts';
+import { allRows, BUDGET_MS, eraseBelow, eraseTogether, type Walk } from './walk.ts';
 
 /** One portion of what has reached the end of its retention. Each function returns the number of rows that it has finished. */
 export interface Expiry {
@@ -16,6 +20,20 @@ export interface Expiry {
   before: Date;
   now: Date;
   limit: number;
+}
+
+const OWN_ATTEMPTS = ownRows('attempts');
+const OWN_NOTIFICATIONS = ownRows('notifications');
+
+/** Returns the link from a person to the rows that the person owns. */
+function ownRows(collection: CollectionName): CollectionLink {
+  const link = linksBy('person').find((one) => one.collection === collection);
+  if (link === undefined) throw new Error(`no link leads from a person to ${collection}`);
+  return link;
+}
+
+function walkOf(mongo: Mongo, keys: PersonKeys, now: Date): Walk {
+  return { mongo, keys, now, waiting: new Map(), count: async () => undefined };
 }
 
 /** Position of a walk over the expired attempts, by their submit: those before `at` are done or wait, and `passed` waiting ones at `at`. */
@@ -53,25 +71,9 @@ export async function expireAttempts(
   const expired = read.slice(passed);
   const waiting: Date[] = [];
   let finished = 0;
-  for (const { _id, studentId, accessLinkId, submittedAt: at } of expired) {
-    const keys = { id: studentId, pseudonym: newPseudonym() };
-    const walk: Walk = { mongo, keys, now, waiting: new Map(), count: async () => undefined };
-    for (const link of linksBy('attempt')) await eraseLink(walk, link, [_id]);
-    if (waitingRows(walk) > 0) {
-      if (at !== null) waiting.push(at);
-      continue;
-    }
-    await inTransaction(mongo, BUDGET_MS, async (session) => {
-      await REWRITES.attempt(mongo, { _id }, keys, { now, session });
-      // The seat belongs to all attempts of the student on the link; it keeps the id while one of them does.
-      const more =
-        accessLinkId === null ? null : await attempts(mongo).findOne({ studentId, accessLinkId }, { session });
-      if (accessLinkId !== null && more === null) {
-        const seat = { _id: seatId({ linkId: accessLinkId, studentId }), linkId: accessLinkId };
-        await REWRITES.seat(mongo, seat, keys, { now, session });
-      }
-    });
-    finished += 1;
+  for (const attempt of expired) {
+    if (await expireAttempt(mongo, attempt, now)) finished += 1;
+    else if (attempt.submittedAt !== null) waiting.push(attempt.submittedAt);
   }
   const at = expired.length < limit ? null : (expired.at(-1)?.submittedAt ?? null);
   if (at === null) return { finished, next: null };
@@ -80,22 +82,49 @@ export async function expireAttempts(
   return { finished, next: { at, passed: earlier + waiting.filter(isAt).length } };
 }
 
-/** Deletes notifications that were created before a time, with their deliveries. Rows that are still staged stay. */
+/** Pseudonymises one attempt with all rows that depend on it. Returns false if one of them has to wait. */
+async function expireAttempt(
+  mongo: Mongo,
+  { _id, studentId, accessLinkId }: Pick<Attempt, '_id' | 'studentId' | 'accessLinkId'>,
+  now: Date,
+): Promise<boolean> {
+  const keys = { id: studentId, pseudonym: newPseudonym() };
+  const walk = walkOf(mongo, keys, now);
+  const ready = await eraseBelow(walk, OWN_ATTEMPTS, [{ _id, studentId }]);
+  if (ready.length === 0) return false;
+  return inTransaction(mongo, BUDGET_MS, async (session) => {
+    const mustWait = await eraseTogether(walk, OWN_ATTEMPTS, { left: { studentId }, ready }, session);
+    if (mustWait !== null) return false;
+    // The seat belongs to all attempts of the student on the link; it keeps the id while one of them does.
+    const more = accessLinkId === null ? null : await attempts(mongo).findOne({ studentId, accessLinkId }, { session });
+    if (accessLinkId !== null && more === null) {
+      const seat = { _id: seatId({ linkId: accessLinkId, studentId }), linkId: accessLinkId };
+      await REWRITES.seat(mongo, seat, keys, { now, session });
+    }
+    return true;
+  });
+}
+
+/**
+ * Deletes notifications that were created before a time, in one transaction with their deliveries and with the ids of snapshots. Rows that
+ * are still staged stay.
+ */
 export async function expireNotifications(mongo: Mongo, { before, now, limit }: Expiry): Promise<number> {
-  const expired = await notifications(mongo)
-    .find(
-      { place: { $in: ['INBOX', 'DELETED'] }, createdAt: { $lt: before } },
-      { projection: { userId: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
-    )
+  const expired = { place: { $in: ['INBOX', 'DELETED'] satisfies Place[] }, createdAt: { $lt: before } };
+  const read = await notifications(mongo)
+    .find(expired, { projection: { userId: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS })
     .toArray();
-  const ids = expired.map(({ _id }) => _id);
-  if (ids.length === 0) return 0;
-  const keys = { id: '', pseudonym: '' };
-  const walk: Walk = { mongo, keys, now, waiting: new Map(), count: async () => undefined };
-  for (const link of linksBy('notification')) await eraseLink(walk, link, ids);
-  const userIds = new Set(expired.map(({ userId }) => userId));
-  await notifications(mongo).deleteMany({ _id: { $in: ids }, userId: { $in: [...userIds] } });
-  return ids.length;
+  const rows = read.map(({ _id, userId }) => ({ _id, userId }));
+  if (rows.length === 0) return 0;
+  const walk = walkOf(mongo, { id: '', pseudonym: '' }, now);
+  await eraseBelow(walk, OWN_NOTIFICATIONS, rows);
+  await inTransaction(mongo, BUDGET_MS, async (session) => {
+    // A snapshot may have given a row a later time since.
+    const left = { ...expired, ...filterOf('notifications', rows) };
+    const ready = await allRows(mongo, 'notifications', left, session);
+    if (ready.length > 0) await eraseTogether(walk, OWN_NOTIFICATIONS, { left, ready }, session);
+  });
+  return rows.length;
 }
 
 /** Deletes events that were received before a time. A repeat of one creates its notifications again. */

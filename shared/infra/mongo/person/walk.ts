@@ -1,6 +1,6 @@
 import type { ClientSession, Document } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { PersonKeys } from '#infra/mongo/schema/personal-fields/rules.ts';
+import type { Erasure, PersonKeys } from '#infra/mongo/schema/personal-fields/rules.ts';
 import { type CollectionLink, type CollectionName, LINKED_FROM, linksBy } from '#infra/mongo/schema/personal-fields.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { filterOf, idsIn, type Located, rowsBehind, rowsIn } from './find.ts';
@@ -14,6 +14,9 @@ export const BUDGET_MS = 30_000;
  * shard.
  */
 const AT_ONCE = 200;
+
+/** Rows behind such a link change only in the transaction that erases the row on which they depend. */
+const WITH_THEIR_ROW: readonly Erasure[] = ['with its attempt', 'delete with its row'];
 
 /** An erasure under way: of a person, or of what has reached the end of its retention. */
 export interface Walk {
@@ -29,7 +32,7 @@ export interface Walk {
 /** Erases the rows behind a link and, if they are deleted or rewritten, first the rows that depend on them. */
 export async function eraseLink(walk: Walk, link: CollectionLink, values: readonly string[]): Promise<void> {
   const { collection, pending, waits, erase } = link;
-  if (values.length === 0 || erase === 'with its attempt') return;
+  if (values.length === 0 || WITH_THEIR_ROW.includes(erase)) return;
   const left = { ...rowsBehind(link, values), ...pending };
   const waiting = waits === undefined ? new Set() : await allIds(walk, collection, { ...left, ...waits(walk.now) });
   note(walk, collection, waiting.size);
@@ -55,8 +58,12 @@ function note({ waiting }: Walk, collection: CollectionName, rows: number): void
   if (rows > 0) waiting.set(collection, (waiting.get(collection) ?? 0) + rows);
 }
 
-/** Erases the rows that depend on these rows. Returns those of the rows that need not wait. */
-async function eraseBelow(walk: Walk, { collection, erase }: CollectionLink, rows: Located[]): Promise<Located[]> {
+/** Erases rows that depend on these rows, in portions. Returns those of the rows that need not wait: erase them with `eraseTogether`. */
+export async function eraseBelow(
+  walk: Walk,
+  { collection, erase }: CollectionLink,
+  rows: readonly Located[],
+): Promise<readonly Located[]> {
   if (rows.length === 0) return [];
   const below = LINKED_FROM[collection];
   if (below === undefined || (typeof erase === 'object' && 'update' in erase)) return rows;
@@ -75,24 +82,40 @@ export function waitingRows({ waiting }: Walk): number {
   return [...waiting.values()].reduce((sum, rows) => sum + rows, 0);
 }
 
-/**
- * Erases these rows in one transaction, with the rows that depend on them and have arrived since `eraseBelow`. Afterwards they could not be
- * found any more. If one of those has to wait, nothing is erased. A row that another run of the erasure has changed meanwhile no longer
- * matches, and is not counted.
- */
-async function eraseRows(walk: Walk, link: CollectionLink, left: Document, rows: Located[]): Promise<void> {
-  const waiting = await inTransaction(walk.mongo, BUDGET_MS, async (session) => {
-    const below = await arrivedBelow(walk, link, rows, session);
-    const mustWait = below.find((one) => one.waiting > 0);
-    if (mustWait !== undefined) return mustWait;
-    for (const one of below) await walk.count(await change(walk, one.link, one, session), session);
-    await walk.count(await change(walk, link, { left, ready: rows }, session), session);
-    return null;
-  });
-  if (waiting !== null) note(walk, waiting.link.collection, waiting.waiting);
+/** Erases these rows in one transaction. A row that another run of the erasure has changed meanwhile is not counted. */
+async function eraseRows(walk: Walk, link: CollectionLink, left: Document, ready: readonly Located[]): Promise<void> {
+  const waiting = await inTransaction(walk.mongo, BUDGET_MS, (session) =>
+    eraseTogether(walk, link, { left, ready }, session),
+  );
+  if (waiting !== null) note(walk, waiting.collection, waiting.rows);
 }
 
-async function allRows(
+/** Rows to erase, and the filter that they match as long as no other run has erased them. */
+interface Ready {
+  left: Document;
+  ready: readonly Located[];
+}
+
+/**
+ * Erases these rows in the caller's transaction, with all rows that depend on them, also those that have arrived since `eraseBelow`:
+ * afterwards they could not be found any more. If one of those has to wait, nothing is erased; it is returned.
+ */
+export async function eraseTogether(
+  walk: Walk,
+  link: CollectionLink,
+  found: Ready,
+  session: ClientSession,
+): Promise<{ collection: CollectionName; rows: number } | null> {
+  const below = await arrivedBelow(walk, link, found.ready, session);
+  const mustWait = below.find((one) => one.waiting > 0);
+  if (mustWait !== undefined) return { collection: mustWait.link.collection, rows: mustWait.waiting };
+  for (const one of below) await walk.count(await change(walk, one.link, one, session), session);
+  await walk.count(await change(walk, link, found, session), session);
+  return null;
+}
+
+/** Returns where all rows that match are, as the transaction sees them. */
+export async function allRows(
   mongo: Mongo,
   collection: CollectionName,
   filter: Document,
@@ -104,20 +127,19 @@ async function allRows(
 }
 
 /** Rows behind a link, and how many of them must wait. */
-interface Arrived {
+interface Arrived extends Ready {
   link: CollectionLink;
-  left: Document;
-  ready: Located[];
   waiting: number;
 }
 
-/** Returns the rows that depend on these rows and are left to erase, as the transaction sees them. */
+/** Returns the rows that depend on these rows, and on those, and are left to erase, as the transaction sees them; the deepest first. */
 async function arrivedBelow(
-  { mongo, now }: Walk,
+  walk: Walk,
   { collection, erase }: CollectionLink,
   rows: readonly Located[],
   session: ClientSession,
 ): Promise<Arrived[]> {
+  const { mongo, now } = walk;
   const below = LINKED_FROM[collection];
   if (below === undefined || (typeof erase === 'object' && 'update' in erase)) return [];
   const arrived: Arrived[] = [];
@@ -129,7 +151,7 @@ async function arrivedBelow(
     if (ready.length === 0) continue;
     const stillUsed = link.waits === undefined ? null : { ...left, ...link.waits(now) };
     const waiting = stillUsed === null ? [] : await allRows(mongo, link.collection, stillUsed, session);
-    arrived.push({ link, left, ready, waiting: waiting.length });
+    arrived.push(...(await arrivedBelow(walk, link, ready, session)), { link, left, ready, waiting: waiting.length });
   }
   return arrived;
 }
@@ -137,13 +159,13 @@ async function arrivedBelow(
 async function change(
   { mongo, keys, now }: Walk,
   { collection, erase }: CollectionLink,
-  { left, ready }: { left: Document; ready: readonly Located[] },
+  { left, ready }: Ready,
   session: ClientSession,
 ): Promise<Changed[]> {
   const rows = mongo.db.collection<{ _id: string }>(collection);
   const these = { ...left, ...filterOf(collection, ready) };
   if (erase === 'with its attempt') return [];
-  if (erase === 'delete') {
+  if (erase === 'delete' || erase === 'delete with its row') {
     const { deletedCount } = await rows.deleteMany(these, { session });
     return [{ collection, how: 'deleted', rows: deletedCount }];
   }

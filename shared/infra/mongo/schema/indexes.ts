@@ -72,6 +72,20 @@ export const INDEXES: readonly DeclaredIndex[] = [
   }),
   // The trace of an exam finds the attempts that wait for a grade. An attempt is in this index between its submit and its grade only.
   plain(ATTEMPTS, 'ungraded_of_exam', { examId: 1, _id: 1 }, { status: 'SUBMITTED' }),
+  // Operators walk the attempts of an exam by id, which never changes. No update of an attempt writes this index.
+  plain(ATTEMPTS, 'of_exam', { examId: 1, _id: 1 }),
+  // The same walk over one status. The counts of an exam are answered from this index alone, on shards because it contains the shard key.
+  // A start, a submit, a grade and a release write it, and a save does not.
+  plain(ATTEMPTS, 'of_exam_by_status', {
+    examId: 1,
+    status: 1,
+    _id: 1,
+    deadlineAt: 1,
+    submittedAt: 1,
+    pendingManualCount: 1,
+    'tally.released': 1,
+    studentId: 1,
+  }),
   unique(EVENT_ROWS, 'event_order', { attemptId: 1, seq: 1 }),
   plain(TEXT_ROWS, 'by_attempt', { attemptId: 1 }),
   // The newest release of an exam, and the first one above a number.
@@ -163,6 +177,11 @@ export const INDEXES: readonly DeclaredIndex[] = [
   ...mailboxIndexes(COMMANDS),
   ...mailboxIndexes(NOTICES),
   ...mailboxIndexes(DELIVERIES),
+  // Operators see how many notices of an exam wait or are dead. A delivered notice is in neither index.
+  plain(NOTICES, 'waiting_of_exam', { 'body.examId': 1 }, { status: 'PENDING' }),
+  plain(NOTICES, 'dead_of_exam', { 'body.examId': 1, letter: 1 }, { status: 'DEAD' }),
+  // Bulk acts on dead letters, newest first.
+  plain(COMMANDS, 'bulk_acts', { createdAt: -1 }, { queue: 'upkeep:deadletters' }),
   plain(OPERATOR_AUDIT, 'newest', { at: -1 }),
   // A trace finds the acts on its objects.
   plain(OPERATOR_AUDIT, 'of_subject', { subject: 1, at: -1 }),
@@ -190,6 +209,8 @@ function mailboxIndexes(collection: CollectionName): DeclaredIndex[] {
     // Processes of schema 5 name this index in their queries.
     plain(collection, 'dead', { status: 1, settledAt: -1 }, { status: 'DEAD' }),
     plain(collection, 'dead_letters', { letter: 1, settledAt: -1 }, { status: 'DEAD' }),
+    // A bulk act walks the dead letters of a queue by id, and a list of them is read in pages.
+    plain(collection, 'dead_of_queue', { queue: 1, _id: 1 }, { status: 'DEAD' }),
     // A rejected command has freed its key, and nothing depends on its row. It stays for a week, so that operators can read the reason.
     {
       collection,

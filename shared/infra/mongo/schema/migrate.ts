@@ -30,6 +30,7 @@ export const MIGRATIONS: readonly Migration[] = [
   // The unique indexes of attempts that begin with the exam stay: a process of version 4 does not start without them.
   { version: 5, name: 'unique indexes of attempts by student first', compatibleFrom: 1 },
   { version: 6, name: 'traces, and ids of snapshots on the shard of the id', compatibleFrom: 1, up: takeStoredIds },
+  { version: 7, name: 'exams and bulk acts for operators', compatibleFrom: 1 },
 ];
 
 /** The schema version that this code needs. */

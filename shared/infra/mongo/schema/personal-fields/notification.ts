@@ -71,8 +71,8 @@ export const NOTIFICATION_FIELDS = {
     },
   } satisfies Declaration<NotificationRow>,
   notification_snapshot_ids: {
-    // Deleted before its notification, so that a killed erasure leaves no id without a row.
-    links: [{ by: 'notification', field: '_id', erase: 'delete', omit: 'all' }],
+    // An id without its notification would refuse every later snapshot; a notification without its id would allow a second one.
+    links: [{ by: 'notification', field: '_id', erase: 'delete with its row', omit: 'all' }],
     fields: { _id: 'with its row' },
   } satisfies Declaration<SnapshotIdRow>,
   notification_events: {

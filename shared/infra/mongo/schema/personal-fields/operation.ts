@@ -44,6 +44,7 @@ export const OPERATION_FIELDS = {
       slots: 'no person',
       busy: 'no person',
       rssBytes: 'no person',
+      unanswering: 'no person',
     },
   } satisfies Declaration<WorkerRow>,
   schema_state: {

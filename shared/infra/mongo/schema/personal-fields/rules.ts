@@ -33,13 +33,15 @@ export interface PersonKeys {
 /**
  * Erasure of the rows behind a link: delete them, update all at once, or rewrite each by a function of `person/rewrite.ts`. Afterwards no
  * row may match the link and its `pending`. `with its attempt`: the rewrite of the attempt changes them in its own transaction, because
- * readers expect the long texts of an attempt as long as it names them.
+ * readers expect the long texts of an attempt as long as it names them. `delete with its row`: they are deleted only in the transaction
+ * that deletes the row on which they depend.
  */
 export type Erasure =
   | 'delete'
   | { readonly update: (keys: PersonKeys) => Document | Document[] }
   | { readonly rewrite: 'attempt' | 'seat' | 'generation' }
-  | 'with its attempt';
+  | 'with its attempt'
+  | 'delete with its row';
 
 /** A way from a person to rows of a collection. Every field of a link leads an index. */
 export interface Link {

@@ -1,0 +1,12 @@
+import type { Route } from '#api/route.ts';
+import { exams } from './exams.ts';
+import { overview } from './overview.ts';
+import { queues } from './queues.ts';
+import { consoleRoutes } from './routes.ts';
+import type { ConsoleDeps } from './screen.ts';
+import { traceScreen } from './trace.ts';
+
+/** Returns the routes of the console: sign-in, files, and its screens in the order of the navigation. */
+export function mountConsole(deps: ConsoleDeps): Route[] {
+  return consoleRoutes(deps, [overview(deps), queues(deps), traceScreen(deps), exams(deps)]);
+}

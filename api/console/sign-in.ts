@@ -1,0 +1,190 @@
+import { openCountedAddress } from '#api/http/caller-address.ts';
+import type { Call } from '#api/route.ts';
+import { endSession } from '#infra/mongo/auth/sessions.ts';
+import type { Form as FormBody } from '#shared/generated/operations.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
+import { secretCheck } from '#shared/kernel/secret.ts';
+import { MINUTE } from '#shared/kernel/time.ts';
+import { type Html, html } from './html.ts';
+import type { ConsoleDeps, Form } from './screen.ts';
+import { newSession, type Session, sealed } from './session.ts';
+import { type Language, words } from './words.ts';
+
+/** A session with its cookie, or the reason why the sign-in was refused. */
+export type SignedIn = { session: Session; cookie: string } | { fault: Fault; retryAfter?: number };
+type Fault = 'wrongToken' | 'wrongPassword' | 'notAdmin' | 'disabled' | 'throttled' | 'busy';
+
+const STATUS: Readonly<Record<Fault, number>> = {
+  wrongToken: 401,
+  wrongPassword: 401,
+  notAdmin: 403,
+  disabled: 403,
+  throttled: 429,
+  busy: 503,
+};
+
+const WORDS = words(
+  {
+    title: 'Sign in',
+    intro: 'For the operators of this system. Sign in with the operator token or with the account of an administrator.',
+    byToken: 'With the operator token',
+    token: 'OPS_TOKEN',
+    byAccount: 'With an ADMIN account',
+    email: 'E-mail',
+    password: 'Password',
+    submit: 'Sign in',
+    nothing: 'This process has neither OPS_TOKEN nor the auth service: set OPS_TOKEN and restart it.',
+    wrongToken: 'The token is wrong.',
+    wrongPassword: 'E-mail or password is wrong.',
+    notAdmin: 'Only an ADMIN may use the console.',
+    disabled: 'The account is suspended.',
+    throttled: 'Too many attempts. Wait a few minutes.',
+    busy: 'The service is busy or MongoDB does not answer. Try again.',
+  },
+  {
+    title: 'Đăng nhập',
+    intro: 'Dành cho người vận hành hệ thống. Đăng nhập bằng mã vận hành hoặc bằng tài khoản quản trị viên.',
+    byToken: 'Bằng mã vận hành',
+    token: 'OPS_TOKEN',
+    byAccount: 'Bằng tài khoản ADMIN',
+    email: 'E-mail',
+    password: 'Mật khẩu',
+    submit: 'Đăng nhập',
+    nothing: 'Tiến trình này không có OPS_TOKEN và không phục vụ dịch vụ auth: hãy đặt OPS_TOKEN rồi khởi động lại.',
+    wrongToken: 'Mã không đúng.',
+    wrongPassword: 'E-mail hoặc mật khẩu không đúng.',
+    notAdmin: 'Chỉ ADMIN được dùng bảng điều khiển.',
+    disabled: 'Tài khoản đang bị khóa.',
+    throttled: 'Thử quá nhiều lần. Hãy đợi vài phút.',
+    busy: 'Dịch vụ đang bận hoặc MongoDB không trả lời. Hãy thử lại.',
+  },
+);
+
+/** The page that signs in, in one language. */
+export function signInPage(
+  deps: Pick<ConsoleDeps, 'opsToken' | 'auth'>,
+  { language, next, fault }: { language: Language; next: string; fault: Fault | null },
+): { title: string; status: number; content: Html } {
+  const w = WORDS[language];
+  const byToken = deps.opsToken !== undefined && deps.opsToken.length > 0;
+  const form = (
+    way: string,
+    heading: string,
+    fields: Html,
+  ) => html`<form class="card" method="post" action="/ops/sign-in">
+<h2>${heading}</h2>
+<input type="hidden" name="way" value="${way}"><input type="hidden" name="next" value="${next}">
+${fields}
+<button>${w.submit}</button>
+</form>`;
+  const content = html`<h1>${w.title}</h1>
+<p>${w.intro}</p>
+${fault !== null && html`<p class="alarm" role="alert">${w[fault]}</p>`}
+${!byToken && deps.auth === null && html`<p class="alarm" role="alert">${w.nothing}</p>`}
+<div class="cards">
+${byToken && form('token', w.byToken, html`<label>${w.token} <input name="token" type="password" autocomplete="off" maxlength="4096" required></label>`)}
+${
+  deps.auth !== null &&
+  form(
+    'account',
+    w.byAccount,
+    html`<label>${w.email} <input name="email" type="email" autocomplete="username" maxlength="254" required></label>
+<label>${w.password} <input name="password" type="password" autocomplete="current-password" maxlength="4096" required></label>`,
+  )
+}
+</div>`;
+  return { title: w.title, status: fault === null ? 200 : STATUS[fault], content };
+}
+
+/** Wrong tokens that an address may send within the window, to each front door. */
+const MAX_WRONG = 10;
+const WINDOW_MS = 5 * MINUTE;
+/** Addresses that are counted at once; beyond it the oldest one is forgotten. */
+const MAX_ADDRESSES = 10_000;
+
+/** Opens the sign-in. Wrong tokens count by address in this process, and wrong passwords as at every other login. */
+export function openSignIn(deps: ConsoleDeps): (call: Call<FormBody>, form: Form) => Promise<SignedIn> {
+  const isToken = secretCheck(deps.opsToken);
+  const addressOf = openCountedAddress(deps.trustedProxies);
+  const wrong = new Map<string, { count: number; endsAt: number }>();
+
+  function withToken(call: Call<FormBody>, token: string): SignedIn {
+    const now = deps.now();
+    const address = addressOf(call);
+    const counted = wrong.get(address);
+    const open = counted === undefined || counted.endsAt <= now ? { count: 0, endsAt: now + WINDOW_MS } : counted;
+    if (open.count >= MAX_WRONG) return { fault: 'throttled', retryAfter: (open.endsAt - now) / 1_000 };
+    if (isToken?.(token) !== true) {
+      wrong.delete(address);
+      wrong.set(address, { ...open, count: open.count + 1 });
+      const [oldest = address] = wrong.keys();
+      if (wrong.size > MAX_ADDRESSES) wrong.delete(oldest);
+      deps.log.warn({ requestId: call.requestId }, 'console sign-in refused: wrong OPS_TOKEN');
+      return { fault: 'wrongToken' };
+    }
+    const session = newSession(null, now);
+    return { session, cookie: sealed(session, token) };
+  }
+
+  async function withPassword(call: Call<FormBody>, email: string, password: string): Promise<SignedIn> {
+    if (deps.auth === null) return { fault: 'wrongPassword' };
+    const { login, settings } = deps.auth;
+    const { requestId, headers, peer, signal, stop } = call;
+    const body = { email, password };
+    const reply = await login({
+      requestId,
+      headers,
+      peer,
+      signal,
+      stop,
+      body,
+      params: {},
+      query: {},
+      identity: {},
+    } as never);
+    if (isRejection(reply)) return refusedLogin(reply.rejected, reply.retryAfter);
+    const { user, accessToken } = (reply as { data: LoginData }).data;
+    const account = { id: user.id, sessionId: sessionIdOf(accessToken) };
+    if (user.role !== 'ADMIN') {
+      await endSession(deps.mongo, {
+        accountId: account.id,
+        sessionId: account.sessionId,
+        reason: 'LOGOUT',
+        maxAgeMs: settings.sessionMaxMs,
+      });
+      return { fault: 'notAdmin' };
+    }
+    const session = newSession(account, deps.now());
+    return { session, cookie: sealed(session, settings.jwt.secret) };
+  }
+
+  return async (call, form) =>
+    form.text('way') === 'token'
+      ? withToken(call, form.text('token'))
+      : withPassword(call, form.text('email'), form.all('password')[0] ?? '');
+}
+
+interface LoginData {
+  user: { id: string; role: string };
+  accessToken: string;
+}
+
+function refusedLogin(code: string, retryAfter: number | undefined): SignedIn {
+  const again = retryAfter === undefined ? {} : { retryAfter };
+  switch (code) {
+    case 'AUTH_THROTTLED':
+      return { fault: 'throttled', ...again };
+    case 'AUTH_ACCOUNT_DISABLED':
+      return { fault: 'disabled' };
+    case 'UNAVAILABLE':
+      return { fault: 'busy', ...again };
+    default:
+      return { fault: 'wrongPassword' };
+  }
+}
+
+/** Returns the session that an access token names, which the login has just issued. */
+function sessionIdOf(accessToken: string): string {
+  const claims: unknown = JSON.parse(Buffer.from(accessToken.split('.')[1] ?? '', 'base64url').toString('utf8'));
+  return (claims as { sid: string }).sid;
+}

@@ -1,0 +1,95 @@
+import t, { type Test } from 'tap';
+import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { type ClusterReader, openClusterReader } from '#infra/mongo/operations/cluster.ts';
+import { migrate } from '#infra/mongo/schema/migrate.ts';
+import { ask, openTestDoor } from '#testing/doors/test-door.ts';
+import { callExamhall } from '#testing/processes/run-examhall.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
+import { clusterRoutes } from './cluster.ts';
+
+const SECRET = 'ops-token-of-this-test';
+const OPS = `Authorization: Bearer ${SECRET}`;
+const REDIS_URL = requiredEnv('REDIS_URL');
+
+async function open(t: Test, cluster: ClusterReader) {
+  const routes = clusterRoutes({ cluster, opsToken: [SECRET] });
+  const { port } = await openTestDoor(t, { routes, schemas: 'product' });
+  return (name: string, ...headers: string[]) => ask(t, port, 'GET', `/v1/ops/${name}`, headers);
+}
+
+/** Returns the data without what changes from one reading to the next: times and ages. */
+const settled = (text: string) =>
+  JSON.parse(text, (name, value) => {
+    if (name === 'at' || name === 'oldestDueMs') return 0;
+    return name === 'text' ? value.replace(/\d+ m?s/g, '0 s') : value;
+  });
+
+t.test('each route returns what the command of its name prints with --json', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  await migrate(mongo, () => undefined, { isProbed: true });
+  const get = await open(
+    t,
+    openClusterReader(mongo, Date.now, async () => true),
+  );
+  const now = Date.now();
+  await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt: now - 90_000 });
+  const failedAt = new Date(now - 1_000);
+  await mongo.db.collection<WorkerRow>(WORKERS).insertOne({
+    _id: 'grading@host:1',
+    actor: 'grading',
+    host: 'host',
+    pid: 1,
+    version: '1.2.3',
+    startedAt: new Date(now),
+    seenAt: new Date(now),
+    slots: 8,
+    busy: [],
+    rssBytes: 1,
+    unanswering: [{ name: 'profile', since: failedAt, lastAt: failedAt }],
+  });
+  for (const name of ['status', 'queues', 'workers']) {
+    const reply = await get(name, OPS);
+    t.equal(reply.status, 200, name);
+    const { out } = await callExamhall(mongo, [name, '--json'], { env: { REDIS_URL } });
+    t.strictSame(settled(JSON.stringify(reply.json.data)), settled(JSON.stringify(JSON.parse(out))), name);
+  }
+  t.match((await get('status', OPS)).json.data, {
+    well: false,
+    alarms: [{ kind: 'backlog' }, { kind: 'dependency-down', remedy: /PROFILE_SERVICE_URL/ }],
+    workers: 1,
+    due: 1,
+  });
+  const { queues, actors } = (await get('queues', OPS)).json.data;
+  t.match(
+    queues.find(({ queue }: { queue: string }) => queue === 'grading'),
+    { due: 1, running: 0, workers: 1 },
+  );
+  t.match(
+    actors.find(({ actor }: { actor: string }) => actor === 'grading'),
+    { load: 1, workers: 1, slots: 8 },
+  );
+  t.equal(actors.length, new Set(queues.map(({ actor }: { actor: string }) => actor)).size);
+});
+
+t.test('only the holder of OPS_TOKEN and an ADMIN read the cluster', async (t) => {
+  const nothing = () => Promise.reject(new Error('it was read'));
+  const get = await open(t, { status: nothing, queues: nothing, workers: nothing });
+  for (const name of ['status', 'queues', 'workers']) {
+    t.match(await get(name), { status: 401, json: { code: 'UNAUTHENTICATED' } }, name);
+    t.match(await get(name, 'Authorization: Bearer wrong'), { status: 401 }, name);
+    t.match(await get(name, 'X-User-Id: someone', 'X-User-Role: TEACHER'), { status: 403 }, name);
+  }
+});
+
+t.test('callers within a second share one reading', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  let readings = 0;
+  const reader = openClusterReader(mongo, Date.now, async () => {
+    readings += 1;
+    return true;
+  });
+  const status = await Promise.all(Array.from({ length: 20 }, () => reader.status()));
+  t.equal(readings, 1);
+  t.equal(new Set(status).size, 1);
+});

@@ -1,0 +1,41 @@
+import { operator } from '#api/http/guards/tokens.ts';
+import type { Route } from '#api/route.ts';
+import type { ClusterReader } from '#infra/mongo/operations/cluster.ts';
+import type { Secrets } from '#shared/kernel/secret.ts';
+import { OPERATIONS_TAG } from './trace.ts';
+
+export interface ClusterDeps {
+  cluster: ClusterReader;
+  opsToken: Secrets | undefined;
+}
+
+/** Returns the routes of operators that show the whole cluster. Each returns what the command of its name prints with `--json`. */
+export function clusterRoutes({ cluster, opsToken }: ClusterDeps): Route[] {
+  const common = { method: 'GET', tag: OPERATIONS_TAG, guards: [operator({ opsToken })], errors: [] } as const;
+  return [
+    {
+      ...common,
+      path: '/v1/ops/status',
+      operation: 'getStatus',
+      summary: 'Get the alarms of the cluster with their remedies',
+      replies: [{ status: 200, schema: 'operations/cluster-status', description: 'Verdict, also if there are alarms' }],
+      handle: async () => ({ status: 200, data: await cluster.status() }),
+    },
+    {
+      ...common,
+      path: '/v1/ops/queues',
+      operation: 'getQueues',
+      summary: 'Get the depth of every queue and the load of every process type',
+      replies: [{ status: 200, schema: 'operations/queue-list', description: 'Counts of queues and process types' }],
+      handle: async () => ({ status: 200, data: await cluster.queues() }),
+    },
+    {
+      ...common,
+      path: '/v1/ops/workers',
+      operation: 'getWorkers',
+      summary: 'Get the live worker processes and their current work',
+      replies: [{ status: 200, schema: 'operations/worker-list', description: 'Live worker processes' }],
+      handle: async () => ({ status: 200, data: await cluster.workers() }),
+    },
+  ];
+}

@@ -1,0 +1,217 @@
+import { operator } from '#api/http/guards/tokens.ts';
+import { type Call, type Reply, type Route, SMALL_BODY } from '#api/route.ts';
+import type { Log } from '#infra/log/log.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { type DeadLetterFilter, deadGroups, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
+import { findBulk, listBulks, postBulk, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
+import { actOnIds, type DeadOrder, findLetter, ofPreview } from '#infra/mongo/operations/dead-acts.ts';
+import type { AuditRow, OperatorAct } from '#infra/mongo/operator-audit.ts';
+import type {
+  BulkActQuery,
+  BulkActStop,
+  DeadActOrder,
+  DeadLetterListQuery,
+  DeadLetterQuery,
+} from '#shared/generated/operations.ts';
+import type { Queue } from '#shared/kernel/command.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import type { Secrets } from '#shared/kernel/secret.ts';
+import type { Now } from '#shared/kernel/time.ts';
+import { bulkView, DEAD_ACTS, type DeadActName, type LetterFilter, PER_SECOND } from '#shared/operations/bulk-act.ts';
+import { letterCursor, letterView, readLetterCursor } from '#shared/operations/dead-letter-view.ts';
+import { OPERATIONS_TAG } from './trace.ts';
+
+export interface DeadLetterDeps {
+  mongo: Mongo;
+  /** MongoDB's time. */
+  now: Now;
+  log: Pick<Log, 'info'>;
+  opsToken: Secrets | undefined;
+  /** Claims of a bulk act before it is dead. */
+  commandAttempts: number;
+}
+
+const PATH = '/v1/ops/dead-letters';
+const PAGE = 100;
+const JOBS = 20;
+
+const SUMMARIES: Readonly<Record<DeadActName, string>> = {
+  replay: 'Replay dead letters, once per death; a dry run unless `dryRun` is false',
+  ack: 'Acknowledge dead letters, which ends their alarm; a dry run unless `dryRun` is false',
+  drop: 'Drop dead letters for good; a dry run unless `dryRun` is false',
+};
+
+/** Returns the routes of operators for dead letters. Each answers as the command of its name does with `--json`. */
+export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
+  const common = { tag: OPERATIONS_TAG, guards: [operator(deps)] } as const;
+  const read = { ...common, method: 'GET', errors: [] } as const;
+  const write = { ...common, method: 'POST' } as const;
+  const bulkReply = { schema: 'operations/bulk-act', description: 'The bulk act' };
+  return [
+    {
+      ...read,
+      path: PATH,
+      operation: 'getDeadLetters',
+      summary: 'Get the dead letters, grouped by queue and cause',
+      query: 'operations/dead-letter-query',
+      replies: [{ status: 200, schema: 'operations/dead-letter-groups', description: 'Groups of dead letters' }],
+      handle: (call: Call<never, DeadLetterQuery>) => getGroups(deps, call),
+    },
+    {
+      ...read,
+      path: `${PATH}/list`,
+      operation: 'listDeadLetters',
+      summary: 'List dead letters one by one, in pages',
+      query: 'operations/dead-letter-list-query',
+      replies: [{ status: 200, schema: 'operations/dead-letter-page', description: 'A page of dead letters' }],
+      handle: (call: Call<never, DeadLetterListQuery>) => listLetters(deps, call),
+    },
+    {
+      ...read,
+      path: `${PATH}/jobs`,
+      operation: 'listBulkActs',
+      summary: 'List bulk acts on dead letters, newest first',
+      query: 'operations/bulk-act-query',
+      replies: [{ status: 200, schema: 'operations/bulk-act-list', description: 'Bulk acts' }],
+      async handle({ query }: Call<never, BulkActQuery>) {
+        return { status: 200, data: { jobs: (await listBulks(deps.mongo, query.limit ?? JOBS)).map(bulkView) } };
+      },
+    },
+    {
+      ...read,
+      path: `${PATH}/jobs/:id`,
+      operation: 'getBulkAct',
+      summary: 'Get a bulk act with its progress',
+      replies: [{ status: 200, ...bulkReply }],
+      errors: ['BULK_ACT_NOT_FOUND'],
+      async handle({ params }: Call) {
+        const found = await findBulk(deps.mongo, params.id ?? '');
+        return found === null ? { rejected: 'BULK_ACT_NOT_FOUND' } : { status: 200, data: bulkView(found) };
+      },
+    },
+    {
+      ...write,
+      path: `${PATH}/jobs/:id/stop`,
+      operation: 'stopBulkAct',
+      summary: 'Stop a bulk act before its next letter',
+      body: { schema: 'operations/bulk-act-stop', maxBytes: SMALL_BODY },
+      replies: [{ status: 200, ...bulkReply }],
+      errors: ['BULK_ACT_NOT_FOUND', 'BULK_ACT_ENDED'],
+      handle: (call: Call<BulkActStop>) => stop(deps, call),
+    },
+    {
+      ...read,
+      path: `${PATH}/:id`,
+      operation: 'getDeadLetter',
+      summary: 'Get one command, also one that is not dead, without its body',
+      replies: [{ status: 200, schema: 'operations/dead-letter-detail', description: 'The command' }],
+      errors: ['DEAD_LETTER_NOT_FOUND'],
+      async handle({ params }: Call) {
+        const found = await findLetter(deps.mongo, params.id ?? '', deps.now());
+        if (found === null) return { rejected: 'DEAD_LETTER_NOT_FOUND' };
+        const { command, state, superseded } = found;
+        return { status: 200, data: { ...letterView(command), state, superseded } };
+      },
+    },
+    ...DEAD_ACTS.map(
+      (act): Route => ({
+        ...write,
+        path: `${PATH}/${act}`,
+        operation: `${act}DeadLetters`,
+        summary: SUMMARIES[act],
+        body: { schema: 'operations/dead-act-order', maxBytes: SMALL_BODY },
+        replies: [
+          { status: 200, schema: 'operations/dead-act-result', description: 'Result for `ids`, or of a dry run' },
+          { status: 202, schema: 'operations/bulk-act', description: 'The bulk act of a `filter`' },
+        ],
+        errors: ['BULK_ACT_KEY_REUSED'],
+        handle: (call: Call<DeadActOrder>) => carryOut(deps, act, call),
+      }),
+    ),
+  ];
+}
+
+async function getGroups({ mongo }: DeadLetterDeps, { query }: Call<never, DeadLetterQuery>) {
+  const filter = readFilter(query, '');
+  if ('rejected' in filter) return filter;
+  return { status: 200, data: { groups: await deadGroups(mongo, { ...filter, ...markOf(query) }) } };
+}
+
+async function listLetters({ mongo }: DeadLetterDeps, { query }: Call<never, DeadLetterListQuery>) {
+  const filter = readFilter(query, '');
+  if ('rejected' in filter) return filter;
+  const from = query.cursor == null ? firstPlace(filter) : readLetterCursor(query.cursor, QUEUES);
+  if (from === null || (filter.queue !== undefined && from.queue !== filter.queue))
+    return invalid('/cursor', 'must be a `nextCursor` of a reply with the same filter');
+  const page = await letterPage(mongo, { ...filter, ...markOf(query) }, from, query.limit ?? PAGE);
+  const nextCursor = page.next === null ? null : letterCursor(page.next);
+  return { status: 200, data: { letters: page.letters.map(letterView), nextCursor } };
+}
+
+function markOf({ dropped }: DeadLetterQuery): Pick<DeadLetterFilter, 'letter'> {
+  return dropped === true ? { letter: 'DROPPED' } : {};
+}
+
+async function carryOut(
+  deps: DeadLetterDeps,
+  act: DeadActName,
+  { body, identity, requestId }: Call<DeadActOrder>,
+): Promise<Reply | Rejection> {
+  const { ids, filter, dryRun } = body;
+  if ((ids == null) === (filter == null)) return invalid('', 'exactly one of `ids` and `filter` is required');
+  const chargeSuperseded = body.chargeSuperseded ?? false;
+  if (chargeSuperseded && act !== 'replay') return invalid('/chargeSuperseded', 'is only for a replay');
+  const order: DeadOrder = { act, chargeSuperseded };
+  const by = actOf(deps, { identity, requestId }, body.reason);
+  const isDry = dryRun ?? true;
+  if (ids != null)
+    return { status: 200, data: await actOnIds(deps.mongo, order, [...new Set(ids)], isDry ? null : by) };
+  const wanted = readFilter(filter ?? {}, '/filter');
+  if ('rejected' in wanted) return wanted;
+  if (Object.keys(wanted).length === 0) return invalid('/filter', 'must have at least one field');
+  if (isDry) return { status: 200, data: ofPreview(await previewBulk(deps.mongo, { act, filter: wanted }, by.now)) };
+  const { key, perSecond } = body;
+  const request = { ...order, filter: wanted, perSecond: perSecond ?? PER_SECOND, key: key ?? newId(by.now) };
+  const posted = await postBulk(deps.mongo, request, by, { maxAttempts: deps.commandAttempts });
+  return posted.reused ? { rejected: 'BULK_ACT_KEY_REUSED' } : { status: 202, data: bulkView(posted.command) };
+}
+
+async function stop(
+  deps: DeadLetterDeps,
+  { params, body, identity, requestId }: Call<BulkActStop>,
+): Promise<Reply | Rejection> {
+  const found = await findBulk(deps.mongo, params.id ?? '');
+  if (found === null) return { rejected: 'BULK_ACT_NOT_FOUND' };
+  const isStopped = await stopBulk(deps.mongo, found, actOf(deps, { identity, requestId }, body.reason));
+  const now = bulkView((await findBulk(deps.mongo, found._id)) ?? found);
+  // A repeated stop is answered as the first one was.
+  return isStopped || now.state === 'STOPPING' ? { status: 200, data: now } : { rejected: 'BULK_ACT_ENDED' };
+}
+
+function actOf(
+  { now, log }: DeadLetterDeps,
+  { identity, requestId }: Pick<Call, 'identity' | 'requestId'>,
+  reason: string,
+): OperatorAct {
+  const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
+  return { operator: identity.operator ?? 'unknown', reason: reason.trim(), now: now(), committed };
+}
+
+/** Returns the filter of a query or a body, or the rejection of its queue. `at` is the path of the filter. */
+function readFilter({ queue, cause, subject, since, until }: DeadLetterQuery, at: string): LetterFilter | Rejection {
+  const known = QUEUES.find((name): name is Queue => name === queue);
+  if (queue != null && known === undefined) return invalid(`${at}/queue`, `must be one of ${QUEUES.join(', ')}`);
+  return {
+    ...(known === undefined ? {} : { queue: known }),
+    ...(cause == null ? {} : { cause }),
+    ...(subject == null ? {} : { subject }),
+    ...(since == null ? {} : { since: new Date(since) }),
+    ...(until == null ? {} : { until: new Date(until) }),
+  };
+}
+
+function invalid(path: string, message: string): Rejection {
+  return { rejected: 'VALIDATION_FAILED', details: [{ path, message }] };
+}

@@ -1,0 +1,75 @@
+import { operator } from '#api/http/guards/tokens.ts';
+import type { Call, Reply, Route } from '#api/route.ts';
+import { auditExamAttempts } from '#infra/mongo/operations/audited-reads.ts';
+import { readExam } from '#infra/mongo/operations/exam.ts';
+import { readExamAttempts, type WantedPage } from '#infra/mongo/operations/exam-attempts.ts';
+import type { AuditRow } from '#infra/mongo/operator-audit.ts';
+import type { ExamAttemptList, ExamAttemptsQuery } from '#shared/generated/operations.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { type ExamWalk, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
+import { OPERATIONS_TAG, redisAnswers, type TraceDeps } from './trace.ts';
+
+/** Returns the routes by which operators watch an exam. */
+export function examRoutes(deps: TraceDeps): Route[] {
+  const shared = { method: 'GET', tag: OPERATIONS_TAG, guards: [operator(deps)], errors: ['EXAM_NOT_FOUND'] } as const;
+  return [
+    {
+      ...shared,
+      path: '/v1/ops/exams/:examId',
+      operation: 'getExam',
+      summary: 'Get counts of the attempts and notices of an exam, and its releases',
+      replies: [{ status: 200, schema: 'operations/exam', description: 'Counts and releases' }],
+      handle: (call: Call) => getExam(deps, call),
+    },
+    {
+      ...shared,
+      path: '/v1/ops/exams/:examId/attempts',
+      operation: 'listExamAttempts',
+      summary: 'List the attempts of an exam, each once, while others start and change',
+      query: 'operations/exam-attempts-query',
+      replies: [{ status: 200, schema: 'operations/exam-attempt-list', description: 'A page of attempts' }],
+      handle: (call: Call<never, ExamAttemptsQuery>) => listAttempts(deps, call),
+    },
+  ];
+}
+
+async function getExam({ mongo, now }: TraceDeps, { params }: Call): Promise<Reply | Rejection> {
+  const exam = await readExam(mongo, params.examId ?? '', now());
+  return exam === null ? { rejected: 'EXAM_NOT_FOUND' } : { status: 200, data: exam };
+}
+
+async function listAttempts(
+  deps: TraceDeps,
+  { params, query, identity, requestId }: Call<never, ExamAttemptsQuery>,
+): Promise<Reply | Rejection> {
+  const walk: ExamWalk = { examId: params.examId ?? '', status: query.status ?? null, student: query.student ?? null };
+  const after = query.cursor == null ? null : readWalkCursor(walk, query.cursor);
+  if (query.cursor != null && after === null) {
+    const message = 'must be a `nextCursor` of a reply to the same exam, `status` and `student`';
+    return { rejected: 'VALIDATION_FAILED', details: [{ path: '/cursor', message }] };
+  }
+  const page = { ...walk, after, limit: query.limit ?? PAGE_ATTEMPTS };
+  const data = await readAttemptsFor(deps, page, { operator: identity.operator ?? 'unknown', requestId });
+  if (data === null) return { rejected: 'EXAM_NOT_FOUND' };
+  return { status: 200, data };
+}
+
+/** Reads a page of an exam's attempts for an operator, logs the read, and audits that of one student. Null: nothing of the exam is stored. */
+export async function readAttemptsFor(
+  { mongo, log, ...deps }: Pick<TraceDeps, 'mongo' | 'log' | 'now' | 'pingRedis'>,
+  page: WantedPage,
+  { operator: by, requestId }: { operator: string; requestId: string },
+): Promise<ExamAttemptList | null> {
+  const now = deps.now();
+  const redis = (await redisAnswers(deps.pingRedis)) ? 'up' : 'down';
+  const found = await readExamAttempts(mongo, page, { now, redis });
+  if (found === null) return null;
+  const { student, examId } = page;
+  const attempts = found.attempts.length;
+  log.info({ requestId, operator: by, examId, attempts }, 'attempts of an exam read');
+  if (student !== null) {
+    const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
+    await auditExamAttempts(mongo, { operator: by, now, committed }, { student, attempts });
+  }
+  return found;
+}

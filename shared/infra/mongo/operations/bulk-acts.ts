@@ -1,0 +1,108 @@
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { type DeadGroup, deadGroups, findCommand } from '#infra/mongo/mailbox/dead-letters.ts';
+import { findLive, mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { actAsOperator, type BulkLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { type BulkBody, bulkOrder, isSameRequest, type LetterFilter } from '#shared/operations/bulk-act.ts';
+import type { DeadOrder } from './dead-acts.ts';
+
+const QUEUE = 'upkeep:deadletters';
+export type BulkAct = CommandOf<typeof QUEUE>;
+
+export interface BulkRequest extends DeadOrder {
+  filter: LetterFilter;
+  perSecond: number;
+  /** Two requests with one key are one act. */
+  key: string;
+}
+
+/** The exact number of letters that an act with this filter would take now, and their groups. */
+export interface BulkPreview {
+  counted: number;
+  groups: DeadGroup[];
+}
+
+/** Counts the letters that a bulk act would take if it were requested at `now` (Unix milliseconds, MongoDB's clock). */
+export async function previewBulk(
+  mongo: Mongo,
+  { act, filter }: Pick<BulkRequest, 'act' | 'filter'>,
+  now: number,
+): Promise<BulkPreview> {
+  const groups = await deadGroups(mongo, { ...filter, until: untilOf(filter, now) });
+  const taken = (group: DeadGroup) => group.count - (act === 'ack' ? group.acknowledged : 0);
+  return { counted: groups.reduce((sum, group) => sum + taken(group), 0), groups };
+}
+
+function untilOf({ until }: LetterFilter, now: number): Date {
+  return new Date(Math.min(until?.getTime() ?? now, now));
+}
+
+/**
+ * Stores a bulk act, which the process type `upkeep` carries out, with a line of the audit in one transaction. The letters are those that
+ * have died by `by.now`. Returns the stored act if its key is taken; `reused` is true if that one is another request.
+ */
+export async function postBulk(
+  mongo: Mongo,
+  { key, filter, ...request }: BulkRequest,
+  by: OperatorAct,
+  { maxAttempts }: { maxAttempts: number },
+): Promise<{ command: BulkAct; created: boolean; reused: boolean }> {
+  const { operator, reason, now } = by;
+  const { counted } = await previewBulk(mongo, { ...request, filter }, now);
+  const body: BulkBody = { ...request, filter: { ...filter, until: untilOf(filter, now) }, operator, reason, counted };
+  const command = newCommand({ ...bulkOrder(key, body), maxAttempts, now });
+  try {
+    await actAsOperator(mongo, by, async (session) => {
+      await postCommandIn(mongo, session, command);
+      return { result: undefined, line: bulkLine('begin', command, { act: body.act, counted }) };
+    });
+    return { command, created: true, reused: false };
+  } catch (error) {
+    if (!isDuplicateKey(error, ['key'])) throw error;
+    const stored = await findLive(mongo, QUEUE, command.key);
+    if (stored === null) throw error;
+    return { command: stored, created: false, reused: !isSameRequest(stored.body, body) };
+  }
+}
+
+/** Returns the line of the audit for the begin, the stop or the end of a bulk act. */
+export function bulkLine(
+  step: 'begin' | 'stop' | 'end',
+  { _id: commandId, queue, subject }: BulkAct,
+  detail: BulkLine['detail'],
+): BulkLine {
+  return { action: `dead.bulk-${step}`, commandId, queue, subject, detail };
+}
+
+/** Returns a bulk act, or null if no bulk act has this id. */
+export async function findBulk(mongo: Mongo, id: string): Promise<BulkAct | null> {
+  const command = await findCommand(mongo, id);
+  return command?.queue === QUEUE ? (command as BulkAct) : null;
+}
+
+/** Returns the newest bulk acts. */
+export function listBulks(mongo: Mongo, limit: number): Promise<BulkAct[]> {
+  return mailboxOf(mongo, QUEUE)
+    .find({ queue: QUEUE }, { hint: 'bulk_acts', sort: { createdAt: -1 }, limit, maxTimeMS: QUERY_LIMIT_MS })
+    .toArray();
+}
+
+/**
+ * Stops a bulk act before its next letter, with a line of the audit in one transaction. What it has done stays done. Returns false if it
+ * has ended, or is stopped already.
+ */
+export function stopBulk(mongo: Mongo, command: BulkAct, by: OperatorAct): Promise<boolean> {
+  const { _id, key } = command;
+  const { operator, reason, now } = by;
+  return actAsOperator(mongo, by, async (session) => {
+    const stopped = await mailboxOf(mongo, QUEUE).updateOne(
+      { _id, key, status: 'PENDING', 'body.stop': { $exists: false } },
+      { $set: { 'body.stop': { operator, reason, at: new Date(now) } } },
+      { session },
+    );
+    const result = stopped.matchedCount === 1;
+    return { result, line: result ? bulkLine('stop', command, { act: command.body.act }) : null };
+  });
+}

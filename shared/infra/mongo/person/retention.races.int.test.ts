@@ -1,0 +1,149 @@
+import t from 'tap';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { COMMANDS, DELIVERIES, NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { deliveryAttempts, notifications, snapshotIds } from '#infra/mongo/notification/collections.ts';
+import { insertDeliveryAttempt } from '#infra/mongo/notification/delivery-attempts.ts';
+import { putSnapshot } from '#infra/mongo/notification/snapshots.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { DAY } from '#shared/kernel/time.ts';
+import { recordedAttempt } from '#shared/notification/delivery.ts';
+import { newFromSnapshot } from '#shared/notification/snapshot.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { dyingProcess } from '#testing/processes/dying-process.ts';
+import { graded, postHandoff, postRelease, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { storeNotifications } from '#testing/stored/stored-notifications.ts';
+import { afterSearch } from '#testing/stores/after-search.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { expireAttempts, expireNotifications } from './retention.ts';
+
+const mongo = await openTestMongo(t);
+const old = new Date(Date.now() - 40 * DAY);
+const expiry = () => ({ before: new Date(Date.now() - 30 * DAY), now: new Date(), limit: 100 });
+const remarks = { feedback: 'Lan viết rõ ràng.' };
+
+/** Stores an old attempt of an exam whose results are not released. */
+function storeOld(examId = `exam-${newId()}`) {
+  return storeAttempt(mongo, { ...graded({ showResultMode: 'MANUAL' }), examId, submittedAt: old });
+}
+
+/** Expires all old attempts. `meanwhile` runs once the commands of the first one were searched, and before it is rewritten. */
+async function expireDuring(meanwhile: () => Promise<unknown>) {
+  const searched = afterSearch(mongo, COMMANDS, (filter) => '$or' in filter, meanwhile);
+  const { finished } = await expireAttempts(searched.mongo, expiry(), null);
+  t.equal(searched.times(), 1);
+  return finished;
+}
+
+t.test('a handoff that is applied while its attempt expires keeps neither the student nor the remarks', async (t) => {
+  const attempt = await storeOld();
+  const finished = await expireDuring(async () => {
+    const actor = makeActor('essayhandoff', testWorkerDeps(mongo));
+    t.equal(await runCommand(testKernel(mongo), actor, await postHandoff(mongo, attempt, remarks)), 'done');
+  });
+  t.equal(finished, 1);
+  const command = await mailboxOf(mongo, 'essayhandoff').findOne({ subject: attempt._id, queue: 'essayhandoff' });
+  t.match(command, { status: 'DONE', body: { handoff: { score: 1.5 } } });
+  t.notMatch(JSON.stringify(command), new RegExp(`${attempt.studentId}|${remarks.feedback}`));
+  t.match(await attempts(mongo).findOne({ _id: attempt._id }), { totalScore: 2.5, studentId: /^erased-/ });
+});
+
+t.test('an attempt waits for a notice that a release adds while it expires, and a worker sends', async (t) => {
+  const attempt = await storeOld();
+  const notices = mongo.db.collection(NOTICES);
+  const finished = await expireDuring(async () => {
+    const actor = makeActor('resultsrelease', testWorkerDeps(mongo));
+    const { examId } = attempt;
+    t.equal(await runCommand(testKernel(mongo), actor, await postRelease(mongo, { examId })), 'done');
+    await notices.updateMany({ subject: attempt._id }, { $set: { lockedUntil: new Date(Date.now() + DAY) } });
+  });
+  t.equal(finished, 0);
+  t.match(await attempts(mongo).findOne({ _id: attempt._id }), { studentId: attempt.studentId });
+  t.equal(await notices.countDocuments({ subject: attempt._id }), 2);
+  await notices.updateMany({ subject: attempt._id }, { $set: { lockedUntil: null } });
+  t.match(await expireAttempts(mongo, expiry(), null), { finished: 1 });
+  t.equal(await notices.countDocuments({ subject: attempt._id }), 0);
+});
+
+t.test('a notification about an attempt that arrives while it expires ends with its deliveries', async (t) => {
+  const attempt = await storeOld();
+  const notification = { entity: 'ExamAttempt', entityId: attempt._id };
+  const finished = await expireDuring(() => postDelivery(mongo, { notification }));
+  t.equal(finished, 1);
+  t.equal(await notifications(mongo).countDocuments({ entityId: attempt._id }), 0);
+  t.equal(await mongo.db.collection(DELIVERIES).countDocuments(), 0);
+});
+
+t.test('a delivery attempt that is reported while its notification expires ends with it', async (t) => {
+  const [row] = await storeNotifications(mongo, 1, () => ({ createdAt: old }));
+  if (row === undefined) throw new Error('no notification was stored');
+  const { _id: notificationId, userId } = row;
+  const sent = { notificationId, userId, channel: 'sms', provider: 'p', status: 'SENT' } as const;
+  const report = recordedAttempt(sent, { id: newId(), now: new Date(), organizationId: null });
+  const { collectionName } = deliveryAttempts(mongo);
+  const searched = afterSearch(
+    mongo,
+    collectionName,
+    () => true,
+    () => insertDeliveryAttempt(mongo, report),
+  );
+  t.equal(await expireNotifications(searched.mongo, expiry()), 1);
+  t.equal(searched.times(), 1);
+  t.equal(await notifications(mongo).countDocuments({ _id: notificationId }), 0);
+  t.equal(await deliveryAttempts(mongo).countDocuments({ notificationId }), 0);
+});
+
+const snapshotOf = (id: string, createdAt: Date) => ({
+  id,
+  userId: `user-${id}`,
+  organizationId: null,
+  type: 'OTHER',
+  title: 'T',
+  content: 'C',
+  isRead: true,
+  readAt: null,
+  deletedAt: null,
+  createdAt,
+});
+
+const put = (id: string, createdAt: Date) =>
+  putSnapshot(mongo, snapshotOf(id, createdAt), (first) =>
+    newFromSnapshot(first, { now: new Date(), organizationId: null }),
+  );
+
+t.test(
+  'a process that dies at any write leaves no snapshot id without its notification, and none without its id',
+  async (t) => {
+    for (let point = 1, isFinished = false; !isFinished; point++) {
+      for (const when of ['before', 'after'] as const) {
+        const id = `legacy-${point}-${when}`;
+        await put(id, old);
+        const broken = dyingProcess(mongo, point, when);
+        await expireNotifications(broken.mongo, expiry()).catch(() => undefined);
+        isFinished = broken.diedAt() === null;
+        const rows = await notifications(mongo).countDocuments({ _id: id });
+        t.equal(await snapshotIds(mongo).countDocuments({ _id: id }), rows, `dies ${broken.diedAt()}`);
+        await expireNotifications(mongo, expiry());
+        t.match(await put(id, new Date()), { kind: 'created' }, 'the id is free again');
+      }
+    }
+  },
+);
+
+t.test('a notification that a snapshot renews while it expires stays, with its id', async (t) => {
+  await put('renewed', old);
+  const { collectionName } = deliveryAttempts(mongo);
+  const searched = afterSearch(
+    mongo,
+    collectionName,
+    () => true,
+    () => put('renewed', new Date()),
+  );
+  await expireNotifications(searched.mongo, expiry());
+  t.equal(searched.times(), 1);
+  t.equal(await notifications(mongo).countDocuments({ _id: 'renewed' }), 1);
+  t.equal(await snapshotIds(mongo).countDocuments({ _id: 'renewed' }), 1);
+});

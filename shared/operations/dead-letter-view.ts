@@ -1,0 +1,52 @@
+import type { Command, Queue } from '#shared/kernel/command.ts';
+
+type ShownLetter = Pick<
+  Command,
+  | '_id'
+  | 'queue'
+  | 'subject'
+  | 'status'
+  | 'letter'
+  | 'attempts'
+  | 'maxAttempts'
+  | 'replays'
+  | 'createdAt'
+  | 'settledAt'
+  | 'lastError'
+>;
+
+/** Returns a dead command as a reply shows it: without its body, which may contain a student's text or the id of a person. */
+export function letterView(command: ShownLetter) {
+  const { _id: id, queue, subject, status, letter, attempts, maxAttempts, replays } = command;
+  const { createdAt, settledAt, lastError } = command;
+  const error = lastError === null ? null : { ...lastError, at: lastError.at.toISOString() };
+  return {
+    id,
+    queue,
+    subject,
+    status,
+    letter: letter ?? null,
+    attempts,
+    maxAttempts,
+    replays,
+    createdAt: createdAt.toISOString(),
+    settledAt: settledAt?.toISOString() ?? null,
+    error,
+  };
+}
+
+/** Returns the cursor after a letter: opaque to clients. */
+export function letterCursor({ queue, after }: { queue: Queue; after: string }): string {
+  return Buffer.from(JSON.stringify([queue, after])).toString('base64url');
+}
+
+/** Returns the place of a cursor, or null if no reply contained such a cursor. */
+export function readLetterCursor(cursor: string, queues: readonly Queue[]): { queue: Queue; after: string } | null {
+  try {
+    const [queue, after, ...rest]: unknown[] = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
+    const known = queues.find((name) => name === queue);
+    return known !== undefined && typeof after === 'string' && rest.length === 0 ? { queue: known, after } : null;
+  } catch {
+    return null;
+  }
+}
