@@ -84,7 +84,7 @@ export async function startWorkerProcess(
     await postRecurringCommands(mongo, actor, clock.now());
   };
   if (await untilUsable({ check, log, stop: draining.signal })) {
-    loops = startLoops(runtime, kernel, name, actor);
+    loops = startLoops(runtime, kernel, { name, actor, settled: measured.settled });
     measured.slotsOf(loops.worker);
     health.begin();
   }
@@ -115,8 +115,7 @@ interface RunningLoops {
 function startLoops(
   { deps, clock, redis, unanswering }: WorkerRuntime,
   kernel: Kernel,
-  name: string,
-  actor: Actor,
+  { name, actor, settled }: { name: string; actor: Actor; settled: () => Readonly<Record<string, number>> },
 ): RunningLoops {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
@@ -135,6 +134,7 @@ function startLoops(
     slots: concurrency * queues.length,
     busy: worker.busy,
     unanswering,
+    settled,
   });
   log.info({ queues, concurrency }, 'worker is ready');
   return {
