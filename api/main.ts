@@ -218,6 +218,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     cluster,
     redisAnswers: redis,
     trace: (asked, by) => traceFor(operating, asked, by),
+    commandAttempts: config.worker.maxAttempts,
     auth: login === undefined ? null : { login, settings },
   });
   return [...routes, ...pages];

@@ -25,6 +25,8 @@ export interface ConsoleDeps {
   redisAnswers: () => Promise<boolean>;
   /** Reads a trace for an operator, logs the read, and audits that of a person. Null: nothing is stored. */
   trace: (asked: Asked, by: { operator: string; requestId: string }) => Promise<Trace | null>;
+  /** Claims of a bulk act before it is dead. */
+  commandAttempts: number;
   /** The login of the auth service, if this process serves it; otherwise only OPS_TOKEN opens the console. */
   auth: { login: Route['handle']; settings: Pick<AuthSettings, 'jwt' | 'sessionMaxMs'> } | null;
 }
