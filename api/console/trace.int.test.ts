@@ -66,7 +66,7 @@ t.test('the first screen of a pupil answers why a parent was not notified', asyn
     const first = text.slice(0, text.indexOf('<ol'));
     t.match(first, language === 'en' ? 'Never happens · Muted by the user' : 'Người dùng tắt thông báo');
     t.match(first, 'not notified: the user has muted notifications');
-    t.match(text, 'href="/ops/trace?q=user%3Amother-1"', 'the mother is one click away');
+    t.match(first, 'href="/ops/trace?q=user%3Amother-1"', 'the mother is one click away');
     t.match(text, `href="/ops/trace?q=${attempt._id}"`);
     t.match(text, 'href="/ops/trace?q=exam%3Aexam-1"');
   }

@@ -34,7 +34,7 @@ export function traceScreen({ trace: read }: Pick<ConsoleDeps, 'trace'>): Screen
       const { lines, nextCursor } = pageOf(trace.lines, { after, limit: LINES });
       return html`${head}
 <h2>${trace.subject} <code>${asked.value}</code></h2>
-${summary(trace, language)}
+${summary(trace, lines, language)}
 <h2>${w.timeline(trace.lines.length)}</h2>
 ${trace.cut.length > 0 && html`<p class="note">${w.cut(trace.cut.map((kind) => KIND_NAMES[kind][language]).join(', '))}</p>`}
 <ol class="timeline">${lines.map((line) => item(line, language))}</ol>
@@ -75,35 +75,44 @@ const CLASS_OF: Readonly<Record<Standing, string>> = {
   dropped: 'warning',
 };
 
-/** Returns the statements of a trace, those that need the operator first. */
-function summary({ verdicts, moreVerdicts }: Trace, language: Language): Html {
+/** Returns the statements of a trace, those that need the operator first. `shown` are the lines on the same page. */
+function summary({ verdicts, moreVerdicts, lines }: Trace, shown: readonly TraceLine[], language: Language): Html {
   const w = TRACE_WORDS[language];
   if (verdicts.length === 0) return html`<p class="well">${w.well}</p>`;
-  return html`<section aria-label="${w.why}">${verdicts.map((verdict) => statement(verdict, language))}
+  return html`<section aria-label="${w.why}">${verdicts.map((verdict) => {
+    const first = lines.find(({ id }) => id === verdict.id);
+    return statement(verdict, { first, isShown: shown.some(({ id }) => id === verdict.id) }, language);
+  })}
 ${moreVerdicts > 0 && html`<p class="note">${w.more(moreVerdicts)}</p>`}</section>`;
 }
 
-function statement({ standing, code, text, remedy, count, id }: Verdict, language: Language): Html {
+function statement(
+  { standing, code, text, remedy, count, id }: Verdict,
+  { first, isShown }: { first: TraceLine | undefined; isShown: boolean },
+  language: Language,
+): Html {
   const w = TRACE_WORDS[language];
   const name = `${STANDINGS[standing][language]} · ${REASON_NAMES[code][language]}`;
   return html`<p class="${CLASS_OF[standing]}"><strong>${name}</strong>${count > 1 && html` · ${w.times(count)}`}<br>
 ${marked(text)}${remedy !== null && html`<br>→ ${marked(remedy)}`}
-<br><a href="#${anchorOf(id)}">${w.example}</a></p>`;
+${first !== undefined && html`<br>${aboutOf(first).map((link) => html`${link} `)}`}
+${isShown && html`<a href="#${anchorOf(id)}">${w.example}</a>`}</p>`;
 }
 
 /** Returns a text whose words in backticks are code. */
-function marked(text: string): Html {
+export function marked(text: string): Html {
   return html`${text.split('`').map((part, at) => (at % 2 === 1 ? html`<code>${part}</code>` : part))}`;
 }
 
 function item(line: TraceLine, language: Language): Html {
   const { at, kind, id, state, what, count, attempt, nextAt, endedAt, requestId, reason } = line;
   const w = TRACE_WORDS[language];
+  const about = aboutOf(line);
   const facts: [string, Html | string][] = [
     ...(attempt === null ? [] : [[w.tries, `${attempt.n}/${attempt.max}`] as [string, string]]),
     ...(nextAt === null ? [] : [[w.next, time(nextAt)] as [string, Html]]),
     ...(endedAt === null ? [] : [[w.ended, time(endedAt)] as [string, Html]]),
-    ...aboutOf(line, w.about),
+    ...(about.length === 0 ? [] : [[w.about, html`${about.map((link) => html`${link} `)}`] as [string, Html]]),
     ...(requestId === null ? [] : [[w.request, html`<code>${requestId}</code>`] as [string, Html]]),
   ];
   return html`<li id="${anchorOf(id)}">
@@ -146,27 +155,22 @@ function linked(kind: LineKind, id: string): Html {
   return FOUND.has(kind) ? html`<a href="${addressOf(asked)}"><code>${id}</code></a>` : html`<code>${id}</code>`;
 }
 
-/** Returns the other objects of a line, with links to their traces. */
-function aboutOf({ kind, id, what, about }: TraceLine, word: string): [string, Html][] {
+/** Returns links to the traces of the other objects of a line. */
+function aboutOf({ kind, id, what, about }: TraceLine): Html[] {
   const to = (asked: string): Html => html`<a href="${addressOf(asked)}"><code>${asked}</code></a>`;
   if (about === null) return [];
   switch (kind) {
     case 'attempt':
       // The line of a submit names its attempt, and what submitted it.
-      return id.endsWith(':submitted') || what === null
-        ? [[word, to(about)]]
-        : [
-            [word, to(`student:${about}`)],
-            [word, to(`exam:${what}`)],
-          ];
+      return id.endsWith(':submitted') || what === null ? [to(about)] : [to(`student:${about}`), to(`exam:${what}`)];
     case 'release':
-      return [[word, to(`exam:${about}`)]];
+      return [to(`exam:${about}`)];
     case 'notification':
     case 'suppression':
-      return [[word, to(`user:${about}`)]];
+      return [to(`user:${about}`)];
     case 'event':
       return [];
     default:
-      return [[word, to(about)]];
+      return [to(about)];
   }
 }
