@@ -8,7 +8,7 @@ import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
 import { deadLetterRoutes } from '#api/operations/dead-letters.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
-import { examRoutes } from '#api/operations/exams.ts';
+import { examRoutes, readAttemptsFor } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
 import { redisAnswers, traceFor, traceRoutes } from '#api/operations/trace.ts';
@@ -182,8 +182,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
   const { config, mongo, now, log, metrics } = context;
   const { opsToken, production, auth: settings } = config;
   const operating = { mongo, now, log, opsToken, pingRedis };
-  const redis = () => redisAnswers(pingRedis);
-  const cluster = openClusterReader(mongo, now, redis);
+  const cluster = openClusterReader(mongo, now, () => redisAnswers(pingRedis));
   const served = [
     ...services.flatMap((name) => SERVICES[name]?.(context) ?? []),
     ...traceRoutes(operating),
@@ -216,8 +215,8 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     trustedProxies: settings.trustedProxies,
     usable,
     cluster,
-    redisAnswers: redis,
     trace: (asked, by) => traceFor(operating, asked, by),
+    examAttempts: (page, by) => readAttemptsFor(operating, page, by),
     auth: login === undefined ? null : { login, settings },
   });
   return [...routes, ...pages];

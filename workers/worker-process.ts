@@ -5,6 +5,7 @@ import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { isRouter } from '#infra/mongo/probe/server.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { LAST_BACKGROUND_MS, settlesWithin } from '#infra/process/background.ts';
 import { drainOnSignal, OWN_PROCESS } from '#infra/process/drain.ts';
@@ -84,7 +85,8 @@ export async function startWorkerProcess(
     await postRecurringCommands(mongo, actor, clock.now());
   };
   if (await untilUsable({ check, log, stop: draining.signal })) {
-    loops = startLoops(runtime, kernel, name, actor);
+    const pollsTogether = await isRouter(mongo).catch(() => false);
+    loops = startLoops(runtime, kernel, { name, actor, pollsTogether });
     measured.slotsOf(loops.worker);
     health.begin();
   }
@@ -115,13 +117,12 @@ interface RunningLoops {
 function startLoops(
   { deps, clock, redis, unanswering }: WorkerRuntime,
   kernel: Kernel,
-  name: string,
-  actor: Actor,
+  { name, actor, pollsTogether }: { name: string; actor: Actor; pollsTogether: boolean },
 ): RunningLoops {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
   const { concurrency = config.worker.concurrency, pollMs = config.worker.pollIntervalMs } = actor;
-  const worker = openWorker(kernel, actor, { concurrency, pollMs, now: clock.now });
+  const worker = openWorker(kernel, actor, { concurrency, pollMs, now: clock.now, pollsTogether });
   const listeners = queues.map((queue) =>
     answerDoorbell({ ...redis, queue, concurrency }, async ({ id, key }) => {
       await worker.tryRun({ _id: id, queue, key });

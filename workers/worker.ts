@@ -27,6 +27,8 @@ export interface WorkerOptions {
   concurrency: number;
   pollMs: number;
   now: () => number;
+  /** True if one statement reads all queues. Default false: one each, because a stand-in for MongoDB would scan the mailbox for it. */
+  pollsTogether?: boolean;
 }
 
 /** The slots of one queue, and the commands that hold or await one, by id. */
@@ -46,7 +48,7 @@ interface Lane {
 const WINDOW = 200;
 
 /**
- * Opens the worker of an actor and starts one poll loop for each queue.
+ * Opens the worker of an actor and starts its poll loop.
  *
  * Rings and the poll of a queue share its slots. A process never runs more than `concurrency` commands of one queue at a time,
  * and never one command twice at a time. Each queue has its own slots, so a hanging receiver blocks only its own queue. Because
@@ -99,7 +101,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     let holds = rung._id;
     const run = slots(async (): Promise<RunResult> => {
       if (draining) return 'not-ours';
-      const due = await dueCommands(kernel.mongo, rung.queue, options.now(), WINDOW).catch(() => []);
+      const due = await dueCommands(kernel.mongo, [rung.queue], options.now(), WINDOW).catch(() => []);
       if (draining) return 'not-ours';
       // If our clock is behind that of the sender, the command is claimable but not listed yet.
       const [next] = turns.take(due, 1);
@@ -117,7 +119,33 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   }
 
   async function poll(): Promise<void> {
-    await Promise.all(queues.map((queue) => pollQueue(queue)));
+    const found = await readDue(queues);
+    await Promise.all(found.map(({ queue, due }) => pollQueue(queue, due)));
+  }
+
+  /**
+   * Reads the due commands of several queues at once: through a router, each statement of a poll goes to every shard. Returns the queues that
+   * have any, with these commands. `due` is null if the queue must read for itself: its slots are taken, or not all were listed.
+   */
+  async function readDue(asked: readonly Queue[]): Promise<{ queue: Queue; due: DueCommand[] | null }[]> {
+    if (options.pollsTogether !== true) return asked.map((queue) => ({ queue, due: null }));
+    const [first, ...others] = asked.filter((queue) => freeSlots(laneOf(queue)) > 0);
+    const full = asked.filter((queue) => queue !== first && !others.includes(queue));
+    const found = full.map((queue) => ({ queue, due: null as DueCommand[] | null }));
+    if (first === undefined || draining) return found;
+    const read = await dueCommands(kernel.mongo, [first, ...others], options.now(), WINDOW);
+    // A backlog of one queue fills the window, and would hide the commands of the others.
+    const isWhole = others.length === 0 || read.length < WINDOW;
+    for (const queue of [first, ...others]) {
+      const due = read.filter((command) => command.queue === queue);
+      if (!isWhole) found.push({ queue, due: null });
+      else if (due.length > 0) found.push({ queue, due });
+    }
+    return found;
+  }
+
+  function freeSlots({ slots }: Lane): number {
+    return options.concurrency - slots.activeCount - slots.pendingCount;
   }
 
   function warnOfSession(commandId: string) {
@@ -125,16 +153,19 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       kernel.log.warn({ err, commandId, actor: actor.name }, 'session of an expired lease could not be ended');
   }
 
-  async function pollQueue(queue: Queue): Promise<void> {
+  /** Starts runs until no more can be claimed. `read` are the due commands of the queue, if they were just read. */
+  async function pollQueue(queue: Queue, read: DueCommand[] | null): Promise<void> {
     const lane = laneOf(queue);
-    const { slots, listed, running, turns } = lane;
+    const { listed, running, turns } = lane;
+    let latest = read;
     const notOurs = new Set<string>();
     const isOpen = ({ _id }: DueCommand) => !running.has(_id) && !notOurs.has(_id);
 
     async function nextDue(free: number): Promise<DueCommand[]> {
       if (listed.size > 0) return [...listed.values()].slice(0, free);
-      const read = await dueCommands(kernel.mongo, queue, options.now(), WINDOW + notOurs.size);
-      const due = read.filter(isOpen);
+      const all = latest ?? (await dueCommands(kernel.mongo, [queue], options.now(), WINDOW + notOurs.size));
+      latest = null;
+      const due = all.filter(isOpen);
       if (turns !== null) return turns.take(due, free);
       // The stored session of a lost worker is ended at once or read again: later that worker may use it for another command.
       for (const command of due.slice(free)) if (command.session === null) listed.set(command._id, command);
@@ -142,8 +173,9 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     }
 
     while (!draining) {
-      const free = options.concurrency - slots.activeCount - slots.pendingCount;
+      const free = freeSlots(lane);
       if (free <= 0) {
+        latest = null;
         // All slots are taken. Continue as soon as any run ends, so that one slow command does not delay the others.
         await Promise.race(running.values());
         continue;
@@ -166,12 +198,22 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     }
   }
 
-  // One loop for each queue: the poll of a queue with a constant backlog never ends, and must not delay the other queues.
-  const loops = queues.map((queue) =>
-    startLoop({ everyMs: options.pollMs, phase: kernel.random() }, () =>
-      pollQueue(queue).catch((err: unknown) => kernel.log.warn({ err, actor: actor.name, queue }, 'poll failed')),
-    ),
-  );
+  const polling = new Set<Queue>();
+
+  /** Polls the queues whose poll is not in progress. The poll of a queue with a constant backlog never ends, so it is not awaited. */
+  async function pollOpen(): Promise<void> {
+    const asked = queues.filter((queue) => !polling.has(queue));
+    const warn = (about: object) => (err: unknown) =>
+      kernel.log.warn({ err, actor: actor.name, ...about }, 'poll failed');
+    const found = asked.length === 0 ? [] : await readDue(asked).catch(warn({ queues: asked }));
+    for (const { queue, due } of found ?? []) {
+      polling.add(queue);
+      void pollQueue(queue, due)
+        .catch(warn({ queue }))
+        .finally(() => polling.delete(queue));
+    }
+  }
+  const loop = startLoop({ everyMs: options.pollMs, phase: kernel.random() }, pollOpen);
 
   return {
     tryRun,
@@ -182,7 +224,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     busy: () => [...lanes.values()].flatMap(({ running }) => [...running.keys()]),
     async drain() {
       draining = true;
-      for (const loop of loops) loop.stop();
+      loop.stop();
       await Promise.allSettled(runs());
     },
   };

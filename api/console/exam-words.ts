@@ -19,7 +19,7 @@ const GRADINGS_VI: Names<ExamGrading> = {
   NOT_SUBMITTED: 'chưa nộp',
   WAITING: 'đang chờ',
   RUNNING: 'đang chấm',
-  DEAD: 'thư chết',
+  DEAD: 'lệnh chết',
   ESSAYS_PENDING: 'chờ chấm tự luận',
   COMPLETE: 'đã xong',
 };

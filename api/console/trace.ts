@@ -100,7 +100,7 @@ ${isShown && html`<a href="#${anchorOf(id)}">${w.example}</a>`}</p>`;
 }
 
 /** Returns a text whose words in backticks are code. */
-function marked(text: string): Html {
+export function marked(text: string): Html {
   return html`${text.split('`').map((part, at) => (at % 2 === 1 ? html`<code>${part}</code>` : part))}`;
 }
 

@@ -90,9 +90,10 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
       '[Operating](operating.md#shards) describes the move onto shards.',
     ].join('\n'),
     [
-      '- **Polls** go to every shard. A worker process lists the due commands of each of its queues once a second, in a phase of its own. Ten workers of one',
-      '  queue send ten statements a second to each shard, a hundred workers a hundred. Each reads an index that holds due commands',
-      '  alone, and most find nothing. Polls do not become fewer with more shards.',
+      '- **Polls** go to every shard. A worker process lists the due commands of all its queues by one statement a second, in a phase of its own. Ten workers',
+      '  of one type send ten statements a second to each shard, a hundred workers a hundred. `gradenotices`, `upkeep` and a `delivery` over two channels',
+      '  have two queues each, and on a replica set send one statement for each. Every statement reads an index that holds due commands alone, and most',
+      '  find nothing. A queue with a backlog of more than 200 is read by itself. Polls do not become fewer with more shards.',
       '- **A release, a sweep and an administrator’s list** go to every shard as well: they are rare, and each reads by an index.',
       '- **Clocks.** A router sets `$$NOW` for the statements that it sends. Keep the clocks of routers within a second of each other: a deadline or lease',
       '  shifts by as much. Fences, stamps and unique keys depend on no clock.',

@@ -62,7 +62,7 @@ export interface Sizing {
 
 /** One process of each type that the load does not scale: handoffs, releases, account notices, delivery, models, payment, sweeps. */
 const OTHERS = { processes: 7, queues: 8 } as const;
-/** Queues of a process. Each is polled once a second. */
+/** Queues of a process. On one shard each is polled once a second, on several the process polls them all by one statement. */
 const QUEUES = { grading: 1, gradenotices: 2 } as const;
 /**
  * Commands that shards send each other so that a transaction over several of them commits in two phases: one to coordinate, two for each
@@ -92,18 +92,20 @@ export function sizeOf(load: Load, costs: Costs): Sizing {
   const grading = processesFor(submits * costs.submit.workerMs);
   const gradenotices = processesFor(notices * costs.notice.workerMs);
   const workers = grading + gradenotices + OTHERS.processes;
-  const polls = grading * QUEUES.grading + gradenotices * QUEUES.gradenotices + OTHERS.queues;
+  const perQueue = grading * QUEUES.grading + gradenotices * QUEUES.gradenotices + OTHERS.queues;
+  const pollsOf = (count: number) => (count === 1 ? perQueue : workers);
   const onFirstOf = (count: number) =>
     Math.max(
-      ...phases.map(({ commands, twoPhase, first }) =>
-        count === 1 ? commands + polls : first + (commands - first + twoPhase) / count + polls,
+      ...phases.map(
+        ({ commands, twoPhase, first }) =>
+          (count === 1 ? commands : first + (commands - first + twoPhase) / count) + pollsOf(count),
       ),
     );
   return {
     phases,
     processes: { web, grading, gradenotices, others: OTHERS.processes },
     commandsOfShard: Math.ceil(onFirstOf(shards)),
-    pollsOfShard: polls,
+    pollsOfShard: pollsOf(shards),
     shardsNeeded: leastShards(onFirstOf),
     redisCommands: Math.ceil((submits + notices) * ASSUMED.redisOfRing),
     connections: (web + workers) * ASSUMED.connectionsOfProcess,

@@ -15,11 +15,14 @@ const EXPORT = 'shared/infra/mongo/person/export.ts';
 export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
   ...broadcasts(
     {
-      why: 'a worker finds due commands of its queue, whatever their keys are',
-      rate: 'one for each queue, worker process and WORKER_POLL_INTERVAL_MS, and one for each 200 due commands',
+      why: 'a worker finds due commands of its queues, whatever their keys are',
+      rate: 'one for each worker process and WORKER_POLL_INTERVAL_MS, and one for each 200 due commands of a queue',
       files: ['shared/infra/mongo/mailbox/claim.ts'],
     },
-    eachMailbox('find {nextRunAt $lte, queue, status}'),
+    [
+      ...eachMailbox('find {nextRunAt $lte, queue, status}'),
+      ...eachMailbox('find {$or(nextRunAt $lte, queue, status|nextRunAt $lte, queue, status)}'),
+    ],
   ),
   ...broadcasts(
     {

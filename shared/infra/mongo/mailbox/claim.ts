@@ -76,22 +76,30 @@ export interface DueCommand extends CommandRef {
 }
 
 /**
- * Returns commands of this queue that are due and not leased at `now` (Unix milliseconds, MongoDB's clock), longest due first.
- * This is only a hint: the claim checks again by MongoDB's own clock.
+ * Returns commands of these queues, which share a mailbox, that are due and not leased at `now` (Unix milliseconds, MongoDB's clock).
+ * Longest due first, at most `limit` in all. This is only a hint: the claim checks again by MongoDB's own clock.
  */
-export async function dueCommands(mongo: Mongo, queue: Queue, now: number, limit: number): Promise<DueCommand[]> {
-  const due = await mailboxOf(mongo, queue)
+export async function dueCommands(
+  mongo: Mongo,
+  queues: readonly [Queue, ...Queue[]],
+  now: number,
+  limit: number,
+): Promise<DueCommand[]> {
+  const [first, ...others] = queues;
+  const dueIn = (queue: Queue) => ({ queue, status: 'PENDING', nextRunAt: { $lte: new Date(now) } }) as const;
+  const due = await mailboxOf<Queue>(mongo, first)
     .find(
-      { queue, status: 'PENDING', nextRunAt: { $lte: new Date(now) } },
+      // Each branch is a range of one index, and MongoDB merges them by time.
+      others.length === 0 ? dueIn(first) : { $or: queues.map(dueIn) },
       {
-        projection: { key: 1, session: 1, organizationId: 1 },
+        projection: { queue: 1, key: 1, session: 1, organizationId: 1 },
         sort: { nextRunAt: 1 },
         limit,
         maxTimeMS: QUERY_LIMIT_MS,
       },
     )
     .toArray();
-  return due.map(({ _id, key, session, organizationId }) => ({
+  return due.map(({ _id, queue, key, session, organizationId }) => ({
     _id,
     queue,
     key,
