@@ -113,5 +113,11 @@ function planText(steps: readonly DistributionStep[]): string {
       ...(foreign.length > 0 ? [`refused because of the unique index ${foreign.join(', ')}`] : []),
     ].join('; '),
   ]);
-  return table(['collection', 'hashed key', 'documents', 'state'], rows);
+  const lines = steps.flatMap(({ commands }) => commands);
+  return [
+    table(['collection', 'hashed key', 'documents', 'state'], rows),
+    ...(lines.length === 0
+      ? []
+      : ['', '// the same for mongosh, without the checks and the lease of --yes:', ...lines]),
+  ].join('\n');
 }
