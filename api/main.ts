@@ -220,6 +220,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     cluster,
     trace: (asked, by) => traceFor(operating, asked, by),
     examAttempts: (page, by) => readAttemptsFor(operating, page, by),
+    commandAttempts: config.worker.maxAttempts,
     auth: login === undefined ? null : { login, settings },
   });
   return [...routes, ...pages];

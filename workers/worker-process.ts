@@ -113,16 +113,20 @@ interface RunningLoops {
   drain(timeoutMs: number): Promise<unknown>;
 }
 
+interface LoopOptions {
+  name: string;
+  actor: Actor;
+  /** True if one statement polls all queues of the process. */
+  pollsTogether: boolean;
+  /** Returns the settled commands of each queue since the start. */
+  settled: () => Readonly<Record<string, number>>;
+}
+
 /** Starts the worker's poll, its doorbell listeners and its heartbeat. */
 function startLoops(
   { deps, clock, redis, unanswering }: WorkerRuntime,
   kernel: Kernel,
-  {
-    name,
-    actor,
-    pollsTogether,
-    settled,
-  }: { name: string; actor: Actor; pollsTogether: boolean; settled: () => Readonly<Record<string, number>> },
+  { name, actor, pollsTogether, settled }: LoopOptions,
 ): RunningLoops {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
