@@ -1,4 +1,5 @@
 import t from 'tap';
+import { readAttemptsFor } from '#api/operations/exams.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
@@ -14,12 +15,15 @@ import {
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { exams } from './exams.ts';
 import { html } from './html.ts';
-import type { ConsoleDeps, PageCall } from './screen.ts';
+import type { PageCall } from './screen.ts';
 
 const mongo = await openTestMongo(t);
-const lines: object[] = [];
-const log = { info: (fields: object) => void lines.push(fields) };
-const screen = exams({ mongo, log, pingRedis: async () => undefined } as unknown as ConsoleDeps);
+const log = { info: () => undefined };
+const reading = { mongo, log, now: Date.now, pingRedis: async () => undefined };
+const screen = exams({
+  mongo,
+  examAttempts: (page, by) => readAttemptsFor(reading, page, by),
+});
 
 /** Returns the status and the text of the page. */
 async function show(query: Record<string, string>, change: Partial<PageCall> = {}) {
@@ -44,14 +48,17 @@ t.test('an exam is found by its id, and shows counts, faults and a link from eac
   await postRelease(mongo, { examId, sourceEventId: 'r & 1', releasedAt: new Date(Date.now() + 60_000) });
   await mongo.db.collection(NOTICES).insertOne({ key: newId(), status: 'DEAD', body: { examId } });
   const { text } = await show({ exam: examId });
-  for (const { _id } of [late, waiting]) t.match(text, `href="/ops/trace?id=${_id}"`);
-  t.match(text, /class="alarm"><strong>Not graded: no live `grading` worker; 1 command due/);
+  for (const { _id } of [late, waiting]) t.match(text, `href="/ops/trace?q=${_id}"`);
+  t.match(
+    text,
+    /class="alarm"><strong>Not graded · No worker<\/strong><br>\nno live <code>grading<\/code> worker; 1 command due/,
+  );
   t.match(text, /1 notice is dead\./);
   t.match(text, /1 attempt is in progress past the deadline/);
   t.match(text, /<rect class="open" x="0" y="0" width="33\.333"/);
   t.match(text, /late by \d+ s/);
-  t.match(text, /href="\/ops\/trace\?id=r%20%26%201">r &amp; 1<\/a>/);
-  t.match((await show({ exam: examId }, { language: 'vi' })).text, /Chưa chấm: no live `grading` worker/);
+  t.match(text, /href="\/ops\/trace\?q=r\+%26\+1">r &amp; 1<\/a>/);
+  t.match((await show({ exam: examId }, { language: 'vi' })).text, /Chưa chấm · Không có worker/);
   t.notMatch(text, /Sông Hương/);
 });
 
@@ -63,7 +70,7 @@ t.test('filters and the walk are links, and one student is audited', async (t) =
   t.match(first.text, `href="/ops/exams?exam=${examId}&amp;status=IN_PROGRESS&amp;student=s+%26+0">s &amp; 0</a>`);
   const [, next = ''] = /href="\/ops\/exams\?([^"]*)" rel="next"/.exec(first.text) ?? [];
   const second = await show(Object.fromEntries(new URLSearchParams(next.replaceAll('&amp;', '&'))));
-  t.equal(second.text.match(/ops\/trace\?id=/g)?.length, 2);
+  t.equal(second.text.match(/ops\/trace\?q=/g)?.length, 2);
   t.notMatch(second.text, /rel="next"/);
   const cursor = new URLSearchParams(next.replaceAll('&amp;', '&')).get('cursor') ?? '';
   t.match(await show({ exam: examId, cursor }), { status: 400, text: /Begin the walk again/ });

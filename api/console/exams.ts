@@ -1,7 +1,4 @@
-import { auditExamAttempts } from '#infra/mongo/operations/audited-reads.ts';
 import { readExam } from '#infra/mongo/operations/exam.ts';
-import { readExamAttempts } from '#infra/mongo/operations/exam-attempts.ts';
-import type { AuditRow } from '#infra/mongo/operator-audit.ts';
 import type { Exam, ExamAttempt, ExamAttemptList, ExamRelease } from '#shared/generated/operations.ts';
 import { ATTEMPT_STATUSES, type ExamWalk, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { REASONS } from '#shared/operations/reasons.ts';
@@ -9,12 +6,14 @@ import { WORDS } from './exam-words.ts';
 import { flag, type Html, html } from './html.ts';
 import { time } from './layout.ts';
 import type { ConsoleDeps, PageCall, Screen, Shown } from './screen.ts';
+import { addressOf, marked } from './trace.ts';
+import { REASON_NAMES } from './trace-words.ts';
 import { type Language, spanText } from './words.ts';
 
 const PATH = '/ops/exams';
 
 /** The live board of one exam: counts, releases, and a walk over its attempts. */
-export function exams(deps: ConsoleDeps): Screen {
+export function exams(deps: Pick<ConsoleDeps, 'mongo' | 'examAttempts'>): Screen {
   return {
     path: PATH,
     title: { en: WORDS.en.heading, vi: WORDS.vi.heading },
@@ -44,28 +43,20 @@ interface Board {
   list: ExamAttemptList;
 }
 
-/** Reads the counts and one page of the attempts. The read of one student is audited, as that of the route is. */
+/** Reads the counts and one page of the attempts. */
 async function readBoard(
-  { mongo, log, redisAnswers }: ConsoleDeps,
+  { mongo, examAttempts }: Pick<ConsoleDeps, 'mongo' | 'examAttempts'>,
   { now, operator, requestId }: PageCall,
   walk: ExamWalk,
   cursor: string | null,
 ): Promise<Board | 'unknown' | 'foreign cursor'> {
   const after = cursor === null ? null : readWalkCursor(walk, cursor);
   if (cursor !== null && after === null) return 'foreign cursor';
-  const redis = (await redisAnswers()) ? 'up' : 'down';
   const [exam, list] = await Promise.all([
     readExam(mongo, walk.examId, now),
-    readExamAttempts(mongo, { ...walk, after, limit: PAGE_ATTEMPTS }, { now, redis }),
+    examAttempts({ ...walk, after, limit: PAGE_ATTEMPTS }, { operator, requestId }),
   ]);
-  if (exam === null || list === null) return 'unknown';
-  const attempts = list.attempts.length;
-  log.info({ requestId, operator, examId: walk.examId, attempts }, 'attempts of an exam read');
-  if (walk.student !== null) {
-    const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
-    await auditExamAttempts(mongo, { operator, now, committed }, { student: walk.student, attempts });
-  }
-  return { exam, list };
+  return exam === null || list === null ? 'unknown' : { exam, list };
 }
 
 function notice(status: number, head: Html, text: string): Shown {
@@ -108,9 +99,12 @@ ${results.releases.length > 0 && releaseTable(results.releases, language)}`;
 function warnings({ examId, late, notices }: Exam, { attempts }: ExamAttemptList, language: Language): Html {
   const w = WORDS[language];
   const stuck = attempts.find(({ reason }) => reason !== null && REASONS[reason.code] === 'stuck')?.reason ?? null;
-  const dead = `/ops/trace?exam=${encodeURIComponent(examId)}`;
-  return html`${stuck !== null && html`<p class="alarm"><strong>${w.notGraded}: ${stuck.text}</strong>${stuck.remedy !== null && html`; ${stuck.remedy}`}</p>`}
-${notices.dead > 0 && html`<p class="alarm"><strong>${w.deadNotices(notices.dead)}</strong> <a href="${dead}">${w.traceOfExam}</a></p>`}
+  return html`${
+    stuck !== null &&
+    html`<p class="alarm"><strong>${w.notGraded} · ${REASON_NAMES[stuck.code][language]}</strong><br>
+${marked(stuck.text)}${stuck.remedy !== null && html` → ${marked(stuck.remedy)}`}</p>`
+  }
+${notices.dead > 0 && html`<p class="alarm"><strong>${w.deadNotices(notices.dead)}</strong> <a href="${addressOf(`exam:${examId}`)}">${w.traceOfExam}</a></p>`}
 ${late.inProgress > 0 && html`<p class="warning">${w.overdue(late.inProgress)}</p>`}`;
 }
 
@@ -139,7 +133,7 @@ function releaseTable(releases: readonly ExamRelease[], language: Language): Htm
 <thead><tr><th scope="col">${w.release}</th><th scope="col">${w.from}</th><th scope="col">${w.command}</th><th scope="col" class="number">${w.attempts}</th><th scope="col" class="number">${w.notices}</th></tr></thead>
 <tbody>${releases.map(
     ({ sourceEventId, releasedAt, state, command, updatedAttempts, queuedNotifications }) => html`<tr>
-<th scope="row"><a href="/ops/trace?id=${encodeURIComponent(sourceEventId)}">${sourceEventId}</a></th>
+<th scope="row"><a href="${addressOf(sourceEventId)}">${sourceEventId}</a></th>
 <td>${time(new Date(releasedAt))}${state === 'AHEAD' && html` <span class="tag late">${w.ahead}</span>`}</td>
 <td>${command ?? w.none}</td><td class="number">${updatedAttempts}</td><td class="number">${queuedNotifications}</td></tr>`,
   )}</tbody></table></div>`;
@@ -165,12 +159,12 @@ function attemptRow(row: ExamAttempt, { walk, language }: { walk: ExamWalk; lang
   return html`<tr>
 <th scope="row"><a class="clip" title="${studentId}" href="${PATH}?${queryOf({ ...walk, student: studentId })}">${studentId}</a>${attemptNumber > 1 && html` ${w.number(attemptNumber)}`}</th>
 <td>${w.statuses(row.status)}</td>
-<td>${isBad ? html`<span class="tag bad">${w.gradings(grading)}</span>` : w.gradings(grading)}${pendingEssays > 0 && html` (${pendingEssays})`}${reason !== null && html` <span class="hush">${reason.code}</span>`}</td>
+<td>${isBad ? html`<span class="tag bad">${w.gradings(grading)}</span>` : w.gradings(grading)}${pendingEssays > 0 && html` (${pendingEssays})`}${reason !== null && html` <span class="hush">${REASON_NAMES[reason.code][language]}</span>`}</td>
 <td>${deadlineCell(row, language)}</td>
 <td>${lastSavedAt === null ? w.none : time(new Date(lastSavedAt))}</td>
 <td>${row.answered}/${row.questions}</td>
 <td>${w.resultStates(row.results)}</td>
-<td><a title="${id}" href="/ops/trace?id=${encodeURIComponent(id)}"><code>${id.length > 12 ? `…${id.slice(-12)}` : id}</code></a></td></tr>`;
+<td><a title="${id}" href="${addressOf(id)}"><code>${id.length > 12 ? `…${id.slice(-12)}` : id}</code></a></td></tr>`;
 }
 
 /** Returns the deadline, and by how much it has been exceeded. */

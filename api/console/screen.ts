@@ -3,7 +3,9 @@ import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { ClusterReader } from '#infra/mongo/operations/cluster.ts';
+import type { WantedPage } from '#infra/mongo/operations/exam-attempts.ts';
 import type { Asked, Trace } from '#infra/mongo/operations/trace.ts';
+import type { ExamAttemptList } from '#shared/generated/operations.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Html } from './html.ts';
@@ -21,10 +23,12 @@ export interface ConsoleDeps {
   /** Returns true once the database is usable. */
   usable: () => boolean;
   cluster: ClusterReader;
-  /** Returns false if Redis does not answer in time. */
-  redisAnswers: () => Promise<boolean>;
   /** Reads a trace for an operator, logs the read, and audits that of a person. Null: nothing is stored. */
   trace: (asked: Asked, by: { operator: string; requestId: string }) => Promise<Trace | null>;
+  /** Reads a page of an exam's attempts for an operator, logs the read, and audits that of one student. Null: the exam is unknown. */
+  examAttempts: (page: WantedPage, by: { operator: string; requestId: string }) => Promise<ExamAttemptList | null>;
+  /** Claims of a bulk act before it is dead. */
+  commandAttempts: number;
   /** The login of the auth service, if this process serves it; otherwise only OPS_TOKEN opens the console. */
   auth: { login: Route['handle']; settings: Pick<AuthSettings, 'jwt' | 'sessionMaxMs'> } | null;
 }

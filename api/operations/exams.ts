@@ -2,9 +2,9 @@ import { operator } from '#api/http/guards/tokens.ts';
 import type { Call, Reply, Route } from '#api/route.ts';
 import { auditExamAttempts } from '#infra/mongo/operations/audited-reads.ts';
 import { readExam } from '#infra/mongo/operations/exam.ts';
-import { readExamAttempts } from '#infra/mongo/operations/exam-attempts.ts';
+import { readExamAttempts, type WantedPage } from '#infra/mongo/operations/exam-attempts.ts';
 import type { AuditRow } from '#infra/mongo/operator-audit.ts';
-import type { ExamAttemptsQuery } from '#shared/generated/operations.ts';
+import type { ExamAttemptList, ExamAttemptsQuery } from '#shared/generated/operations.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type ExamWalk, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { OPERATIONS_TAG, redisAnswers, type TraceDeps } from './trace.ts';
@@ -42,26 +42,34 @@ async function listAttempts(
   deps: TraceDeps,
   { params, query, identity, requestId }: Call<never, ExamAttemptsQuery>,
 ): Promise<Reply | Rejection> {
-  const { mongo, log } = deps;
   const walk: ExamWalk = { examId: params.examId ?? '', status: query.status ?? null, student: query.student ?? null };
   const after = query.cursor == null ? null : readWalkCursor(walk, query.cursor);
   if (query.cursor != null && after === null) {
     const message = 'must be a `nextCursor` of a reply to the same exam, `status` and `student`';
     return { rejected: 'VALIDATION_FAILED', details: [{ path: '/cursor', message }] };
   }
-  const now = deps.now();
-  const facts = { now, redis: (await redisAnswers(deps.pingRedis)) ? ('up' as const) : ('down' as const) };
-  const data = await readExamAttempts(mongo, { ...walk, after, limit: query.limit ?? PAGE_ATTEMPTS }, facts);
+  const page = { ...walk, after, limit: query.limit ?? PAGE_ATTEMPTS };
+  const data = await readAttemptsFor(deps, page, { operator: identity.operator ?? 'unknown', requestId });
   if (data === null) return { rejected: 'EXAM_NOT_FOUND' };
-  const by = identity.operator ?? 'unknown';
-  log.info(
-    { requestId, operator: by, examId: walk.examId, attempts: data.attempts.length },
-    'attempts of an exam read',
-  );
-  if (walk.student !== null) {
-    const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
-    const read = { student: walk.student, attempts: data.attempts.length };
-    await auditExamAttempts(mongo, { operator: by, now, committed }, read);
-  }
   return { status: 200, data };
+}
+
+/** Reads a page of an exam's attempts for an operator, logs the read, and audits that of one student. Null: nothing of the exam is stored. */
+export async function readAttemptsFor(
+  { mongo, log, ...deps }: Pick<TraceDeps, 'mongo' | 'log' | 'now' | 'pingRedis'>,
+  page: WantedPage,
+  { operator: by, requestId }: { operator: string; requestId: string },
+): Promise<ExamAttemptList | null> {
+  const now = deps.now();
+  const redis = (await redisAnswers(deps.pingRedis)) ? 'up' : 'down';
+  const found = await readExamAttempts(mongo, page, { now, redis });
+  if (found === null) return null;
+  const { student, examId } = page;
+  const attempts = found.attempts.length;
+  log.info({ requestId, operator: by, examId, attempts }, 'attempts of an exam read');
+  if (student !== null) {
+    const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
+    await auditExamAttempts(mongo, { operator: by, now, committed }, { student, attempts });
+  }
+  return found;
 }

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { coverOf } from '#scripts/engines/cover.ts';
 import { MANUAL } from '#scripts/engines/manual.ts';
+import { readShapes, TEST_FILE } from '#scripts/engines/shape-notes.ts';
 import { type Notes, openNotes, type Uses, unknownUses } from '#scripts/engines/uses.ts';
 import { chooseEngine, enginesHere } from '#scripts/services/mongodb.ts';
 import { BROADCASTS } from '#scripts/shards/broadcasts.ts';
@@ -15,7 +17,7 @@ import { planRun } from './plan-run.ts';
 import { openRunDisplay } from './run-display.ts';
 import { runTap } from './run-tap.ts';
 import { runStaticCheck, STATIC_CHECKS } from './static-checks.ts';
-import { createTapReport, type TapTotals } from './tap-report.ts';
+import { createTapReport, type FileResult, type TapTotals } from './tap-report.ts';
 import { findTestFiles, isPure, isQuick, restsOnEngine } from './test-files.ts';
 
 export interface ChecksOptions {
@@ -25,7 +27,10 @@ export interface ChecksOptions {
   readonly quick?: boolean;
   /** Runs only the test files whose path contains one of these, and no static check. */
   readonly filters?: readonly string[];
-  /** Runs the tests that rest on the database again, on each other engine that this machine has. */
+  /**
+   * Repeats the tests that rest on the database on each other engine of this machine. After a whole run, these are only as many as
+   * together send every kind of statement of all.
+   */
   readonly everyEngine?: boolean;
   /** Runs the files with tap's own runner and these options, for its coverage. */
   readonly tapOptions?: readonly string[];
@@ -36,6 +41,8 @@ export interface ChecksOptions {
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const SLOWEST_FILES = 5;
 const SLOW_MS = 3_000;
+/** Assumed duration of a file that failed. */
+const LONG_MS = 60_000;
 /** Memory of one lane: MongoDB, Redis, and the processes of a cluster. */
 const LANE_BYTES = 1.5 * 1024 ** 3;
 
@@ -58,7 +65,7 @@ export async function runChecks(options: ChecksOptions): Promise<number> {
       isWhole ? runStaticChecks(output, stop.signal, add) : undefined,
       first === undefined ? undefined : runTests(first, options, output, stop.signal).then(add),
     ]);
-    for (const pass of others) add(await runTests(pass, options, output, stop.signal));
+    for (const pass of others) add(await runTests(covered(pass, first), options, output, stop.signal));
   } catch (error) {
     add({ passed: 0, failed: 1 });
     const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -95,9 +102,23 @@ interface Pass {
   title: string | undefined;
   env: NodeJS.ProcessEnv;
   wants: (file: string) => boolean;
+  /** After a run that notes them: the shapes of the statements of each file, and the durations. */
+  noted?: { shapes: ReadonlyMap<string, ReadonlySet<string>>; results: readonly FileResult[] };
+  /** True if an earlier pass has recorded the statements. */
+  isRecorded?: boolean;
 }
 
-function passesOf({ pure = false, quick = false, everyEngine = false }: ChecksOptions): Pass[] {
+/** Leaves out of `pass` the files whose statements all have shapes that other files of the pass send as well: see `shape-notes.ts`. */
+function covered(pass: Pass, { noted }: Pick<Pass, 'noted'> = {}): Pass {
+  if (noted === undefined) return pass;
+  const resting = new Map([...noted.shapes].filter(([file]) => pass.wants(file)));
+  const durations = new Map(noted.results.map(({ file, durationMs }) => [file, durationMs]));
+  const cover = coverOf(resting, (file) => durations.get(file) ?? LONG_MS);
+  console.log(`${cover.size} of ${resting.size} files that rest on the database send every kind of statement of all`);
+  return { ...pass, wants: (file) => cover.has(file), isRecorded: true };
+}
+
+function passesOf({ pure = false, quick = false, everyEngine = false, filters = [] }: ChecksOptions): Pass[] {
   if (pure) return [{ name: 'pure', title: undefined, env: {}, wants: isPure }];
   const wants = quick ? isQuick : () => true;
   if (process.env.MONGODB_URL) return [{ name: 'given', title: 'the server of MONGODB_URL', env: {}, wants }];
@@ -107,8 +128,10 @@ function passesOf({ pure = false, quick = false, everyEngine = false }: ChecksOp
   const others = enginesHere(process.env).filter((other) => other.name !== name);
   if (others.length === 0)
     console.log(`SKIPPED: tests on a second engine. This machine has ${is} alone: see \`npm run engine\``);
+  // Named files run on every engine.
+  const env = filters.length > 0 || others.length === 0 ? {} : { [TEST_FILE]: '' };
   return [
-    first,
+    { ...first, env },
     ...others.map((other) => ({
       name: other.name,
       title: other.is,
@@ -147,9 +170,11 @@ async function runTests(pass: Pass, options: ChecksOptions, output: Output, sign
       : ['node_modules/.bin/tap', '--reporter=tap', ...tapOptions, ...(isWhole ? [] : files)];
   const notes = openNotes();
   try {
-    const ok = await runTap({ root: ROOT, args, env: { ...pass.env, ...notes.env }, signal }, report);
+    const recording = pass.isRecorded === true ? {} : notes.env;
+    const ok = await runTap({ root: ROOT, args, env: { ...pass.env, ...recording }, signal }, report);
     display.end();
     durations.save(report.passed());
+    if (TEST_FILE in pass.env) pass.noted = { shapes: readShapes(notes.folder), results: report.passed() };
     const slow = report.slowest(SLOW_MS).slice(0, SLOWEST_FILES);
     if (slow.length > 0) console.log('slowest files:');
     for (const { file, durationMs } of slow) console.log(`  ${(durationMs / 1_000).toFixed(1).padStart(6)} s  ${file}`);

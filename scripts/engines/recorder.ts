@@ -9,6 +9,7 @@ import { openRouteCounter } from '#scripts/shards/route-counts.ts';
 import { routesOf } from '#scripts/shards/route-of.ts';
 import { openTransactionWatch, type TransactionWatch } from '#scripts/shards/transaction-notes.ts';
 import { type FeatureKind, readFeatures } from './features.ts';
+import { openShapeNotes, TEST_FILE } from './shape-notes.ts';
 import { FEATURES_FOLDER, lineOf } from './uses.ts';
 
 /**
@@ -73,15 +74,19 @@ function watchOperations(transactions: TransactionWatch): void {
 function watchClients(folder: string, transactions: TransactionWatch): void {
   const notes = path.join(folder, `${process.pid}.txt`);
   const countRoute = openRouteCounter(folder);
+  const shapes = process.env[TEST_FILE] === undefined ? undefined : openShapeNotes(folder);
   const connect = MongoClient.prototype.connect;
   MongoClient.prototype.connect = function watchedConnect() {
     if (!watched.has(this)) {
       watched.add(this);
       Reflect.set(this, 'monitorCommands', true);
-      this.on('commandStarted', ({ commandName, command }) => {
+      shapes?.watch(this);
+      this.on('commandStarted', (event) => {
+        const { commandName, command } = event;
         const user = caller.getStore() ?? null;
         transactions.sent(commandName, command, user !== null);
         if (user === null) return;
+        shapes?.started(event);
         note(notes, command, user);
         for (const route of routesOf(commandName, command, PLACEMENTS)) countRoute(route, user.file);
       });

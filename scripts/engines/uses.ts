@@ -18,6 +18,7 @@ export function lineOf(feature: Feature, file: string): string {
 
 /** Records of the processes of one run. */
 export interface Notes {
+  readonly folder: string;
   readonly env: NodeJS.ProcessEnv;
   /** Reads the records of all processes so far. */
   read(): Uses;
@@ -32,6 +33,7 @@ export interface Notes {
 export function openNotes(): Notes {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-features-'));
   return {
+    folder,
     env: { [FEATURES_FOLDER]: folder },
     read: () => usesIn(filesOf(folder).map((name) => readFileSync(path.join(folder, name), 'utf8'))),
     routes: () => readRouteCounts(folder),

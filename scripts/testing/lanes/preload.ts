@@ -4,6 +4,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import path from 'node:path';
 import processOnSpawn from 'process-on-spawn';
 import { isPure } from '#scripts/checks/test-files.ts';
+import { TEST_FILE } from '#scripts/engines/shape-notes.ts';
 import { FEATURES_FOLDER } from '#scripts/engines/uses.ts';
 import { identify } from '#scripts/supervisor/process-identity.ts';
 import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
@@ -77,7 +78,8 @@ async function recordFeatures(): Promise<void> {
   processOnSpawn.addListener((spawn) => {
     if (spawn.execPath !== process.execPath || !spawn.args.some((argument) => PRODUCT_MAIN.test(argument))) return;
     const options = [spawn.env.NODE_OPTIONS, `--import=${recorder}`].filter(Boolean).join(' ');
-    spawn.env = { ...spawn.env, NODE_OPTIONS: options, [FEATURES_FOLDER]: process.env[FEATURES_FOLDER] };
+    const { [FEATURES_FOLDER]: folder, [TEST_FILE]: file } = process.env;
+    spawn.env = { ...spawn.env, NODE_OPTIONS: options, [FEATURES_FOLDER]: folder, [TEST_FILE]: file };
   });
   await import('#scripts/engines/recorder.ts');
 }
