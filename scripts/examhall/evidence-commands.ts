@@ -3,6 +3,7 @@ import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
 import { type Noted, operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
+import { EXIT } from './exit-codes.ts';
 import { type CliCommands, counted, type Flags, type Operator } from './operator.ts';
 import { iso, LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
 
@@ -60,7 +61,7 @@ async function listAudit(operator: Operator, _words: string[], flags: Flags): Pr
       ]),
     ),
   );
-  return 0;
+  return EXIT.done;
 }
 
 const PLACE = /^([1-9]\d{0,11}):([0-9a-f]{64})$/;
@@ -106,5 +107,5 @@ async function listEvents(operator: Operator, _words: string[], flags: Flags): P
       ]),
     ),
   );
-  return 0;
+  return EXIT.done;
 }
