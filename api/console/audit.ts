@@ -53,6 +53,9 @@ const ACTIONS = [
   'account.trace',
   'account.unlock',
   'dead.ack',
+  'dead.bulk-begin',
+  'dead.bulk-end',
+  'dead.bulk-stop',
   'dead.drop',
   'dead.replay',
 ] as const;

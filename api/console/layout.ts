@@ -48,7 +48,7 @@ ${frame.refreshes && html`<button type="button" class="quiet" data-pause="${w.pa
 <a href="${otherLanguage(frame)}" lang="${language === 'vi' ? 'en' : 'vi'}" hreflang="${language === 'vi' ? 'en' : 'vi'}">${w.otherLanguage}</a>
 ${
   operator !== null &&
-  html`<span class="operator"><span class="hush">${w.signedInAs}</span> ${operator.name}</span>
+  html`<span class="operator"><span class="unseen">${w.signedInAs}</span> ${operator.name}</span>
 <form method="post" action="/ops/sign-out">${operator.proof}<button class="quiet">${w.signOut}</button></form>`
 }
 </div>
