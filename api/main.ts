@@ -11,6 +11,7 @@ import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-met
 import { examRoutes, readAttemptsFor } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
+import { startSampling } from '#api/operations/sampling.ts';
 import { redisAnswers, traceFor, traceRoutes } from '#api/operations/trace.ts';
 import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { type Log, openLog } from '#infra/log/log.ts';
@@ -131,6 +132,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     observe: httpMetrics(metrics),
   });
   doorMetrics(metrics, door, context.streams);
+  const sampling = startSampling({ mongo, now: clock.now, log, usable });
   drainOnSignal({
     signals: host.signals,
     exit: host.exit,
@@ -141,6 +143,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     timeoutMs: config.shutdown.timeoutMs,
     async after() {
       clock.stop();
+      sampling.stop();
       await background.end(LAST_BACKGROUND_MS);
       // Run the closers before closing the stores, because some still write.
       await Promise.allSettled(closers.map((close) => close()));
@@ -217,6 +220,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     cluster,
     trace: (asked, by) => traceFor(operating, asked, by),
     examAttempts: (page, by) => readAttemptsFor(operating, page, by),
+    commandAttempts: config.worker.maxAttempts,
     auth: login === undefined ? null : { login, settings },
   });
   return [...routes, ...pages];

@@ -4,7 +4,7 @@ import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import type { Unanswering } from '#infra/neighbours/unanswering.ts';
 import type { Queue } from '#shared/kernel/command.ts';
-import { SECOND } from '#shared/kernel/time.ts';
+import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 
 const BEAT_MS = 5 * SECOND;
 
@@ -22,10 +22,13 @@ export function startHeartbeat(
     slots: number;
     busy: () => string[];
     unanswering: () => Unanswering[];
+    /** Returns the number of commands that the process has settled since its start, by queue. */
+    settled: () => Readonly<Record<string, number>>;
   },
 ): { stop: () => Promise<void> } {
   const rows = mongo.db.collection<WorkerRow>(WORKERS);
   const startedAt = new Date();
+  const inLastMinute = openDifference(self.settled);
 
   async function beat(): Promise<void> {
     await rows.updateOne(
@@ -43,6 +46,7 @@ export function startHeartbeat(
           busy: self.busy(),
           rssBytes: process.memoryUsage.rss(),
           unanswering: self.unanswering(),
+          settled: inLastMinute(),
         },
         $currentDate: { seenAt: true },
       },
@@ -58,5 +62,17 @@ export function startHeartbeat(
       clearInterval(timer);
       await rows.deleteOne({ _id: self.workerId }).catch(() => undefined);
     },
+  };
+}
+
+/** Returns a function that is called at each beat and returns by how much each count has grown within the last minute. */
+export function openDifference(counts: () => Readonly<Record<string, number>>): () => Record<string, number> {
+  const earlier = [counts()];
+  return () => {
+    const now = counts();
+    const first = earlier[0] ?? now;
+    earlier.push(now);
+    if (earlier.length > MINUTE / BEAT_MS) earlier.shift();
+    return Object.fromEntries(Object.entries(now).map(([name, count]) => [name, count - (first[name] ?? 0)]));
   };
 }

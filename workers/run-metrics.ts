@@ -13,6 +13,8 @@ const SETTLED: ReadonlySet<RunResult> = new Set(['done', 'rejected', 'dead']);
 interface RunMetrics extends Pick<Kernel, 'count' | 'ran'> {
   /** Shows the slots of a worker, once it has opened. */
   slotsOf(worker: Pick<Worker, 'slots'>): void;
+  /** Returns the number of commands that this process has settled, by queue. */
+  settled(): Readonly<Record<string, number>>;
 }
 
 /** Registers the metrics of the runs of these queues. Each series of a counter or histogram begins at 0. */
@@ -44,10 +46,15 @@ export function runMetrics(
       if (SETTLED.has(ending)) latency.series({ queue, ending });
     }
   }
+  const settled: Record<string, number> = {};
   const slots = metrics.gauge('examhall_slots', 'Commands that the process may run at once', ['queue']);
 
   return {
-    count: (queue, ending) => runs.add({ queue, ending }),
+    count(queue, ending) {
+      runs.add({ queue, ending });
+      if (SETTLED.has(ending)) settled[queue] = (settled[queue] ?? 0) + 1;
+    },
+    settled: () => ({ ...settled }),
     ran(command, ending, seconds) {
       const { queue, dueAt, lockedUntil } = command;
       run.series({ queue, ending })(seconds);

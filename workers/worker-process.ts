@@ -86,7 +86,7 @@ export async function startWorkerProcess(
   };
   if (await untilUsable({ check, log, stop: draining.signal })) {
     const pollsTogether = await isRouter(mongo).catch(() => false);
-    loops = startLoops(runtime, kernel, { name, actor, pollsTogether });
+    loops = startLoops(runtime, kernel, { name, actor, pollsTogether, settled: measured.settled });
     measured.slotsOf(loops.worker);
     health.begin();
   }
@@ -113,11 +113,20 @@ interface RunningLoops {
   drain(timeoutMs: number): Promise<unknown>;
 }
 
+interface LoopOptions {
+  name: string;
+  actor: Actor;
+  /** True if one statement polls all queues of the process. */
+  pollsTogether: boolean;
+  /** Returns the settled commands of each queue since the start. */
+  settled: () => Readonly<Record<string, number>>;
+}
+
 /** Starts the worker's poll, its doorbell listeners and its heartbeat. */
 function startLoops(
   { deps, clock, redis, unanswering }: WorkerRuntime,
   kernel: Kernel,
-  { name, actor, pollsTogether }: { name: string; actor: Actor; pollsTogether: boolean },
+  { name, actor, pollsTogether, settled }: LoopOptions,
 ): RunningLoops {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
@@ -136,6 +145,7 @@ function startLoops(
     slots: concurrency * queues.length,
     busy: worker.busy,
     unanswering,
+    settled,
   });
   log.info({ queues, concurrency }, 'worker is ready');
   return {

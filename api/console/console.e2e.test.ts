@@ -1,6 +1,10 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { CLUSTER_SAMPLES, type ClusterSample } from '#infra/mongo/operations/samples.ts';
+import { writeAudit } from '#infra/mongo/operator-audit.ts';
 import { openBrowser, overflowOf, picture, violationsOn, WIDTHS } from '#scripts/browser/open-browser.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -22,6 +26,30 @@ t.teardown(() => mongo.close());
 const { url } = cluster.door();
 for (let i = 0; i < 12; i += 1)
   await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt: Date.now() - 40_000 });
+
+await plantHour();
+for (const [operator, subject] of [
+  ['OPS_TOKEN', 'account-7'],
+  ['ADMIN 01989f3c-1d2e-7000-8000-0123456789ab', '<script>alert(1)</script>'],
+] as const) {
+  const line = { action: 'account.unlock', subject, detail: { attempts: 5, address: null } } as const;
+  await writeAudit(mongo, { operator, reason: 'the owner called, "<b>locked out</b>"', now: Date.now() }, line);
+}
+
+/** Stores the samples of an hour in which grading stopped, with a gap. */
+async function plantHour(): Promise<void> {
+  const now = Date.now();
+  const rows = Array.from({ length: 58 }, (_, n): ClusterSample => {
+    const at = new Date(now - (n + 1) * 60_000);
+    const due = Math.max(0, 12 - n);
+    const queues = [
+      { queue: 'grading', due, settled: n < 12 ? 0 : 30 + ((n * 7) % 11), oldestDueMs: due * 55_000 },
+      { queue: 'gradenotices:student', due: n % 4, settled: 25 + ((n * 5) % 9), oldestDueMs: (n % 4) * 400 },
+    ];
+    return { _id: at.toISOString().slice(0, 16), at, queues };
+  });
+  await mongo.db.collection<ClusterSample>(CLUSTER_SAMPLES).insertMany(rows.filter((_, n) => n < 30 || n > 35));
+}
 
 async function signIn(page: Page): Promise<void> {
   await page.goto(`${url}/ops`);
@@ -57,4 +85,66 @@ t.test('every screen is clean for axe and fits a phone, in both languages', asyn
       await context.close();
     }
   }
+});
+
+t.test('every screen is reached and used by keyboard', async (t) => {
+  const context = await open({ width: 1_280, locale: 'en' });
+  const page = await context.newPage();
+  await signIn(page);
+  const paths = await page
+    .locator('nav a')
+    .evaluateAll((links) => links.map((link) => link.getAttribute('href') ?? ''));
+  for (const path of paths) {
+    await page.goto(`${url}/ops/overview`);
+    await page.keyboard.press('Tab');
+    t.equal(
+      await page.evaluate('document.activeElement.getAttribute("href")'),
+      '#main',
+      'the first link leads to the content',
+    );
+    const reached: unknown[] = [];
+    while (reached.at(-1) !== path && reached.length < 20) {
+      await page.keyboard.press('Tab');
+      reached.push(await page.evaluate('document.activeElement.getAttribute("href")'));
+    }
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`**${path}`);
+    t.equal(await page.locator('nav a[aria-current=page]').getAttribute('href'), path);
+  }
+  await context.close();
+});
+
+t.test('a page reads its state again without losing focus', async (t) => {
+  const context = await open({ width: 1_280, locale: 'en' });
+  const page = await context.newPage();
+  await signIn(page);
+  await page.goto(`${url}/ops/queues`);
+  const due = page.locator('tr', { hasText: 'essayhandoff' }).locator('td').nth(1);
+  t.equal(await due.textContent(), '0');
+  await page.locator('.scroll').first().focus();
+  await postCommand(mongo, {
+    ...newCommand({
+      queue: 'essayhandoff',
+      key: 'k',
+      subject: 's',
+      body: {} as never,
+      maxAttempts: 1,
+      now: Date.now() - 1_000,
+    }),
+  });
+  await page.getByText('scale essayhandoff').waitFor();
+  t.equal(await page.evaluate('document.activeElement.className'), 'scroll', 'the table still has the focus');
+  t.equal(await due.textContent(), '1');
+  await context.close();
+});
+
+t.test('signing out by the button ends the session', async (t) => {
+  const context = await open({ width: 360, locale: 'en' });
+  const page = await context.newPage();
+  await signIn(page);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.waitForURL('**/ops/sign-in');
+  await page.goto(`${url}/ops/audit`);
+  t.match(page.url(), '/ops/sign-in?next=%2Fops%2Faudit');
+  await context.close();
 });

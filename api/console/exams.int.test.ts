@@ -81,7 +81,7 @@ t.test('filters and the walk are links, and one student is audited', async (t) =
   t.match(await operatorAudit(mongo).find({}).toArray(), [{ operator: 'ADMIN a', action: 'account.attempts' }]);
 });
 
-t.test('an unknown exam is 404, and without an id the page has a hint', async (t) => {
+t.test('an unknown exam is 404, and without an id the page requires one', async (t) => {
   t.match(await show({ exam: 'unknown' }), { status: 404, text: /Nothing of this exam is stored/ });
   t.match(await show({}), { status: 200, text: /Enter the id of an exam/ });
   t.match(await show({ exam: '"><script>' }), { status: 404, text: /value="&quot;&gt;&lt;script&gt;"/ });

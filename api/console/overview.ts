@@ -1,4 +1,6 @@
+import { type QueueCourse, readCourses } from '#infra/mongo/operations/samples.ts';
 import type { Alarm, QueueState } from '#shared/generated/operations.ts';
+import { spark } from './chart.ts';
 import { type Html, html } from './html.ts';
 import type { ConsoleDeps, Screen } from './screen.ts';
 import { type Language, spanText, words } from './words.ts';
@@ -18,10 +20,17 @@ const WORDS = words(
     oldest: 'oldest due',
     workers: 'workers',
     none: 'none',
-    noWorker: (due: number, actor: string) => `${due} due, 0 workers: scale ${actor}`,
-    backlog: (due: number, age: string, actor: string) => `${due} due, the oldest for ${age}: run more of ${actor}`,
+    noWorker: (due: number) => `${due} due, 0 workers: scale`,
+    backlog: (due: number, age: string) => `${due} due, the oldest for ${age}: run more of`,
     deadLetters: (dead: number) => `${dead} dead ${dead === 1 ? 'letter' : 'letters'}`,
-    unconfigured: 'its service is not configured',
+    unconfigured: 'not configured',
+    quiet: 'Quiet queues',
+    lastHour: 'the last hour',
+    settled: 'settled per minute',
+    chart: (name: string, highest: string, newest: string) =>
+      `${name}, the last hour: at most ${highest}, now ${newest}`,
+    most: (highest: string) => `at most ${highest}`,
+    noSamples: 'No samples yet: the first one is stored within a minute.',
   },
   {
     heading: 'Tổng quan',
@@ -37,30 +46,55 @@ const WORDS = words(
     oldest: 'trễ nhất',
     workers: 'worker',
     none: 'không',
-    noWorker: (due, actor) => `${due} lệnh đến hạn, 0 worker: hãy tăng ${actor}`,
-    backlog: (due, age, actor) => `${due} lệnh đến hạn, trễ nhất ${age}: hãy chạy thêm ${actor}`,
+    noWorker: (due) => `${due} lệnh đến hạn, 0 worker: hãy tăng`,
+    backlog: (due, age) => `${due} lệnh đến hạn, trễ nhất ${age}: hãy chạy thêm`,
     deadLetters: (dead) => `${dead} lệnh chết`,
-    unconfigured: 'dịch vụ của nó chưa được cấu hình',
+    unconfigured: 'chưa cấu hình',
+    quiet: 'Hàng đợi đang yên',
+    lastHour: 'giờ vừa qua',
+    settled: 'xong mỗi phút',
+    chart: (name, highest, newest) => `${name}, giờ vừa qua: cao nhất ${highest}, hiện tại ${newest}`,
+    most: (highest) => `cao nhất ${highest}`,
+    noSamples: 'Chưa có mẫu nào: mẫu đầu tiên được lưu trong vòng một phút.',
   },
 );
 
 /** The first screen: the verdict, each alarm with its remedy, and the state of each queue. */
-export function overview({ cluster }: ConsoleDeps): Screen {
+export function overview({ cluster, mongo }: ConsoleDeps): Screen {
   return {
     path: '/ops/overview',
     title: { en: WORDS.en.heading, vi: WORDS.vi.heading },
     refreshes: true,
-    async render({ language }) {
-      const [status, { queues }] = await Promise.all([cluster.status(), cluster.queues()]);
+    async render({ language, now }) {
+      const [status, { queues }, courses] = await Promise.all([
+        cluster.status(),
+        cluster.queues(),
+        readCourses(mongo, now),
+      ]);
       const w = WORDS[language];
+      const busy = queues.filter((queue) => isBusy(queue, courses.get(queue.queue)));
+      const quiet = queues.filter((queue) => !busy.includes(queue));
       return html`<h1>${w.heading}</h1>
 ${status.alarms.map((alarm) => alarmBar(alarm, queues, language))}
 ${status.well && html`<p class="well"><strong>${w.well}</strong></p>`}
 <p class="note">${w.summary(status.workers, status.running, status.due)}</p>
-<h2>${w.queues}</h2>
-<div class="cards">${queues.map((queue) => card(queue, language))}</div>`;
+${busy.length > 0 && html`<h2>${w.queues} <span class="hush">· ${w.lastHour}</span></h2>`}
+${courses.size === 0 && html`<p class="note">${w.noSamples}</p>`}
+<div class="cards">${busy.map((queue) => card(queue, courses.get(queue.queue), language))}</div>
+${quiet.length > 0 && html`<h2>${w.quiet}</h2><ul class="quiet-list">${quiet.map((queue) => quietItem(queue, language))}</ul>`}`;
     },
   };
+}
+
+/** A queue is quiet if it holds nothing and nothing was in it within the last hour. */
+function isBusy({ due, running, dead, waiting }: QueueState, course: QueueCourse | undefined): boolean {
+  const hasCourse = [course?.due ?? [], course?.settled ?? []].flat().some((value) => value !== null && value > 0);
+  return due + running + dead + waiting > 0 || hasCourse;
+}
+
+function quietItem({ queue, workers, configured }: QueueState, language: Language): Html {
+  const w = WORDS[language];
+  return html`<li><strong>${queue}</strong> <span class="hush">${configured ? `${workers} ${w.workers}` : w.unconfigured}</span></li>`;
 }
 
 /** Returns an alarm in the language of the page. Those of a queue are stated by its counts, the others in the words of `examhall status`. */
@@ -72,15 +106,15 @@ function alarmBar({ kind, about, text, remedy }: Alarm, queues: readonly QueueSt
   const name = html`<strong>${about}</strong>`;
   switch (kind) {
     case 'no-worker':
-      return html`<p class="alarm">${name}: ${w.noWorker(due, actor)}</p>`;
+      return html`<p class="alarm">${name}: ${w.noWorker(due)} <code>${actor}</code></p>`;
     case 'backlog':
-      return html`<p class="alarm">${name}: ${w.backlog(due, spanText(oldestDueMs ?? 0, language), actor)}</p>`;
+      return html`<p class="alarm">${name}: ${w.backlog(due, spanText(oldestDueMs ?? 0, language))} <code>${actor}</code></p>`;
     default:
       return html`<p class="alarm">${name}: <a href="/ops/dead-letters?queue=${about}">${w.deadLetters(dead)}</a></p>`;
   }
 }
 
-function card(queue: QueueState, language: Language): Html {
+function card(queue: QueueState, course: QueueCourse | undefined, language: Language): Html {
   const w = WORDS[language];
   const { due, running, waiting, dead, oldestDueMs, workers, configured } = queue;
   const facts: [string, string | number][] = [
@@ -91,7 +125,12 @@ function card(queue: QueueState, language: Language): Html {
     [w.oldest, oldestDueMs === null ? w.none : spanText(oldestDueMs, language)],
     [w.workers, workers],
   ];
+  const age = (ms: number) => spanText(ms, language);
   return html`<article class="card"><h3>${queue.queue}</h3>
 <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-${!configured && html`<p class="note">${w.unconfigured}</p>`}</article>`;
+${!configured && html`<p class="note">${w.unconfigured}</p>`}
+${
+  course !== undefined &&
+  html`${spark(w.due, course.due, String, w)}${spark(w.settled, course.settled, String, w)}${spark(w.oldest, course.oldestDueMs, age, w)}`
+}</article>`;
 }

@@ -27,6 +27,8 @@ export interface ConsoleDeps {
   trace: (asked: Asked, by: { operator: string; requestId: string }) => Promise<Trace | null>;
   /** Reads a page of an exam's attempts for an operator, logs the read, and audits that of one student. Null: the exam is unknown. */
   examAttempts: (page: WantedPage, by: { operator: string; requestId: string }) => Promise<ExamAttemptList | null>;
+  /** Claims of a bulk act before it is dead. */
+  commandAttempts: number;
   /** The login of the auth service, if this process serves it; otherwise only OPS_TOKEN opens the console. */
   auth: { login: Route['handle']; settings: Pick<AuthSettings, 'jwt' | 'sessionMaxMs'> } | null;
 }

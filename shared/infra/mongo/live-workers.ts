@@ -19,6 +19,8 @@ export interface WorkerRow {
   /** Ids of the commands that it runs. */
   busy: string[];
   rssBytes: number;
+  /** Commands that it has settled within the last minute, by queue. Absent in rows of older processes. */
+  settled?: Readonly<Record<string, number>>;
   /** Services that did not answer the last call of this process. Absent in rows of older processes. */
   unanswering?: Unanswering[];
 }

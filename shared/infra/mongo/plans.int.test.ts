@@ -45,6 +45,7 @@ import {
 } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { listBulks, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
+import { actsOnLetter } from '#infra/mongo/operations/dead-acts.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { DAY } from '#shared/kernel/time.ts';
@@ -226,6 +227,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await letterPage(mongo, { cause: 'Error: no' }, firstPlace({}), 5);
   const bulk = await postBulkAct(mongo, { act: 'ack', filter: { subject: poison.subject } });
   await listBulks(mongo, 5);
+  await actsOnLetter(mongo, poison);
   await runCommand(testKernel(mongo), makeActor('upkeep', deps), bulk);
   await stopBulk(mongo, bulk, { operator: 'op', reason: 'a test', now: Date.now() });
   await replayDead(mongo, poison, { operator: 'op', reason: 'a test', now: Date.now() });

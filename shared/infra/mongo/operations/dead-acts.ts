@@ -1,5 +1,5 @@
 import { isSuperseded } from '#infra/mongo/classifier/generation-epochs.ts';
-import type { Mongo } from '#infra/mongo/connect.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { DELIVERIES, MAILBOX_OF } from '#infra/mongo/mailbox/commands.ts';
 import {
   changeDead,
@@ -9,7 +9,7 @@ import {
   markOf,
   replayOf,
 } from '#infra/mongo/mailbox/dead-letters.ts';
-import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { type AuditRow, type OperatorAct, operatorAudit } from '#infra/mongo/operator-audit.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
 import { type DeadActName, DONE_WORDS } from '#shared/operations/bulk-act.ts';
@@ -122,4 +122,14 @@ export async function findLetter(
 function stateOf({ queue, status, lockedUntil }: Command, now: number): string | null {
   if (MAILBOX_OF[queue] !== DELIVERIES) return null;
   return deliveryJobState(status, lockedUntil !== null && lockedUntil.getTime() > now);
+}
+
+/** Acts that one letter shows. */
+const MAX_ACTS = 50;
+
+/** Returns the acts of operators on a command, newest first. */
+export async function actsOnLetter(mongo: Mongo, { _id, subject }: Command): Promise<AuditRow[]> {
+  const options = { hint: 'of_subject', sort: { at: -1 }, limit: MAX_ACTS, maxTimeMS: QUERY_LIMIT_MS } as const;
+  const rows = await operatorAudit(mongo).find({ subject }, options).toArray();
+  return rows.filter((row) => 'commandId' in row && row.commandId === _id);
 }

@@ -21,6 +21,7 @@ import {
   NOTIFICATIONS,
   SNAPSHOT_IDS,
 } from '#infra/mongo/notification/collections.ts';
+import { CLUSTER_SAMPLES, SAMPLE_KEPT_MS } from '#infra/mongo/operations/samples.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { ERASED_PERSONS } from '#infra/mongo/person/erased-persons.ts';
 import { DAY, HOUR, SECOND } from '#shared/kernel/time.ts';
@@ -185,8 +186,13 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(OPERATOR_AUDIT, 'newest', { at: -1 }),
   // A trace finds the acts on its objects.
   plain(OPERATOR_AUDIT, 'of_subject', { subject: 1, at: -1 }),
+  // The console filters the audit by operator and by act.
+  plain(OPERATOR_AUDIT, 'of_operator', { operator: 1, at: -1 }),
+  plain(OPERATOR_AUDIT, 'of_action', { action: 1, at: -1 }),
   // Rows of killed worker processes; a live one writes its row every few seconds.
   expiring(WORKERS, 'silent', 'seenAt', HOUR),
+  // The console reads the samples of the last hour.
+  expiring(CLUSTER_SAMPLES, 'old', 'at', SAMPLE_KEPT_MS),
 ];
 
 /**

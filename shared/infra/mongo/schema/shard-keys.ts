@@ -59,6 +59,7 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   erased_persons: by('_id'),
   operator_audit: onOne(1e7, 'each row contains the hash of the row before it'),
   workers: onOne(1e4, 'it has one row for each process'),
+  cluster_samples: onOne(200, 'a row is deleted after two hours, and each is that of a minute'),
   schema_state: onOne(1, 'it holds the version of the schema'),
 };
 

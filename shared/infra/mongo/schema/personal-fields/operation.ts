@@ -1,4 +1,5 @@
 import type { WorkerRow } from '#infra/mongo/live-workers.ts';
+import type { ClusterSample } from '#infra/mongo/operations/samples.ts';
 import type { AuditRow } from '#infra/mongo/operator-audit.ts';
 import type { ErasedPerson } from '#infra/mongo/person/erased-persons.ts';
 import type { SchemaState } from '#infra/mongo/schema/schema-state.ts';
@@ -44,9 +45,14 @@ export const OPERATION_FIELDS = {
       slots: 'no person',
       busy: 'no person',
       rssBytes: 'no person',
+      settled: 'no person',
       unanswering: 'no person',
     },
   } satisfies Declaration<WorkerRow>,
+  cluster_samples: {
+    links: [],
+    fields: { _id: 'no person', at: 'no person', queues: 'no person' },
+  } satisfies Declaration<ClusterSample>,
   schema_state: {
     links: [],
     fields: {

@@ -1,0 +1,95 @@
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { liveWorkers } from '#infra/mongo/live-workers.ts';
+import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
+import { HOUR, MINUTE } from '#shared/kernel/time.ts';
+
+/** The state of every queue at one minute, for the charts of the console. */
+export interface ClusterSample {
+  /** The minute in UTC, `2026-05-04T03:00`: of several front doors, one stores it. */
+  _id: string;
+  at: Date;
+  queues: QueueSample[];
+}
+
+interface QueueSample {
+  queue: string;
+  due: number;
+  /** Commands that live workers have settled within the last minute. */
+  settled: number;
+  oldestDueMs: number;
+}
+
+export const CLUSTER_SAMPLES = 'cluster_samples';
+/** Time for which a sample stays. */
+export const SAMPLE_KEPT_MS = 2 * HOUR;
+const CHARTED_MS = HOUR;
+const MINUTE_LETTERS = 'YYYY-MM-DDTHH:MM'.length;
+
+const samples = (mongo: Mongo) => mongo.db.collection<ClusterSample>(CLUSTER_SAMPLES);
+
+/** Stores the sample of the minute, unless another process has stored it. Returns true if this process has. */
+export async function storeSample(mongo: Mongo, now: number): Promise<boolean> {
+  const at = new Date(now);
+  const _id = at.toISOString().slice(0, MINUTE_LETTERS);
+  const known = await samples(mongo).findOne({ _id }, { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS });
+  if (known !== null) return false;
+  const live = await liveWorkers(mongo, now);
+  const depths = await queueDepths(mongo, now, live);
+  const settledIn = (queue: string) => live.reduce((sum, { settled = {} }) => sum + (settled[queue] ?? 0), 0);
+  const queues = depths.map(({ queue, due, oldestDueMs }) => ({
+    queue,
+    due,
+    settled: settledIn(queue),
+    oldestDueMs: oldestDueMs ?? 0,
+  }));
+  try {
+    await samples(mongo).insertOne({ _id, at, queues });
+    return true;
+  } catch (error) {
+    if (isDuplicateKey(error)) return false;
+    throw error;
+  }
+}
+
+/** A value of each minute of the last hour, the oldest first; null for a minute without a sample. */
+export type Course = readonly (number | null)[];
+
+/** The last hour of one queue. */
+export interface QueueCourse {
+  due: Course;
+  settled: Course;
+  oldestDueMs: Course;
+}
+
+/** Returns the last hour of each queue that a sample names. */
+export async function readCourses(mongo: Mongo, now: number): Promise<ReadonlyMap<string, QueueCourse>> {
+  const since = new Date(now - CHARTED_MS);
+  const rows = await samples(mongo)
+    .find({ at: { $gt: since } }, { maxTimeMS: QUERY_LIMIT_MS })
+    .sort({ at: 1 })
+    .limit(2 * (CHARTED_MS / MINUTE))
+    .toArray();
+  return coursesOf(rows, now);
+}
+
+/** Returns the courses of these samples until `now`. */
+export function coursesOf(rows: readonly ClusterSample[], now: number): ReadonlyMap<string, QueueCourse> {
+  const length = CHARTED_MS / MINUTE;
+  const last = Math.floor(now / MINUTE);
+  const courses = new Map<string, Record<keyof QueueCourse, (number | null)[]>>();
+  for (const { at, queues } of rows) {
+    const place = length - 1 - (last - Math.floor(at.getTime() / MINUTE));
+    if (place < 0 || place >= length) continue;
+    for (const { queue, ...values } of queues) {
+      const course = courses.get(queue) ?? { due: empty(length), settled: empty(length), oldestDueMs: empty(length) };
+      courses.set(queue, course);
+      for (const name of ['due', 'settled', 'oldestDueMs'] as const) course[name][place] = values[name];
+    }
+  }
+  return courses;
+}
+
+function empty(length: number): null[] {
+  return Array.from({ length }, () => null);
+}
