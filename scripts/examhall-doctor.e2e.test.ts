@@ -119,6 +119,7 @@ t.test('examhall migrate prepares a database, and --shard shows a plan that only
   const plan = await callExamhall(mongo, ['migrate', '--shard']);
   t.equal(plan.code, 0, plan.said);
   t.match(plan.out, /^attempts +studentId +0 +to be sharded$/m);
+  t.match(plan.out, /^sh\.shardCollection\("[^"]+\.attempts", \{"studentId":"hashed"\}\)$/m);
   t.match(plan.err, /^dry run: this server is no router/);
   const refused = await runExamhall(mongo, ['migrate', '--shard', '--yes']);
   t.match(refused, { code: 1, out: '', err: /^error: the server is not a router .*; nothing was changed/ });

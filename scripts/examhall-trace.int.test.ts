@@ -277,3 +277,18 @@ t.test('examhall queues shows that no worker is alive while commands are due', a
   t.match(out, /^grading +.*no worker: scale `grading`$/m);
   t.match(out, /^gradenotices:student +.* 1$/m);
 });
+
+t.test('the id of a request leads to what it has caused', async (t) => {
+  const attempt = await storeAttempt(mongo, SUBMITTED);
+  const command = await postGrading(mongo, attempt);
+  await mongo.db
+    .collection<Command>(COMMANDS)
+    .updateOne({ _id: command._id }, { $set: { 'cause.requestId': 'save-42' } });
+  const { code, out } = await callExamhall(mongo, ['trace', 'save-42', '--json'], { env: { REDIS_URL } });
+  t.equal(code, 0);
+  t.match(JSON.parse(out), {
+    subject: 'request',
+    lines: [{ id: command._id, about: attempt._id, requestId: 'save-42' }],
+  });
+  t.match(await callExamhall(mongo, ['trace', 'save-43'], { env: { REDIS_URL } }), { code: 1 });
+});

@@ -178,6 +178,10 @@ t.test('examhall status names each alarm and what to do, and ends with 1 until i
   t.match(away, { code: 1, out: /^2 alarms\n {2}Redis does not answer/ });
 });
 
+t.test('examhall hash prints the hash under which the logs name a person', async (t) => {
+  t.match(await examhall('hash', 'student-7'), { code: 0, out: 'aae3138153e3\n', err: '' });
+});
+
 t.test('examhall --watch prints again until it is interrupted', async (t) => {
   const interrupt = new AbortController();
   const watching = callExamhall(mongo, ['queues', '--watch', '0.1'], {

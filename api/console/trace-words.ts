@@ -6,7 +6,7 @@ export const TRACE_WORDS = words(
   {
     heading: 'Trace',
     field: 'What happened, and why did something not happen?',
-    hint: 'Any id: of an attempt, command, notice, event, notification, delivery, job, generation, account or session. Or:',
+    hint: 'Any id: of an attempt, command, notice, event, notification, delivery, job, generation, account, session or request. Or:',
     ofStudent: 'a student: attempts, notices to student and parents',
     ofExam: 'an exam: releases, attempts that wait for a grade',
     ofUser: 'a user: account, inbox, deliveries',
@@ -32,7 +32,7 @@ export const TRACE_WORDS = words(
   {
     heading: 'Truy vết',
     field: 'Điều gì đã xảy ra, và vì sao có việc chưa xảy ra?',
-    hint: 'Bất kỳ mã nào: bài làm, lệnh, tin báo, sự kiện, thông báo, lượt gửi, tác vụ AI, tài khoản hoặc phiên. Hoặc:',
+    hint: 'Bất kỳ mã nào: bài làm, lệnh, tin báo, sự kiện, thông báo, lượt gửi, tác vụ AI, tài khoản, phiên hoặc yêu cầu. Hoặc:',
     ofStudent: 'một học sinh: bài làm, tin báo cho học sinh và phụ huynh',
     ofExam: 'một bài thi: các lần công bố, bài làm chờ điểm',
     ofUser: 'một người dùng: tài khoản, hộp thư, lượt gửi',

@@ -113,7 +113,9 @@ function item(line: TraceLine, language: Language): Html {
     ...(nextAt === null ? [] : [[w.next, time(nextAt)] as [string, Html]]),
     ...(endedAt === null ? [] : [[w.ended, time(endedAt)] as [string, Html]]),
     ...(about.length === 0 ? [] : [[w.about, html`${about.map((link) => html`${link} `)}`] as [string, Html]]),
-    ...(requestId === null ? [] : [[w.request, html`<code>${requestId}</code>`] as [string, Html]]),
+    ...(requestId === null
+      ? []
+      : [[w.request, html`<a href="${addressOf(requestId)}"><code>${requestId}</code></a>`] as [string, Html]]),
   ];
   return html`<li id="${anchorOf(id)}">
 <p class="line">${time(at)} <strong>${KIND_NAMES[kind][language]}</strong> <span class="tag ${toneOf(reason)}">${state}</span>

@@ -10,6 +10,7 @@ import { ACCOUNT_STATUSES, type Account, userView } from '#shared/auth/account.t
 import { passwordFaults } from '#shared/auth/password-policy.ts';
 import { isEmail, normalizeEmail } from '#shared/auth/registration.ts';
 import { sessionEndOf } from '#shared/auth/session.ts';
+import { EXIT } from './exit-codes.ts';
 import { importAccounts } from './import-accounts.ts';
 import {
   actFor,
@@ -93,7 +94,7 @@ checks the file. Role ADMIN needs --allow-admin.`,
 function onAccount(work: AccountAct): CommandWork {
   return async (operator, [email, ...words], flags) => {
     const reason = reasonOf(operator, flags);
-    if (reason === null) return 2;
+    if (reason === null) return EXIT.usage;
     const account = await namedAccount(operator, email);
     if (typeof account === 'number') return account;
     return work(operator, account, actFor(operator, reason), words);
@@ -105,7 +106,7 @@ async function namedAccount(operator: Operator, email = ''): Promise<Account | 1
   const account = await findAccountByEmail(operator.mongo, normalizeEmail(email));
   if (account !== null) return account;
   operator.fail(`no account with e-mail ${normalizeEmail(email)}`);
-  return 1;
+  return EXIT.failed;
 }
 
 async function promote(operator: Operator, account: Account, act: OperatorAct): Promise<number> {
@@ -113,10 +114,10 @@ async function promote(operator: Operator, account: Account, act: OperatorAct): 
   switch (done.kind) {
     case 'promoted':
       operator.say(`granted ADMIN to ${account.email}; effective with its next access token`);
-      return 0;
+      return EXIT.done;
     case 'unchanged':
       operator.fail(`${account.email} is already an ADMIN`);
-      return 1;
+      return EXIT.failed;
   }
 }
 
@@ -124,20 +125,20 @@ async function changeStatus(operator: Operator, account: Account, act: OperatorA
   const status = ACCOUNT_STATUSES.find((known) => known === word);
   if (status === undefined) {
     operator.fail(`STATUS must be one of ${ACCOUNT_STATUSES.join(', ')}`);
-    return 2;
+    return EXIT.usage;
   }
   const done = await setStatus(operator.mongo, { accountId: account._id, status }, act);
   switch (done.kind) {
     case 'changed':
       if (status !== 'ACTIVE') await operator.endStreams(account._id);
       operator.say(`${account.email} is now ${status}; ended ${counted(done.ended, 'session')}`);
-      return 0;
+      return EXIT.done;
     case 'unchanged':
       operator.fail(`${account.email} is already ${status}`);
-      return 1;
+      return EXIT.failed;
     case 'deleted':
       operator.fail(`${account.email} is deleted; deletion cannot be undone`);
-      return 1;
+      return EXIT.failed;
   }
 }
 
@@ -145,17 +146,17 @@ async function endSessions(operator: Operator, account: Account, act: OperatorAc
   const ended = await signOut(operator.mongo, account._id, act);
   await operator.endStreams(account._id);
   operator.say(`ended ${counted(ended, 'session')} of ${account.email}`);
-  return 0;
+  return EXIT.done;
 }
 
 /** Clears the failed login attempts of an e-mail. They are counted for e-mails without an account too. */
 async function unlock(operator: Operator, [typed]: string[], flags: { reason?: string }): Promise<number> {
   const reason = reasonOf(operator, flags);
-  if (reason === null) return 2;
+  if (reason === null) return EXIT.usage;
   const email = normalizeEmail(typed ?? '');
   if (!isEmail(email)) {
     operator.fail('the argument must be an e-mail address');
-    return 2;
+    return EXIT.usage;
   }
   const account = await findAccountByEmail(operator.mongo, email);
   const wanted = { email, accountId: account?._id ?? null };
@@ -204,7 +205,7 @@ async function showAccount(operator: Operator, account: Account, flags: Flags): 
     securityEvents: securityEvents.map(({ type, at, sessionId, metadata }) => ({ type, at, sessionId, metadata })),
   };
   say(JSON.stringify(shown, null, 2));
-  return 0;
+  return EXIT.done;
 }
 
 /**
@@ -216,16 +217,16 @@ async function givePassword(operator: Operator, account: Account, act: OperatorA
   const password = await readSecret(operator.input, operator.note);
   if (typeof password !== 'string') {
     operator.fail(password.fault);
-    return 1;
+    return EXIT.failed;
   }
   const faults = passwordFaults(password, { ...account, minLength, isCommon: commonPasswords() });
   for (const fault of faults) operator.fail(`the password ${fault}`);
-  if (faults.length > 0) return 1;
+  if (faults.length > 0) return EXIT.failed;
   const hasher = openHasher({ ...bcrypt, concurrency: 1 });
   const ended = await setPassword(operator.mongo, account, await hasher.hashPassword(password), act);
   await operator.endStreams(account._id);
   operator.say(
     `set the password of ${account.email}; ended ${counted(ended, 'session')}, cleared its failed login attempts`,
   );
-  return 0;
+  return EXIT.done;
 }

@@ -1,7 +1,9 @@
+import { actorHash } from '#infra/log/access-line.ts';
 import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
 import { type Noted, operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
+import { EXIT } from './exit-codes.ts';
 import { type CliCommands, counted, type Flags, type Operator } from './operator.ts';
 import { iso, LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
 
@@ -26,7 +28,21 @@ export const EVIDENCE_COMMANDS: CliCommands = {
     examples: ['events', 'events --address 203.0.113.7'],
     run: listEvents,
   },
+  hash: {
+    summary: 'print the hash under which the logs name a person',
+    details: 'Request lines name their caller by it, in the field `actor`. Nothing is read from the database.',
+    args: { '<id>': 'id of a student, a teacher or any other caller' },
+    options: ['json'],
+    examples: ['hash student-7'],
+    run: printHash,
+  },
 };
+
+async function printHash(operator: Operator, [id = '']: string[], flags: Flags): Promise<number> {
+  const actor = actorHash(id);
+  print(operator, flags, { id, actor }, () => actor);
+  return 0;
+}
 
 async function listAudit(operator: Operator, _words: string[], flags: Flags): Promise<number> {
   const limit = limitOf(flags, 20);
@@ -45,7 +61,7 @@ async function listAudit(operator: Operator, _words: string[], flags: Flags): Pr
       ]),
     ),
   );
-  return 0;
+  return EXIT.done;
 }
 
 const PLACE = /^([1-9]\d{0,11}):([0-9a-f]{64})$/;
@@ -91,5 +107,5 @@ async function listEvents(operator: Operator, _words: string[], flags: Flags): P
       ]),
     ),
   );
-  return 0;
+  return EXIT.done;
 }

@@ -8,6 +8,7 @@ import { ACCOUNT_CODE_BYTES, type Account, accountCodeOf, ROLES } from '#shared/
 import { newAccount, type Registration, readRegistration, registrationFaults } from '#shared/auth/registration.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { EXIT } from './exit-codes.ts';
 import { actFor, counted, type Flags, type Operator, reasonOf } from './operator.ts';
 
 /** Accounts that are inserted at the same time. */
@@ -27,9 +28,9 @@ type Counts = Record<Result, number>;
  */
 export async function importAccounts(operator: Operator, [file = '']: string[], flags: Flags): Promise<number> {
   const reason = reasonOf(operator, flags);
-  if (reason === null) return 2;
+  if (reason === null) return EXIT.usage;
   const read = await readImportFile(file, { allowAdmin: flags.allowAdmin === true });
-  if (tellFaults(operator, read)) return 1;
+  if (tellFaults(operator, read)) return EXIT.failed;
   const { sha256 } = read;
   const roles = rolesOf(read.rows);
   const tellFile = () => {
@@ -40,7 +41,7 @@ export async function importAccounts(operator: Operator, [file = '']: string[], 
     const accounts = counted(read.rows.length, 'account');
     operator.say(`dry run: ${accounts} would be imported; pass --yes to import`);
     tellFile();
-    return 0;
+    return EXIT.done;
   }
   const audit = (end: 'begun' | 'done', counts: Partial<Counts>) => {
     const detail = { end, lines: read.rows.length, roles, sha256, ...counts };

@@ -8,6 +8,7 @@ import { exportPerson } from '#infra/mongo/person/export.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import { endAttempts, openAttempts } from '#infra/mongo/person/ungraded.ts';
 import { DECLARATIONS } from '#infra/mongo/schema/personal-fields.ts';
+import { EXIT } from './exit-codes.ts';
 import {
   actFor,
   type CliCommands,
@@ -52,10 +53,10 @@ export const PERSON_COMMANDS: CliCommands = {
 function onPerson(work: PersonAct): CommandWork {
   return async (operator, [id = ''], flags) => {
     const reason = reasonOf(operator, flags);
-    if (reason === null) return 2;
+    if (reason === null) return EXIT.usage;
     if (id === '') {
       operator.fail('the id of the person is empty');
-      return 2;
+      return EXIT.usage;
     }
     return work(operator, id, actFor(operator, reason), flags);
   };
@@ -75,7 +76,7 @@ async function show(operator: Operator, id: string, act: OperatorAct): Promise<n
     return tombstone === null ? 1 : 0;
   }
   for (const [collection, rows] of counts) say(`${`${rows}`.padStart(9)}  ${collection}`);
-  return 0;
+  return EXIT.done;
 }
 
 function stateOf({ _id, state, begunAt, erasedAt }: ErasedPerson): string {
@@ -90,7 +91,7 @@ async function exportData(operator: Operator, id: string, act: OperatorAct, flag
   const counts = await countRows(mongo, person);
   if (counts.size === 0) {
     fail('no rows about this person');
-    return 1;
+    return EXIT.failed;
   }
   const rows = sumOf(counts.values());
   // The line comes first: an export that was interrupted has shown data too.
@@ -103,11 +104,11 @@ async function exportData(operator: Operator, id: string, act: OperatorAct, flag
     } catch (error) {
       if (!(error instanceof Error && 'syscall' in error)) throw error;
       fail(error.message);
-      return 1;
+      return EXIT.failed;
     }
   }
   note(`exported about ${counted(rows, 'row')} of ${counted(counts.size, 'collection')}`);
-  return 0;
+  return EXIT.done;
 }
 
 async function erase(operator: Operator, id: string, act: OperatorAct, flags: Flags): Promise<number> {
@@ -116,12 +117,12 @@ async function erase(operator: Operator, id: string, act: OperatorAct, flags: Fl
   const open = await openAttempts(mongo, id);
   if (open.length > 0 && flags.endOpenAttempts !== true) {
     fail(`${counted(open.length, 'attempt')} in progress; pass --end-open-attempts to submit what was answered`);
-    return 1;
+    return EXIT.failed;
   }
   if (flags.yes !== true) return dryRun(operator, id, open.length);
   if (!isBegun && (await countRows(mongo, await findPerson(mongo, id))).size === 0) {
     fail('no rows about this person; nothing was erased');
-    return 1;
+    return EXIT.failed;
   }
   if (open.length > 0) {
     const ended = await endAttempts(mongo, open, { now: act.now, maxAttempts: operator.commandAttempts });
@@ -137,7 +138,7 @@ async function dryRun({ mongo, say }: Operator, id: string, open: number): Promi
   say(`dry run: ${counted(sumOf(counts.values()), 'row')} would be erased; pass --yes to erase`);
   for (const [collection, rows] of counts) say(`${`${rows}`.padStart(9)}  ${collection}`);
   if (open > 0) say(`${counted(open, 'attempt')} in progress would be submitted first`);
-  return 0;
+  return EXIT.done;
 }
 
 function tellErasing(operator: Operator, result: Erasing): number {
@@ -149,12 +150,12 @@ function tellErasing(operator: Operator, result: Erasing): number {
       );
     }
     fail('the erasure has begun and is not complete; run the same command again');
-    return 1;
+    return EXIT.failed;
   }
   const { tombstone, already } = result;
   say(already ? 'already erased; nothing has arrived since' : 'erased');
   for (const line of receiptOf(tombstone)) say(line);
-  return 0;
+  return EXIT.done;
 }
 
 const WHY_WAITING: Readonly<Record<string, string>> = {

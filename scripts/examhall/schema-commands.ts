@@ -33,11 +33,11 @@ async function migrateOrShard(operator: Operator, _words: string[], flags: Flags
   try {
     const report = await migrate(operator.mongo, operator.note);
     print(operator, flags, report, () => `schema is at version ${report.to}`);
-    return 0;
+    return EXIT.done;
   } catch (error) {
     if (!(error instanceof UnfitServer)) throw error;
     operator.fail(error.message);
-    return 1;
+    return EXIT.failed;
   }
 }
 
@@ -82,18 +82,18 @@ async function shard(operator: Operator, flags: Flags): Promise<number> {
         ? 'dry run: nothing was changed. --yes carries it out'
         : 'dry run: this server is no router (mongos) of a sharded cluster, and --yes would refuse it',
     );
-    return 0;
+    return EXIT.done;
   }
   try {
     await distribute(mongo, { now: operator.now(), report: note });
   } catch (error) {
     if (!(error instanceof NotDistributable)) throw error;
     operator.fail(`${error.message}; nothing was changed`);
-    return 1;
+    return EXIT.failed;
   }
   const after = await planDistribution(mongo);
   print(operator, flags, { router, steps: after }, () => planText(after));
-  return 0;
+  return EXIT.done;
 }
 
 const WHAT: Readonly<Record<DistributionStep['state'], string>> = {
@@ -113,5 +113,11 @@ function planText(steps: readonly DistributionStep[]): string {
       ...(foreign.length > 0 ? [`refused because of the unique index ${foreign.join(', ')}`] : []),
     ].join('; '),
   ]);
-  return table(['collection', 'hashed key', 'documents', 'state'], rows);
+  const lines = steps.flatMap(({ commands }) => commands);
+  return [
+    table(['collection', 'hashed key', 'documents', 'state'], rows),
+    ...(lines.length === 0
+      ? []
+      : ['', '// the same for mongosh, without the checks and the lease of --yes:', ...lines]),
+  ].join('\n');
 }

@@ -12,7 +12,7 @@ export const TRACE_COMMANDS: CliCommands = {
   trace: {
     summary: 'print one timeline of an id, with the reasons for what did not happen',
     details: `<id> is any id: of an attempt, command, notice, event, delivery, notification, job, generation,
-account or session, or the source event id of a producer. The first five lines are the summary.
+account, session or request, or the source event id of a producer. The first five lines are the summary.
 The trace of a person is audited, once an hour.`,
     args: { '<id>': 'any id, or student:ID, exam:ID, user:ID' },
     options: ['limit', 'reason', 'operator', 'json', 'watch'],

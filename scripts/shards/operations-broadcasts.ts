@@ -20,6 +20,18 @@ export const OPERATIONS_BROADCASTS: readonly Broadcast[] = [
   ),
   ...broadcasts(
     {
+      why: 'the commands that a request has caused have many keys',
+      rate: 'three for each trace of an id that no earlier kind has',
+      files: [`${FOLDER}/reading.ts`],
+    },
+    [
+      'commands find {cause.requestId}',
+      'attempt_notices find {cause.requestId}',
+      'notification_deliveries find {cause.requestId}',
+    ],
+  ),
+  ...broadcasts(
+    {
       why: 'an operator names an attempt by its id, or all attempts of an exam',
       rate: ONE_TRACE,
       files: [`${FOLDER}/attempt-lines.ts`],

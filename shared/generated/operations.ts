@@ -1091,7 +1091,7 @@ export interface TraceLine {
  */
 export interface TraceQuery {
   /**
-   * Any id: of an attempt, command, notice, event, delivery, notification, job, generation, account or session.
+   * Any id: of an attempt, command, notice, event, delivery, notification, job, generation, account, session or request.
    */
   id?: string;
   /**

@@ -61,7 +61,7 @@ const hashes = new Map<string, string>();
  * Returns twelve hex digits by which an operator can follow one caller through the log without knowing its identity. They are cached,
  * because hashing costs more than the rest of a log line.
  */
-function actorHash(actorId: string): string {
+export function actorHash(actorId: string): string {
   let hashed = hashes.get(actorId);
   if (hashed === undefined) {
     if (hashes.size >= REMEMBERED) hashes.clear();

@@ -1,6 +1,6 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
-import { MAILBOX_OF, type MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
+import { MAILBOX_OF, MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
 import { type ClusterFacts, commandReason, EFFECTS } from '#shared/operations/command-reason.ts';
@@ -76,6 +76,22 @@ export async function commandsOf(
       const rows = await reading.mongo.db
         .collection<Command>(name)
         .find({ subject: { $in: [...subjects] } }, BOUND)
+        .sort({ _id: -1 })
+        .limit(CAP + 1)
+        .toArray();
+      return capped(reading, LINE_OF[name], rows as Command[]);
+    }),
+  );
+  return found.flat();
+}
+
+/** Returns the commands, notices and deliveries that one request has caused, newest first. */
+export async function commandsOfRequest(reading: Reading, requestId: string): Promise<Command[]> {
+  const found = await Promise.all(
+    MAILBOXES.map(async (name) => {
+      const rows = await reading.mongo.db
+        .collection<Command>(name)
+        .find({ 'cause.requestId': requestId }, BOUND)
         .sort({ _id: -1 })
         .limit(CAP + 1)
         .toArray();

@@ -1,7 +1,9 @@
 import t from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { newEvent } from '#shared/notification/event.ts';
 import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
@@ -55,7 +57,18 @@ async function plantAll(mongo: Mongo): Promise<Asked[]> {
   );
   await insertFanOut(mongo, { ...fanOut, event });
   const byId = [attempt, graded, delivery, account, session, job, settlement].map(({ _id }) => _id);
-  const others = [delivery.subject, job.subject, settlement.subject, fanOut.fanOutId, 'release-1', 'unknown'];
+  await mongo.db
+    .collection<Command>(COMMANDS)
+    .updateOne({ _id: graded._id }, { $set: { 'cause.requestId': 'request-1' } });
+  const others = [
+    'request-1',
+    delivery.subject,
+    job.subject,
+    settlement.subject,
+    fanOut.fanOutId,
+    'release-1',
+    'unknown',
+  ];
   return [
     ...[...byId, ...others, event.sourceEventId ?? ''].map((value): Asked => ({ by: 'id', value })),
     { by: 'student', value: attempt.studentId },

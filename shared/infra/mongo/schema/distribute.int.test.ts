@@ -90,6 +90,25 @@ t.test('a replica set is refused and nothing changes', async (t) => {
   t.strictSame(await schemaState(mongo).findOne({}), state);
 });
 
+t.test('a plan shows what it sends as lines for mongosh, and none for a finished collection', async (t) => {
+  const { mongo, sent } = asRouter(await openUpgraded(t));
+  const name = mongo.db.databaseName;
+  const before = await planDistribution(mongo);
+  const lines = before.flatMap(({ commands }) => commands);
+  await distribute(mongo, QUIETLY);
+  const sharded = lines.flatMap((line) => /^sh\.shardCollection\("([^"]+)", \{.*"hashed"\}\)$/.exec(line)?.[1] ?? []);
+  t.strictSame(sharded, sent, 'one line for each collection that --yes shards');
+  const attempts = before.find(({ collection }) => collection === 'attempts');
+  t.strictSame(attempts?.commands, [
+    ...(attempts?.drops ?? []).map(
+      (index) => `db.getSiblingDB("${name}").getCollection("attempts").dropIndex("${index}")`,
+    ),
+    `db.getSiblingDB("${name}").getCollection("attempts").createIndex({"studentId":"hashed"})`,
+    `sh.shardCollection("${name}.attempts", {"studentId":"hashed"})`,
+  ]);
+  t.ok((await planDistribution(mongo)).every(({ commands }) => commands.length === 0));
+});
+
 t.test('a router shards each collection once, after the indexes in its way are gone', async (t) => {
   const direct = await openUpgraded(t);
   await storeAttempt(direct, {});

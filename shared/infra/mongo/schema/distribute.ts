@@ -23,6 +23,8 @@ export interface DistributionStep {
   drops: string[];
   /** Names of other unique indexes that MongoDB refuses. This version does not know what depends on them. */
   foreign: string[];
+  /** The work as lines for `mongosh`, in their order; none if the collection is finished or refused. */
+  commands: string[];
   /** Documents by the collection's own count, which is exact unless a server crashed. */
   documents: number;
 }
@@ -50,17 +52,36 @@ export async function planDistribution(mongo: Mongo): Promise<DistributionStep[]
       .filter((index) => index.unique === true && refusesUnique(Object.keys(index.key), placement))
       .map((index) => String(index.name));
     const isFormer = (index: string) => collection === ATTEMPTS && FORMER.includes(index);
+    const foreign = refused.filter((index) => !isFormer(index));
+    const drops = refused.filter(isFormer);
+    // Only a router has this list, and a user of a replica set may lack the right to read it.
+    const state = router ? await stateOf(mongo, collection, key) : 'whole';
+    const isOpen = state === 'whole' && foreign.length === 0;
     steps.push({
       collection,
       key,
-      // Only a router has this list, and a user of a replica set may lack the right to read it.
-      state: router ? await stateOf(mongo, collection, key) : 'whole',
-      drops: refused.filter(isFormer),
-      foreign: refused.filter((index) => !isFormer(index)),
+      state,
+      drops,
+      foreign,
+      commands: isOpen ? linesOf(mongo.db.databaseName, { collection, key, drops }) : [],
       documents: await mongo.db.collection(collection).estimatedDocumentCount(),
     });
   }
   return steps;
+}
+
+/** Returns what `distribute` sends for one collection, for `mongosh`. A comment names the step that no line can carry out. */
+function linesOf(
+  database: string,
+  { collection, key, drops }: Pick<DistributionStep, 'collection' | 'key' | 'drops'>,
+): string[] {
+  const rows = `db.getSiblingDB(${JSON.stringify(database)}).getCollection(${JSON.stringify(collection)})`;
+  return [
+    ...drops.map((index) => `${rows}.dropIndex(${JSON.stringify(index)})`),
+    ...(collection === NOTIFICATIONS ? ['// only --yes: store the ids of snapshots of earlier versions'] : []),
+    `${rows}.createIndex(${JSON.stringify(key)})`,
+    `sh.shardCollection(${JSON.stringify(`${database}.${collection}`)}, ${JSON.stringify(key)})`,
+  ];
 }
 
 /**

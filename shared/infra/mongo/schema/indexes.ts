@@ -212,6 +212,8 @@ function mailboxIndexes(collection: CollectionName): DeclaredIndex[] {
     plain(collection, 'due', { queue: 1, status: 1, nextRunAt: 1 }, { status: 'PENDING' }),
     unique(collection, 'live_key', { key: 1 }, { live: true }),
     plain(collection, 'of_subject', { subject: 1 }),
+    // A trace finds what one request has caused. All but the few recurring commands name a request, so a partial index would save nothing.
+    plain(collection, 'of_request', { 'cause.requestId': 1, _id: -1 }),
     // Processes of schema 5 name this index in their queries.
     plain(collection, 'dead', { status: 1, settledAt: -1 }, { status: 'DEAD' }),
     plain(collection, 'dead_letters', { letter: 1, settledAt: -1 }, { status: 'DEAD' }),
