@@ -183,7 +183,7 @@ interface RouteParts {
 /** Returns all routes: those of operators and platforms, and behind the gateway those of the services. */
 function routesOf(context: DoorContext, { services, schemas, ready, usable, pingRedis }: RouteParts): Route[] {
   const { config, mongo, now, log, metrics } = context;
-  const { opsToken, production, auth: settings } = config;
+  const { opsToken, opsReadToken, production, auth: settings } = config;
   const operating = { mongo, now, log, opsToken, pingRedis };
   const cluster = openClusterReader(mongo, now, () => redisAnswers(pingRedis));
   const served = [
@@ -191,7 +191,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     ...traceRoutes(operating),
     ...examRoutes(operating),
     ...deadLetterRoutes({ mongo, now, log, opsToken, commandAttempts: config.worker.maxAttempts }),
-    ...clusterRoutes({ cluster, opsToken }),
+    ...clusterRoutes({ cluster, opsToken, opsReadToken }),
   ];
   const routes: Route[] = [
     ...operationsRoutes({
@@ -201,6 +201,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
       metrics,
       production,
       opsToken,
+      opsReadToken,
       openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
       mounted: () => routes,
       pages: () => pages,
