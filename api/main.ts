@@ -34,6 +34,7 @@ import { openReplyWaiters } from '#infra/redis/replies.ts';
 import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
 import { openTracing } from '#infra/trace/spans.ts';
 import { openApi } from './openapi.ts';
+import { auditRoutes } from './operations/audit.ts';
 import type { Route } from './route.ts';
 import { openServer } from './server.ts';
 import { type DoorContext, type Mount, onlyWhenUsable, usableOnce } from './service.ts';
@@ -192,6 +193,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     ...examRoutes(operating),
     ...deadLetterRoutes({ mongo, now, log, opsToken, commandAttempts: config.worker.maxAttempts }),
     ...clusterRoutes({ cluster, opsToken, opsReadToken }),
+    ...auditRoutes({ mongo, opsToken }),
   ];
   const routes: Route[] = [
     ...operationsRoutes({

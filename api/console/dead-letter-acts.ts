@@ -1,6 +1,6 @@
 import { findBulk, postBulk, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { type ActRow, actOnIds } from '#infra/mongo/operations/dead-acts.ts';
-import type { AuditRow, OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { logActs, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { bulkView, DEAD_ACTS, type DeadActName, type LetterFilter, PER_SECOND } from '#shared/operations/bulk-act.ts';
 import { ACT_NAMES, DEAD_WORDS, DONE_NAMES, STATE_NAMES } from './dead-letter-words.ts';
@@ -206,6 +206,5 @@ ${
 }
 
 function actOf({ log }: ConsoleDeps, { operator, requestId, now }: PageCall, reason: string): OperatorAct {
-  const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
-  return { operator, reason, now, committed };
+  return { operator, reason, now, committed: logActs(log, { requestId }) };
 }

@@ -86,6 +86,11 @@ export function opsToken(config: OpsTokens & { production: boolean }): Guard {
   };
 }
 
+/** Returns the name of an operator in the audit: that of the ADMIN with this id, or of the holder of OPS_TOKEN. */
+export function operatorName(adminId: string | null): string {
+  return adminId === null ? 'OPS_TOKEN' : `ADMIN ${adminId}`;
+}
+
 const NO_OPERATOR = {
   rejected: 'UNAUTHENTICATED',
   message: '`Authorization: Bearer OPS_TOKEN` or the identity of an ADMIN is required',
@@ -103,7 +108,7 @@ export function operator(config: OpsTokens): Guard {
   const holderOf = (head: Head): string | undefined => {
     const token = bearerToken(head);
     if (token === undefined) return undefined;
-    if (isToken?.(token) === true) return 'OPS_TOKEN';
+    if (isToken?.(token) === true) return operatorName(null);
     return isReadToken?.(token) === true ? 'OPS_READ_TOKEN' : undefined;
   };
   const tokens = 'opsReadToken' in config ? '`Bearer OPS_READ_TOKEN` or `Bearer OPS_TOKEN`' : '`Bearer OPS_TOKEN`';
@@ -127,7 +132,7 @@ export function operator(config: OpsTokens): Guard {
         const refused = guard.check(head, known);
         if (refused !== undefined) return refused.rejected === 'UNAUTHENTICATED' ? NO_OPERATOR : refused;
       }
-      known.operator = `ADMIN ${known.actor?.id ?? ''}`;
+      known.operator = operatorName(known.actor?.id ?? '');
       return undefined;
     },
   };
