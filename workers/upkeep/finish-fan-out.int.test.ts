@@ -70,28 +70,31 @@ t.test(
   },
 );
 
-t.test('an erasure between the read of a chunk and its deliveries leaves no delivery to the erased person', async (t) => {
-  const mongo = await openTestMongo(t);
-  const fanOut = sampleFanOut({ rows: ROWS, rowsAtOnce: 10 });
-  await insertFanOut(mongo, fanOut);
-  const [row] = fanOut.rows;
-  const erased = row?.userId ?? '';
-  let erasures = 0;
-  const db = tappedDb(mongo, (method, name, collection) => {
-    if (!name.startsWith('insert') || collection !== DELIVERIES) return undefined;
-    return async (...args) => {
-      erasures += 1;
-      if (erasures === 1) await erasePerson(mongo, erased, { operator: 'an', reason: 'a test', now: Date.now() });
-      return method(...args);
-    };
-  });
-  const deps = testWorkerDeps({ ...mongo, db }, WEBHOOK);
-  t.equal(await runCommand(testKernel({ ...mongo, db }), makeActor('upkeep', deps), fanOut.finish), 'snoozed');
-  t.ok(erasures > 0);
-  const left = await mongo.db.collection(DELIVERIES).find().toArray();
-  t.equal(left.length, 2 * (ROWS - 1), 'the others get theirs');
-  t.notOk(JSON.stringify(left).includes(erased));
-});
+t.test(
+  'an erasure between the read of a chunk and its deliveries leaves no delivery to the erased person',
+  async (t) => {
+    const mongo = await openTestMongo(t);
+    const fanOut = sampleFanOut({ rows: ROWS, rowsAtOnce: 10 });
+    await insertFanOut(mongo, fanOut);
+    const [row] = fanOut.rows;
+    const erased = row?.userId ?? '';
+    let erasures = 0;
+    const db = tappedDb(mongo, (method, name, collection) => {
+      if (!name.startsWith('insert') || collection !== DELIVERIES) return undefined;
+      return async (...args) => {
+        erasures += 1;
+        if (erasures === 1) await erasePerson(mongo, erased, { operator: 'an', reason: 'a test', now: Date.now() });
+        return method(...args);
+      };
+    });
+    const deps = testWorkerDeps({ ...mongo, db }, WEBHOOK);
+    t.equal(await runCommand(testKernel({ ...mongo, db }), makeActor('upkeep', deps), fanOut.finish), 'snoozed');
+    t.ok(erasures > 0);
+    const left = await mongo.db.collection(DELIVERIES).find().toArray();
+    t.equal(left.length, 2 * (ROWS - 1), 'the others get theirs');
+    t.notOk(JSON.stringify(left).includes(erased));
+  },
+);
 
 t.test('the sweep deletes the rows of a front door that never published, and no others', async (t) => {
   const mongo = await openTestMongo(t);
