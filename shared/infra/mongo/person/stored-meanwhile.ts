@@ -32,8 +32,8 @@ export async function eraseStoredMeanwhile(
 }
 
 /**
- * Erases what a worker has just stored about notifications of persons whose erasure began after the worker read these notifications. Their
- * own rows may be gone, so that nothing else leads from the person to what was stored. Call it after the commit, as `eraseStoredMeanwhile`.
+ * Does the same for the users of notifications, and erases what a worker has just stored about these notifications. Their own rows may be
+ * gone, so that nothing else leads from the person to what was stored.
  */
 export async function eraseBelowMeanwhile(
   mongo: Mongo,
@@ -44,6 +44,7 @@ export async function eraseBelowMeanwhile(
   for (const id of await erasedAmong(mongo, users)) {
     const walk = await walkOf(mongo, id, now);
     const ids = rows.flatMap(({ _id, userId }) => (userId === id ? [_id] : []));
+    for (const link of LINKS) await eraseLink(walk, link, [id]);
     for (const link of linksBy('notification')) await eraseLink(walk, link, ids);
   }
 }
