@@ -8,6 +8,9 @@ import { inTransaction, repeatable } from './transaction.ts';
 /** Append-only collection of the actions of operators and their reasons. Each row names the hash of the row before it. */
 export const OPERATOR_AUDIT = 'operator_audit';
 
+/** Fewest characters of the reason of a change, without blanks around it. */
+export const MIN_REASON = 5;
+
 /** The operator, the reason and the time of an action; `now` is MongoDB's time in Unix milliseconds. */
 export interface OperatorAct {
   operator: string;
