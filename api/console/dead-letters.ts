@@ -243,7 +243,8 @@ export function filterFields(filter: LetterFilter): Html {
   return html`${fieldsOf(filter).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}`;
 }
 
-function addressOf(path: string, filter: LetterFilter, more: Readonly<Record<string, string>> = {}): string {
+/** Returns the address of a page with a filter. */
+export function addressOf(path: string, filter: LetterFilter, more: Readonly<Record<string, string>> = {}): string {
   return `${path}?${new URLSearchParams([...fieldsOf(filter), ...Object.entries(more)])}`;
 }
 

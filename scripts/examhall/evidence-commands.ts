@@ -1,6 +1,6 @@
 import { actorHash } from '#infra/log/access-line.ts';
 import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
-import { type Noted, operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
+import { auditFacts, type Noted, operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { EXIT } from './exit-codes.ts';
@@ -50,7 +50,7 @@ async function listAudit(operator: Operator, _words: string[], flags: Flags): Pr
   const rows = await operatorAudit(operator.mongo).find({}).sort({ at: -1 }).limit(limit).toArray();
   print(operator, flags, rows, () =>
     table(
-      ['at', 'operator', 'action', 'queue', 'on', 'reason'],
+      ['at', 'operator', 'action', 'queue', 'on', 'reason', 'detail'],
       rows.map((row) => [
         iso(row.at),
         row.operator,
@@ -58,6 +58,9 @@ async function listAudit(operator: Operator, _words: string[], flags: Flags): Pr
         'queue' in row ? row.queue : '-',
         'commandId' in row ? row.commandId : row.subject,
         row.reason,
+        auditFacts(row)
+          .map(([name, value]) => `${name} ${value}`)
+          .join(', ') || '-',
       ]),
     ),
   );

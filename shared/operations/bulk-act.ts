@@ -44,6 +44,11 @@ export interface BulkBody extends Asker {
   stop?: Asker & { at: Date };
 }
 
+/** Returns true if one of these workers carries out bulk acts. */
+export function isBulkServed(workers: readonly { queues?: readonly string[] | null }[]): boolean {
+  return workers.some(({ queues }) => queues?.includes('upkeep:deadletters') === true);
+}
+
 /** The letters that a bulk act has passed. Each number is stored in the transaction of its letter. */
 export interface BulkCounts {
   done: number;
