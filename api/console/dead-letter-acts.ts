@@ -1,6 +1,6 @@
 import { findBulk, postBulk, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { type ActRow, actOnIds, NOT_CHARGED } from '#infra/mongo/operations/dead-acts.ts';
-import { type AuditRow, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { logActs, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import {
   bulkView,
@@ -219,6 +219,5 @@ ${
 }
 
 function actOf({ log }: ConsoleDeps, { operator, requestId, now }: PageCall, reason: string): OperatorAct {
-  const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
-  return { operator, reason, now, committed };
+  return { operator, reason, now, committed: logActs(log, { requestId }) };
 }
