@@ -43,7 +43,7 @@ t.test('examhall dead replay charges a superseded answer only with --charge-supe
   const all = ['dead', 'replay', '--queue', 'settlement', '--reason', 'the wallet is back'];
   const dry = await examhall(...all);
   t.match(dry.out, /^dry run: 1 dead command would be replayed; pass --yes to replay it\n/);
-  t.match(dry.out, new RegExp(`  ${id}  settlement  .*  skipped: superseded; pass --charge-superseded`));
+  t.match(dry.out, new RegExp(`  ${id}  settlement  .*  skipped: superseded: .*; pass --charge-superseded`));
   t.notMatch(dry.out, new RegExp(`${plain.id}.*superseded`));
 
   const done = await examhall(...all, '--yes');

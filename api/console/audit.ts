@@ -1,5 +1,5 @@
 import { type AuditFilter, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
-import type { AuditRow } from '#infra/mongo/operator-audit.ts';
+import { AUDIT_ACTIONS, type AuditRow, auditFacts } from '#infra/mongo/operator-audit.ts';
 import { type Html, html } from './html.ts';
 import { time } from './layout.ts';
 import type { ConsoleDeps, Screen } from './screen.ts';
@@ -19,6 +19,7 @@ const WORDS = words(
     none: 'No act matches.',
     older: 'Older acts',
     newest: 'Newest acts',
+    charged: 'Charged although superseded.',
     wrongCursor: 'This address is not that of a page. Begin with the newest acts.',
   },
   {
@@ -34,34 +35,14 @@ const WORDS = words(
     none: 'Không có hành động nào phù hợp.',
     older: 'Hành động cũ hơn',
     newest: 'Hành động mới nhất',
+    charged: 'Đã tính phí dù đã bị thay thế.',
     wrongCursor: 'Địa chỉ này không phải của một trang. Hãy bắt đầu từ các hành động mới nhất.',
   },
 );
 type Words = (typeof WORDS)[Language];
 
-/** Acts that the filter suggests. Any other one can be typed. */
-const ACTIONS = [
-  'account.end-sessions',
-  'account.import',
-  'account.make-admin',
-  'account.person-erase',
-  'account.person-export',
-  'account.person-show',
-  'account.set-password',
-  'account.show',
-  'account.status',
-  'account.trace',
-  'account.unlock',
-  'dead.ack',
-  'dead.bulk-begin',
-  'dead.bulk-end',
-  'dead.bulk-stop',
-  'dead.drop',
-  'dead.replay',
-] as const;
-
 /** The audit of operators, filtered by operator, act and subject, in pages. */
-export function audit({ mongo }: ConsoleDeps): Screen {
+export function audit({ mongo }: Pick<ConsoleDeps, 'mongo'>): Screen {
   return {
     path: '/ops/audit',
     title: { en: WORDS.en.title, vi: WORDS.vi.title },
@@ -95,7 +76,7 @@ function form(filter: AuditFilter, w: Words): Html {
     html`<label>${w[name]} <input name="${name}" value="${filter[name] ?? ''}" maxlength="256" autocomplete="off" list="${list}"></label>`;
   return html`<form class="search" action="/ops/audit">
 ${text('operator', '')}${text('action', 'acts')}${text('subject', '')}
-<datalist id="acts">${ACTIONS.map((action) => html`<option value="${action}"></option>`)}</datalist>
+<datalist id="acts">${AUDIT_ACTIONS.map((action) => html`<option value="${action}"></option>`)}</datalist>
 <button>${w.filter}</button> <a href="/ops/audit">${w.clear}</a>
 </form>`;
 }
@@ -109,15 +90,21 @@ function table(rows: readonly AuditRow[], w: Words): Html {
 <td><a href="/ops/audit?${new URLSearchParams({ operator: row.operator }).toString()}">${row.operator}</a></td>
 <td>${row.action}</td>
 <td><a href="/ops/audit?${new URLSearchParams({ subject: row.subject }).toString()}"><code>${row.subject}</code></a></td>
-<td class="wide">${row.reason}<div class="hush">${detailOf(row)}</div></td></tr>`,
+<td class="wide">${row.reason}<div class="hush">${detailOf(row, w)}</div></td></tr>`,
   )}</tbody></table></div>`;
 }
 
-/** Returns the fields of an account, or the command of a dead letter and its error. */
-function detailOf(row: AuditRow): Html {
-  if ('detail' in row) {
-    return html`${Object.entries(row.detail).map(([name, value]) => html`${name} ${value ?? '–'} `)}`;
-  }
-  const { queue, commandId, lastError } = row;
-  return html`${queue} <a href="/ops/trace?q=${commandId}"><code>${commandId}</code></a> ${lastError?.message}`;
+/** Returns the fields of an account, or the command of a dead letter or a bulk act, and what the act did. */
+function detailOf(row: AuditRow, w: Words): Html {
+  const facts = auditFacts(row).map(([name, value]) =>
+    name === 'chargeSuperseded' && value === 'true'
+      ? html`<strong>${w.charged}</strong> `
+      : html`<code>${name}</code> ${value} `,
+  );
+  if (!('commandId' in row)) return html`${facts}`;
+  const { queue, commandId, action } = row;
+  const id = encodeURIComponent(commandId).replaceAll('%3A', ':');
+  const to = action.startsWith('dead.bulk-') ? `/ops/dead-letters/jobs/${id}` : `/ops/trace?q=${id}`;
+  const error = 'lastError' in row ? row.lastError : null;
+  return html`${queue} <a href="${to}"><code>${commandId}</code></a> ${facts}${error?.message}`;
 }

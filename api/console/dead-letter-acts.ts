@@ -1,15 +1,21 @@
 import { findBulk, postBulk, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
-import { type ActRow, actOnIds } from '#infra/mongo/operations/dead-acts.ts';
-import { logActs, type OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { type ActRow, actOnIds, NOT_CHARGED } from '#infra/mongo/operations/dead-acts.ts';
+import { logActs, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { bulkView, DEAD_ACTS, type DeadActName, type LetterFilter, PER_SECOND } from '#shared/operations/bulk-act.ts';
+import {
+  bulkView,
+  DEAD_ACTS,
+  type DeadActName,
+  isBulkServed,
+  type LetterFilter,
+  PER_SECOND,
+} from '#shared/operations/bulk-act.ts';
 import { ACT_NAMES, DEAD_WORDS, DONE_NAMES, STATE_NAMES } from './dead-letter-words.ts';
-import { filterFields, HOME, readFilter, scrolled } from './dead-letters.ts';
-import { type Html, html } from './html.ts';
+import { addressOf, filterFields, HOME, readFilter, scrolled, timeIn } from './dead-letters.ts';
+import { flag, type Html, html } from './html.ts';
 import { time } from './layout.ts';
 import type { ConsoleDeps, PageCall, Screen, Shown } from './screen.ts';
 
-const MIN_REASON = 5;
 /** Ids of one form; a page of letters has fewer. */
 const MAX_IDS = 100;
 
@@ -18,6 +24,8 @@ interface Wanted {
   act: DeadActName;
   ids: string[];
   filter: LetterFilter;
+  /** When the page counted the letters: those that die later are not taken. Undefined until then. */
+  countedAt: Date | undefined;
   chargeSuperseded: boolean;
   /** Key of the bulk act, so that a form that is sent twice posts one. */
   key: string;
@@ -51,18 +59,27 @@ export function confirmAct(deps: ConsoleDeps): Screen {
             const { rows } = await actOnIds(mongo, wanted, wanted.ids, by);
             return { status: 200, html: resultPage(rows, call) };
           }
-          const { command } = await postBulk(mongo, { ...orderOf(wanted), perSecond: PER_SECOND }, by, {
+          const { command, reused } = await postBulk(mongo, { ...orderOf(wanted), perSecond: PER_SECOND }, by, {
             maxAttempts: deps.commandAttempts,
           });
-          return { to: `${HOME}/jobs/${command._id}` };
+          return reused ? keyTaken(call, wanted, command._id) : { to: `${HOME}/jobs/${command._id}` };
         },
       },
     ],
   };
 }
 
-function orderOf({ act, filter, chargeSuperseded, key }: Wanted) {
-  return { act, filter, chargeSuperseded, key };
+/** The form of a page was sent twice with different contents, for example after the browser went back. */
+function keyTaken({ language }: PageCall, { act, filter }: Wanted, first: string): Shown {
+  const w = DEAD_WORDS[language];
+  const content = html`<h1>${w.keyTaken}</h1><p class="alarm" role="alert">${w.keyTakenText}</p>
+<p class="row"><a href="${HOME}/jobs/${first}">${w.firstSent}</a> <a href="${addressOf(`${HOME}/confirm`, filter, { act })}">${w.again}</a></p>`;
+  return { status: 409, html: content };
+}
+
+function orderOf({ act, filter, countedAt, chargeSuperseded, key }: Wanted) {
+  const until = filter.until ?? countedAt;
+  return { act, filter: until === undefined ? filter : { ...filter, until }, chargeSuperseded, key };
 }
 
 function readWanted(all: (name: string) => string[], now: number): Wanted | null {
@@ -72,7 +89,8 @@ function readWanted(all: (name: string) => string[], now: number): Wanted | null
   const ids = [...new Set(all('id'))].slice(0, MAX_IDS);
   if (act === undefined || filter === null || (ids.length === 0 && Object.keys(filter).length === 0)) return null;
   const key = /^[\w-]{1,128}$/.test(text('key')) ? text('key') : newId(now);
-  return { act, ids, filter, chargeSuperseded: text('charge') === '1' && act === 'replay', key };
+  const countedAt = timeIn(text('countedAt')) ?? undefined;
+  return { act, ids, filter, countedAt, chargeSuperseded: text('charge') === '1' && act === 'replay', key };
 }
 
 function nothingChosen({ language }: PageCall): Shown {
@@ -88,18 +106,18 @@ async function confirmPage(
   fault: string | null,
 ): Promise<Html> {
   const w = DEAD_WORDS[language];
-  const { act, ids, filter, key } = wanted;
+  const { act, ids, filter, key, chargeSuperseded } = wanted;
   const isBulk = ids.length === 0;
-  const dry = isBulk ? null : await actOnIds(mongo, { act, chargeSuperseded: true }, ids, null);
+  const dry = isBulk ? null : await actOnIds(mongo, { act, chargeSuperseded }, ids, null);
   const { counted, groups } = dry ?? (await previewBulk(mongo, { act, filter }, now));
   return html`<h1>${ACT_NAMES[act][language]}</h1>
-<p class="${act === 'drop' ? 'alarm' : 'warning'}"><strong>${w.would(counted, DONE_NAMES[act][language])}</strong> ${isBulk && w.pace(PER_SECOND)}</p>
+<p class="${act === 'drop' ? 'alarm' : 'warning'}"><strong>${w.would(counted, DONE_NAMES[act][language])}</strong> ${isBulk && w.pace(PER_SECOND)} ${act === 'replay' && !chargeSuperseded && w.chargeHint}</p>
 ${isBulk ? scrolled('preview', w.letters, [w.cause, w.queue, { number: w.count }, { number: w.acknowledged }], groups.map(groupRow)) : rowTable(dry?.rows ?? [], language)}
 <form method="post" action="${HOME}/act">${proof}<input type="hidden" name="act" value="${act}"><input type="hidden" name="key" value="${key}">
-${isBulk ? filterFields(filter) : ids.map((id) => html`<input type="hidden" name="id" value="${id}">`)}
+${isBulk ? html`${filterFields(filter)}<input type="hidden" name="countedAt" value="${new Date(now).toISOString()}">` : ids.map((id) => html`<input type="hidden" name="id" value="${id}">`)}
 ${fault !== null && html`<p class="alarm" role="alert">${fault}</p>`}
 <label>${w.reason} (${w.reasonHint})<input name="reason" minlength="${MIN_REASON}" maxlength="500" size="30" required autocomplete="off"></label>
-${act === 'replay' && html`<label class="tick"><input type="checkbox" name="charge" value="1">${w.charge}</label>`}
+${act === 'replay' && html`<label class="tick"><input type="checkbox" name="charge" value="1"${flag('checked', chargeSuperseded)}>${w.charge}</label>`}
 <p class="row"><button class="${act === 'drop' ? 'danger' : ''}">${ACT_NAMES[act][language]}: ${counted}</button><a href="${HOME}">${w.cancel}</a></p>
 </form>`;
 }
@@ -123,7 +141,7 @@ function rowTable(rows: readonly ActRow[], language: PageCall['language']): Html
       outcome,
       why,
     }) => html`<tr><td><code>${id}</code></td><td>${queue}</td><td class="wide">${cause}</td>
-<td class="wide">${outcome === 'skipped' && html`<span class="tag late">${w.wouldSkip}</span>`} ${why}</td></tr>`,
+<td class="wide">${outcome === 'skipped' && html`<span class="tag late">${w.wouldSkip}</span>`} ${why === NOT_CHARGED ? w.superseded : html`<span lang="en">${why}</span>`}</td></tr>`,
   );
   return scrolled('rows', w.letters, [w.id, w.queue, w.cause, w.state], cells);
 }
@@ -153,8 +171,7 @@ export function bulkAct(deps: ConsoleDeps): Screen {
       const view = bulkView(found);
       const isOpen = view.endedAt === null;
       const { workers } = isOpen ? await cluster.workers() : { workers: [] };
-      const isServed = workers.some(({ queues }) => queues?.includes('upkeep:deadletters') === true);
-      return jobPage(view, call, isOpen && !isServed);
+      return jobPage(view, call, isOpen && !isBulkServed(workers));
     },
     acts: [
       {

@@ -227,7 +227,8 @@ export function readFilter(text: (name: string) => string): LetterFilter | null 
   };
 }
 
-function timeIn(text: string): Date | null | undefined {
+/** Reads a time in UTC: undefined if the text is empty, null if it is invalid. */
+export function timeIn(text: string): Date | null | undefined {
   if (text === '') return undefined;
   const at = new Date(`${text.replace(/Z$/, '')}Z`);
   return MINUTE.test(text) && !Number.isNaN(at.getTime()) ? at : null;
@@ -243,7 +244,8 @@ export function filterFields(filter: LetterFilter): Html {
   return html`${fieldsOf(filter).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}`;
 }
 
-function addressOf(path: string, filter: LetterFilter, more: Readonly<Record<string, string>> = {}): string {
+/** Returns the address of a page with a filter. */
+export function addressOf(path: string, filter: LetterFilter, more: Readonly<Record<string, string>> = {}): string {
   return `${path}?${new URLSearchParams([...fieldsOf(filter), ...Object.entries(more)])}`;
 }
 

@@ -225,9 +225,10 @@ function toSignIn(next: string): RawReply {
   return redirect(`/ops/sign-in?${new URLSearchParams({ next })}`);
 }
 
-const PAGE = /^\/ops(?:\/[\w:@-][\w.:@-]*)+(?:\?[^\s\\#]*)?$/;
+/** A header takes only ASCII without spaces. Browsers read a backslash as a slash, and `#` would end the address. */
+const PAGE = /^\/ops(?:\/[\w:@-][\w.:@-]*)+(?:\?[!-~]*)?$/;
 
 /** Returns the page to which a link or a form leads next, if it is one of the console. */
 function nextOf(next: string | null, home: string): string {
-  return next !== null && PAGE.test(next) ? next : home;
+  return next !== null && PAGE.test(next) && !/[\\#]/.test(next) ? next : home;
 }

@@ -92,6 +92,8 @@ t.test('an act is a dry run unless dryRun is false, and takes ids or a filter', 
     [{ filter: {}, reason: REASON }, '/filter'],
     [{ filter: { queue: 'nope' }, reason: REASON }, '/filter/queue'],
     [{ ids: [id], reason: 'no' }, '/reason'],
+    [{ ids: [id], reason: '     ', dryRun: false }, '/reason'],
+    [{ ids: [id], reason: ' four ' }, '/reason'],
     [{ ids: [], reason: REASON }, '/ids'],
     [{ ids: [id] }],
     [{ ids: [id], reason: REASON, perSecond: 201 }, '/perSecond'],
@@ -133,6 +135,7 @@ t.test('a filter posts one bulk act for each key, which can be read and stopped'
   t.match(await get(`/jobs/${id}`), { json: { data: { state: 'DONE', done: 3, endedAt: /Z$/ } } });
   const why = { reason: 'too late' };
   t.match(await post(`/jobs/${id}/stop`, why), { status: 409, json: { code: 'BULK_ACT_ENDED' } });
+  t.match(await post(`/jobs/${id}/stop`, { reason: '      ' }), { status: 400, json: { code: 'VALIDATION_FAILED' } });
   t.match(await post('/jobs/unknown/stop', why), { status: 404, json: { code: 'BULK_ACT_NOT_FOUND' } });
   t.match(await get('/jobs/unknown'), { status: 404, json: { code: 'BULK_ACT_NOT_FOUND' } });
   const next = (await post('/drop', { ...order, key: newId() })).json.data;

@@ -6,7 +6,7 @@ import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { type DeadLetterFilter, deadGroups, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findBulk, listBulks, postBulk, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { actOnIds, type DeadOrder, findLetter, ofPreview } from '#infra/mongo/operations/dead-acts.ts';
-import { logActs, type OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { logActs, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import type {
   BulkActQuery,
   BulkActStop,
@@ -163,6 +163,8 @@ async function carryOut(
   { body, identity, requestId }: Call<DeadActOrder>,
 ): Promise<Reply | Rejection> {
   const { ids, filter, dryRun } = body;
+  const fault = faultOfReason(body);
+  if (fault !== null) return fault;
   if ((ids == null) === (filter == null)) return invalid('', 'exactly one of `ids` and `filter` is required');
   const chargeSuperseded = body.chargeSuperseded ?? false;
   if (chargeSuperseded && act !== 'replay') return invalid('/chargeSuperseded', 'is only for a replay');
@@ -185,12 +187,20 @@ async function stop(
   deps: DeadLetterDeps,
   { params, body, identity, requestId }: Call<BulkActStop>,
 ): Promise<Reply | Rejection> {
+  const fault = faultOfReason(body);
+  if (fault !== null) return fault;
   const found = await findBulk(deps.mongo, params.id ?? '');
   if (found === null) return { rejected: 'BULK_ACT_NOT_FOUND' };
   const isStopped = await stopBulk(deps.mongo, found, actOf(deps, { identity, requestId }, body.reason));
   const now = bulkView((await findBulk(deps.mongo, found._id)) ?? found);
   // A repeated stop is answered as the first one was.
   return isStopped || now.state === 'STOPPING' ? { status: 200, data: now } : { rejected: 'BULK_ACT_ENDED' };
+}
+
+/** The schema counts the blanks around a reason too. The audit stores the reason without them. */
+function faultOfReason({ reason }: { reason: string }): Rejection | null {
+  if (reason.trim().length >= MIN_REASON) return null;
+  return invalid('/reason', `must have at least ${MIN_REASON} characters besides blanks around it`);
 }
 
 function actOf(

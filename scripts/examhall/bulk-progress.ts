@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
 import { type BulkAct, findBulk, listBulks, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
-import { type BulkView, bulkView, DONE_WORDS } from '#shared/operations/bulk-act.ts';
+import { type BulkView, bulkView, DONE_WORDS, isBulkServed } from '#shared/operations/bulk-act.ts';
 import { EXIT } from './exit-codes.ts';
 import { actFor, type CommandWork, type Flags, type Operator, reasonOf } from './operator.ts';
 import { LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
@@ -92,8 +92,8 @@ function listText(views: readonly BulkView[]): string {
 /** Prints a note if an open bulk act has no worker that could carry it out. */
 async function noteMissingWorker({ mongo, now, note }: Operator, views: readonly BulkView[]): Promise<void> {
   if (views.every(({ state }) => ENDED.has(state))) return;
-  const isServed = (await liveWorkers(mongo, now())).some(({ queues }) => queues?.includes('upkeep:deadletters'));
-  if (!isServed) note('note: no live `upkeep` worker; bulk acts wait until one is started');
+  if (!isBulkServed(await liveWorkers(mongo, now())))
+    note('note: no live `upkeep` worker; bulk acts wait until one is started');
 }
 
 /** Stops a bulk act. */

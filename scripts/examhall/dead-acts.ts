@@ -1,6 +1,13 @@
 import { deadCommands } from '#infra/mongo/mailbox/dead-letters.ts';
 import { type BulkPreview, postBulk, previewBulk } from '#infra/mongo/operations/bulk-acts.ts';
-import { type ActRow, actOnIds, actOnLetters, ofPreview, resultOf } from '#infra/mongo/operations/dead-acts.ts';
+import {
+  type ActRow,
+  actOnIds,
+  actOnLetters,
+  NOT_CHARGED,
+  ofPreview,
+  resultOf,
+} from '#infra/mongo/operations/dead-acts.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import {
@@ -79,7 +86,7 @@ function dryRunText(rows: readonly ActRow[], act: DeadActName): string {
   return [
     `dry run: ${counted(count, 'dead command')} would be ${DONE_WORDS[act]}; pass --yes to ${VERBS[act]} ${pronoun}`,
     ...rows.map(({ id, queue, cause, outcome, why }) => {
-      const note = why === '' ? '' : `  ${outcome === 'skipped' ? 'skipped: ' : ''}${why}`;
+      const note = why === '' ? '' : `  ${outcome === 'skipped' ? 'skipped: ' : ''}${whyText(why)}`;
       return `  ${id}  ${queue}  ${cause}${note}`;
     }),
   ].join('\n');
@@ -88,8 +95,12 @@ function dryRunText(rows: readonly ActRow[], act: DeadActName): string {
 function doneText(rows: readonly ActRow[], act: DeadActName): string {
   const done = DONE_WORDS[act];
   const count = rows.filter(({ outcome }) => outcome === 'done').length;
-  const lines = rows.map(({ id, outcome, why }) => `${id}  ${outcome === 'done' ? done : `skipped: ${why}`}`);
+  const lines = rows.map(({ id, outcome, why }) => `${id}  ${outcome === 'done' ? done : `skipped: ${whyText(why)}`}`);
   return [...lines, `${count} of ${rows.length} ${done}`].join('\n');
+}
+
+function whyText(why: string): string {
+  return why === NOT_CHARGED ? `${why}; pass --charge-superseded` : why;
 }
 
 /** Posts a bulk act and follows its progress; without `--yes` it only counts the letters. */

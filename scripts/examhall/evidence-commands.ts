@@ -1,7 +1,7 @@
 import { actorHash } from '#infra/log/access-line.ts';
 import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
 import { type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
-import { type Noted, verifyAudit } from '#infra/mongo/operator-audit.ts';
+import { auditFacts, type Noted, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
@@ -63,14 +63,17 @@ async function listAudit(operator: Operator, _words: string[], flags: Flags): Pr
   print(operator, flags, list, () =>
     [
       table(
-        ['at', 'operator', 'action', 'queue', 'on', 'reason'],
-        list.rows.map((row) => [
-          row.at,
+        ['at', 'operator', 'action', 'queue', 'on', 'reason', 'detail'],
+        page.rows.map((row) => [
+          iso(row.at),
           row.operator,
           row.action,
-          row.queue ?? '-',
-          row.commandId ?? row.subject,
+          'queue' in row ? row.queue : '-',
+          'commandId' in row ? row.commandId : row.subject,
           row.reason,
+          auditFacts(row)
+            .map(([name, value]) => `${name} ${value}`)
+            .join(', ') || '-',
         ]),
       ),
       ...nextPage(list),

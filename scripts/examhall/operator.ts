@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { AuditRow, OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { type AuditRow, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import type { Progress } from '#scripts/progress.ts';
 import type { OptionName } from './options.ts';
 import type { SecretInput } from './read-secret.ts';
@@ -103,8 +103,6 @@ export interface CliCommand {
 
 /** Commands by name. A name of two words belongs to the group of its first word. */
 export type CliCommands = Readonly<Record<string, CliCommand>>;
-
-const MIN_REASON = 5;
 
 /** Returns the reason that the audit stores. If it is missing or too short, prints an error and returns null. */
 export function reasonOf(operator: Pick<Operator, 'fail'>, flags: { reason?: string }): string | null {

@@ -9,6 +9,9 @@ import { inTransaction, repeatable } from './transaction.ts';
 /** Append-only collection of the actions of operators and their reasons. Each row names the hash of the row before it. */
 export const OPERATOR_AUDIT = 'operator_audit';
 
+/** Fewest characters of the reason of a change, without blanks around it. */
+export const MIN_REASON = 5;
+
 /** The operator, the reason and the time of an action; `now` is MongoDB's time in Unix milliseconds. */
 export interface OperatorAct {
   operator: string;
@@ -18,8 +21,28 @@ export interface OperatorAct {
   committed?: (row: AuditRow) => void;
 }
 
+/** The acts on accounts and persons, the reads of their data included. */
+const ACCOUNT_ACTIONS = [
+  'account.attempts',
+  'account.end-sessions',
+  'account.import',
+  'account.make-admin',
+  'account.person-erase',
+  'account.person-export',
+  'account.person-show',
+  'account.set-password',
+  'account.show',
+  'account.status',
+  'account.trace',
+  'account.unlock',
+] as const;
+const LETTER_ACTIONS = ['dead.ack', 'dead.drop', 'dead.replay'] as const;
+const BULK_ACTIONS = ['dead.bulk-begin', 'dead.bulk-end', 'dead.bulk-stop'] as const;
+/** Every act that the audit names. */
+export const AUDIT_ACTIONS = [...ACCOUNT_ACTIONS, ...BULK_ACTIONS, ...LETTER_ACTIONS] as const;
+
 export interface AccountLine {
-  action: `account.${string}`;
+  action: (typeof ACCOUNT_ACTIONS)[number];
   /**
    * Account id; throttle id if there is no account; file name for an import. Never an e-mail address, because audit rows are
    * stored for ever.
@@ -30,7 +53,7 @@ export interface AccountLine {
 
 /** An act on a dead command, with the error of which it died. */
 export interface DeadLetterLine extends Pick<Command, 'queue' | 'subject' | 'lastError'> {
-  action: `dead.${'replay' | 'ack' | 'drop'}`;
+  action: (typeof LETTER_ACTIONS)[number];
   commandId: string;
   /** The operator has consented to charge an answer that no request returns any longer. */
   chargeSuperseded?: true;
@@ -38,7 +61,7 @@ export interface DeadLetterLine extends Pick<Command, 'queue' | 'subject' | 'las
 
 /** A request for an act on many dead letters, its stop, or its end. Each letter has a line of its own. */
 export interface BulkLine extends Pick<Command, 'queue' | 'subject'> {
-  action: `dead.bulk-${'begin' | 'stop' | 'end'}`;
+  action: (typeof BULK_ACTIONS)[number];
   commandId: string;
   detail: Readonly<Record<string, string | number | null>>;
 }
@@ -51,6 +74,12 @@ export function logActs(log: Pick<Log, 'info'>, fields: { requestId?: string } =
 type AuditLine = AccountLine | DeadLetterLine | BulkLine;
 /** Rows of earlier versions have no link, and a UUIDv7 as `_id`. */
 export type AuditRow = AuditLine & { _id: string; operator: string; reason: string; at: Date } & Partial<Link>;
+
+/** Returns the names and values of what an act did, as console and command line show them. */
+export function auditFacts(row: AuditLine): [name: string, value: string | number][] {
+  if ('detail' in row) return Object.entries(row.detail).map(([name, value]) => [name, value ?? '–']);
+  return row.chargeSuperseded === true ? [['chargeSuperseded', 'true']] : [];
+}
 
 /** Returns the collection of the audit. */
 export function operatorAudit(mongo: Mongo): Collection<AuditRow> {

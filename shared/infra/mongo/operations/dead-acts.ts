@@ -30,7 +30,8 @@ export interface ActRow {
   why: string;
 }
 
-const REFUSED = 'superseded; pass --charge-superseded to charge an answer that no request returns';
+/** The reason why a replay skips a superseded settlement. Each surface states how it takes the consent. */
+export const NOT_CHARGED = 'superseded: a replay needs consent to charge an answer that no request returns';
 const WILL_CHARGE = 'superseded: charges an answer that no request returns';
 
 /** Returns true if a replay of the letter would charge an answer that no request returns any longer. */
@@ -56,7 +57,7 @@ export async function actOnLetters(
   for (const letter of letters) {
     const row = { id: letter._id, queue: letter.queue, cause: letter.lastError?.message ?? '' };
     const change = await decideOn(mongo, order, letter);
-    if (change === null) rows.push({ ...row, outcome: 'skipped', why: REFUSED });
+    if (change === null) rows.push({ ...row, outcome: 'skipped', why: NOT_CHARGED });
     else if (by === null) {
       const why = change.line.chargeSuperseded === true ? WILL_CHARGE : '';
       rows.push({ ...row, outcome: 'dry run', why });
