@@ -34,6 +34,7 @@ import { openReplyWaiters } from '#infra/redis/replies.ts';
 import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
 import { openTracing } from '#infra/trace/spans.ts';
 import { openApi } from './openapi.ts';
+import { auditRoutes } from './operations/audit.ts';
 import type { Route } from './route.ts';
 import { openServer } from './server.ts';
 import { type DoorContext, type Mount, onlyWhenUsable, usableOnce } from './service.ts';
@@ -183,7 +184,7 @@ interface RouteParts {
 /** Returns all routes: those of operators and platforms, and behind the gateway those of the services. */
 function routesOf(context: DoorContext, { services, schemas, ready, usable, pingRedis }: RouteParts): Route[] {
   const { config, mongo, now, log, metrics } = context;
-  const { opsToken, production, auth: settings } = config;
+  const { opsToken, opsReadToken, production, auth: settings } = config;
   const operating = { mongo, now, log, opsToken, pingRedis };
   const cluster = openClusterReader(mongo, now, () => redisAnswers(pingRedis));
   const served = [
@@ -191,7 +192,8 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     ...traceRoutes(operating),
     ...examRoutes(operating),
     ...deadLetterRoutes({ mongo, now, log, opsToken, commandAttempts: config.worker.maxAttempts }),
-    ...clusterRoutes({ cluster, opsToken }),
+    ...clusterRoutes({ cluster, opsToken, opsReadToken }),
+    ...auditRoutes({ mongo, opsToken }),
   ];
   const routes: Route[] = [
     ...operationsRoutes({
@@ -201,6 +203,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
       metrics,
       production,
       opsToken,
+      opsReadToken,
       openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
       mounted: () => routes,
       pages: () => pages,

@@ -46,6 +46,9 @@ function read(): { load: Load; json: boolean; measure: boolean; inbox: number[] 
   return { load, json: values.json === true, measure: values.measure === true, inbox };
 }
 
+// The stores of a measurement are killed when this process exits.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
+
 try {
   const { load, json, measure, inbox } = read();
   const say = (line: string) => console.error(line);

@@ -5,6 +5,7 @@ import { configOrExit } from '#infra/config/config.ts';
 import { openLog } from '#infra/log/log.ts';
 import { openMongo, openReleaseMongo } from '#infra/mongo/connect.ts';
 import { outageInWords } from '#infra/mongo/faults.ts';
+import { logActs } from '#infra/mongo/operator-audit.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { publishChange } from '#infra/redis/change-feed.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
@@ -75,7 +76,7 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
       say: (line) => screen.log(line),
       note: (line) => screen.error(line),
       fail,
-      logAct: (row) => log.info({ ...row }, 'operator act'),
+      logAct: logActs(log),
       async endStreams(accountId) {
         const isSent = await publishChange({ redisUrl: config.redis.url, of: 'accounts' }, accountId);
         if (!isSent)

@@ -25,6 +25,8 @@ Exit code: 0 every promise was kept; 1 one was broken; 2 the history has no earl
 
 const SHOWN_FAULTS = 8;
 
+// Stores and processes are killed when this process exits.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
 process.exitCode = await main(process.argv.slice(2));
 // Connections of stopped processes may still be open.
 process.exit();

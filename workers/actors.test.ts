@@ -1,5 +1,6 @@
 import t from 'tap';
-import { actorOf, QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { actorOf } from '#shared/kernel/command.ts';
 import { ACTORS } from './actors.ts';
 
 t.test('every queue is named after an existing actor, and every actor has a queue', async (t) => {

@@ -1,8 +1,8 @@
 import type { Document } from 'mongodb';
 import t from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
-import { actorOf, QUEUES } from '#infra/mongo/mailbox/commands.ts';
-import type { Queue } from '#shared/kernel/command.ts';
+import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { actorOf, type Queue } from '#shared/kernel/command.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { lateShard } from '#testing/stores/late-shard.ts';

@@ -7,6 +7,7 @@ import { openMetrics } from '#infra/metrics/metrics.ts';
 import { openStatusServer } from './status-server.ts';
 
 const OPS_TOKEN = 'ops-token-of-a-worker-in-a-test';
+const OPS_READ_TOKEN = 'read-token-of-a-worker-in-a-test';
 
 /** Opens a production worker's status server. Returns a function that sends bytes to it and returns the whole answer. */
 async function open(t: Test, isReady = async () => true): Promise<(bytes: string) => Promise<string>> {
@@ -18,6 +19,7 @@ async function open(t: Test, isReady = async () => true): Promise<(bytes: string
     metrics,
     log,
     opsToken: OPS_TOKEN,
+    opsReadToken: OPS_READ_TOKEN,
     production: true,
     isReady,
   });
@@ -40,6 +42,7 @@ t.test('every reply of a worker forbids a browser to guess its type', async (t) 
     [get('/healthz', 'Host: a'), 200],
     [get('/readyz', 'Host: a'), 200],
     [get('/metrics', 'Host: a', `Authorization: Bearer ${OPS_TOKEN}`), 200],
+    [get('/metrics', 'Host: a', `Authorization: Bearer ${OPS_READ_TOKEN}`), 200],
     [get('/metrics', 'Host: a', 'Authorization: Bearer other'), 401],
     [get('/other', 'Host: a'), 404],
     [get('/healthz'), 200],

@@ -39,10 +39,11 @@ export async function startWorkerProcess(
   let loops: RunningLoops | undefined;
 
   if (config.metricsPort !== null && metrics.served !== null) {
-    const { host, metricsPort: port, opsToken, production } = config;
+    const { host, metricsPort: port, opsToken, opsReadToken, production } = config;
     const isReady = async () => (await health.isUp()) && !draining.signal.aborted;
     const { openStatusServer } = await import('./status-server.ts');
-    openStatusServer({ host, port, metrics: metrics.served, log, opsToken, production, isReady });
+    const tokens = { opsToken, opsReadToken, production };
+    openStatusServer({ host, port, metrics: metrics.served, log, ...tokens, isReady });
   }
   const actor = makeActor(deps);
   const leaseMs = actor.leaseMs ?? config.worker.leaseMs;

@@ -37,6 +37,8 @@ interface Lane {
   /** Commands of the last read of the poll that this process has not begun, longest due first. Always empty with turns. */
   listed: Map<string, DueCommand>;
   running: Map<string, Promise<RunResult>>;
+  /** All runs that hold or await a slot. With turns, `running` lacks the run of a ring whose command another run has taken. */
+  inSlots: Set<Promise<RunResult>>;
   /** null: the command that has been due longest is first. */
   turns: Turns | null;
 }
@@ -64,6 +66,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       slots: pLimit(options.concurrency),
       listed: new Map(),
       running: new Map(),
+      inSlots: new Set(),
       turns: actor.byOrganization === true ? turnsByOrganization() : null,
     };
     lanes.set(queue, lane);
@@ -71,7 +74,15 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   }
 
   function runs(): Promise<RunResult>[] {
-    return [...lanes.values()].flatMap(({ running }) => [...running.values()]);
+    return [...lanes.values()].flatMap(({ inSlots }) => [...inSlots]);
+  }
+
+  /** Starts a run as soon as a slot is free. */
+  function inSlot({ slots, inSlots }: Lane, work: () => Promise<RunResult>): Promise<RunResult> {
+    const run = slots(work);
+    inSlots.add(run);
+    void run.finally(() => inSlots.delete(run)).catch(() => undefined);
+    return run;
   }
 
   function tryRun(rung: RungCommand): Promise<RunResult> {
@@ -82,9 +93,10 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     return lane.turns === null ? runOne(lane, rung) : runNext({ ...lane, turns: lane.turns }, rung);
   }
 
-  function runOne({ slots, listed, running, turns }: Lane, command: RungCommand): Promise<RunResult> {
+  function runOne(lane: Lane, command: RungCommand): Promise<RunResult> {
+    const { listed, running, turns } = lane;
     const { _id: id } = command;
-    const run = slots(async () => (draining ? 'not-ours' : runCommand(kernel, actor, command)));
+    const run = inSlot(lane, async () => (draining ? 'not-ours' : runCommand(kernel, actor, command)));
     listed.delete(id);
     running.set(id, run);
     return run.finally(() => {
@@ -97,9 +109,10 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
    * Runs the command whose turn it is once a slot is free. Rings arrive in the order of the requests, so one organization could
    * fill the slots with them. The command that was rung for runs in its own turn: by a later ring or by the poll.
    */
-  function runNext({ slots, running, turns }: Lane & { turns: Turns }, rung: RungCommand): Promise<RunResult> {
+  function runNext(lane: Lane & { turns: Turns }, rung: RungCommand): Promise<RunResult> {
+    const { running, turns } = lane;
     let holds = rung._id;
-    const run = slots(async (): Promise<RunResult> => {
+    const run = inSlot(lane, async (): Promise<RunResult> => {
       if (draining) return 'not-ours';
       const due = await dueCommands(kernel.mongo, [rung.queue], options.now(), WINDOW).catch(() => []);
       if (draining) return 'not-ours';
@@ -177,7 +190,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       if (free <= 0) {
         latest = null;
         // All slots are taken. Continue as soon as any run ends, so that one slow command does not delay the others.
-        await Promise.race(running.values());
+        await Promise.race(lane.inSlots);
         continue;
       }
       const fresh = await nextDue(free);

@@ -60,3 +60,18 @@ t.test('rings of one organization do not fill the slots before the others', asyn
   t.equal(order.length, 8, 'each runs once');
   t.strictSame(worker.busy(), []);
 });
+
+t.test('a poll beside rings of several organizations ends, and the queue is polled again', async (t) => {
+  const { commands, order, begin, worker } = await crowdedWorker(t);
+  const rings = commands.map((command) => worker.tryRun(command));
+  let isOver = false;
+  const poll = worker.poll().then(() => {
+    isOver = true;
+  });
+  begin.open();
+  await Promise.all(rings);
+  await until('the poll has ended', () => isOver);
+  await poll;
+  await worker.idle();
+  t.equal(order.length, 8, 'each runs once');
+});

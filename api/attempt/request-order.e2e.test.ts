@@ -21,7 +21,6 @@ const OWNER = { 'x-user-id': student.id, 'x-user-role': 'STUDENT' };
 
 t.test('an unknown route answers 404 and another method 405, for every caller', async (t) => {
   for (const path of [
-    '/',
     '/v2',
     '/v1/attempts',
     `/v1/attempts/${id}/`,

@@ -95,3 +95,12 @@ t.test('five blanks are no reason, neither for an act nor for its stop', async (
   const stopped = await stop?.run({ ...callOf({}), params: { id: act?._id ?? '' }, form });
   t.match(textOf(stopped), { status: 400, text: /role="alert"/ });
 });
+
+t.test('an act takes the letters that its page counted, and none that died while the page was open', async (t) => {
+  await storeDeadGrading(mongo);
+  const page = await confirm({ act: 'ack', queue: 'grading' });
+  const [, countedAt = ''] = /name="countedAt" value="([^"]+)"/.exec(page) ?? [];
+  t.not(countedAt, '');
+  await send({ act: 'ack', queue: 'grading', key: 'late', reason: 'ticket 4711', countedAt });
+  t.match(await listBulks(mongo, 1), [{ body: { filter: { queue: 'grading', until: new Date(countedAt) } } }]);
+});

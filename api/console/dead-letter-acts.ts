@@ -1,6 +1,6 @@
 import { findBulk, postBulk, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { type ActRow, actOnIds, NOT_CHARGED } from '#infra/mongo/operations/dead-acts.ts';
-import { type AuditRow, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { logActs, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import {
   bulkView,
@@ -11,7 +11,7 @@ import {
   PER_SECOND,
 } from '#shared/operations/bulk-act.ts';
 import { ACT_NAMES, DEAD_WORDS, DONE_NAMES, STATE_NAMES } from './dead-letter-words.ts';
-import { addressOf, filterFields, HOME, readFilter, scrolled } from './dead-letters.ts';
+import { addressOf, filterFields, HOME, readFilter, scrolled, timeIn } from './dead-letters.ts';
 import { flag, type Html, html } from './html.ts';
 import { time } from './layout.ts';
 import type { ConsoleDeps, PageCall, Screen, Shown } from './screen.ts';
@@ -24,6 +24,8 @@ interface Wanted {
   act: DeadActName;
   ids: string[];
   filter: LetterFilter;
+  /** When the page counted the letters: those that die later are not taken. Undefined until then. */
+  countedAt: Date | undefined;
   chargeSuperseded: boolean;
   /** Key of the bulk act, so that a form that is sent twice posts one. */
   key: string;
@@ -75,8 +77,9 @@ function keyTaken({ language }: PageCall, { act, filter }: Wanted, first: string
   return { status: 409, html: content };
 }
 
-function orderOf({ act, filter, chargeSuperseded, key }: Wanted) {
-  return { act, filter, chargeSuperseded, key };
+function orderOf({ act, filter, countedAt, chargeSuperseded, key }: Wanted) {
+  const until = filter.until ?? countedAt;
+  return { act, filter: until === undefined ? filter : { ...filter, until }, chargeSuperseded, key };
 }
 
 function readWanted(all: (name: string) => string[], now: number): Wanted | null {
@@ -86,7 +89,8 @@ function readWanted(all: (name: string) => string[], now: number): Wanted | null
   const ids = [...new Set(all('id'))].slice(0, MAX_IDS);
   if (act === undefined || filter === null || (ids.length === 0 && Object.keys(filter).length === 0)) return null;
   const key = /^[\w-]{1,128}$/.test(text('key')) ? text('key') : newId(now);
-  return { act, ids, filter, chargeSuperseded: text('charge') === '1' && act === 'replay', key };
+  const countedAt = timeIn(text('countedAt')) ?? undefined;
+  return { act, ids, filter, countedAt, chargeSuperseded: text('charge') === '1' && act === 'replay', key };
 }
 
 function nothingChosen({ language }: PageCall): Shown {
@@ -110,7 +114,7 @@ async function confirmPage(
 <p class="${act === 'drop' ? 'alarm' : 'warning'}"><strong>${w.would(counted, DONE_NAMES[act][language])}</strong> ${isBulk && w.pace(PER_SECOND)} ${act === 'replay' && !chargeSuperseded && w.chargeHint}</p>
 ${isBulk ? scrolled('preview', w.letters, [w.cause, w.queue, { number: w.count }, { number: w.acknowledged }], groups.map(groupRow)) : rowTable(dry?.rows ?? [], language)}
 <form method="post" action="${HOME}/act">${proof}<input type="hidden" name="act" value="${act}"><input type="hidden" name="key" value="${key}">
-${isBulk ? filterFields(filter) : ids.map((id) => html`<input type="hidden" name="id" value="${id}">`)}
+${isBulk ? html`${filterFields(filter)}<input type="hidden" name="countedAt" value="${new Date(now).toISOString()}">` : ids.map((id) => html`<input type="hidden" name="id" value="${id}">`)}
 ${fault !== null && html`<p class="alarm" role="alert">${fault}</p>`}
 <label>${w.reason} (${w.reasonHint})<input name="reason" minlength="${MIN_REASON}" maxlength="500" size="30" required autocomplete="off"></label>
 ${act === 'replay' && html`<label class="tick"><input type="checkbox" name="charge" value="1"${flag('checked', chargeSuperseded)}>${w.charge}</label>`}
@@ -219,6 +223,5 @@ ${
 }
 
 function actOf({ log }: ConsoleDeps, { operator, requestId, now }: PageCall, reason: string): OperatorAct {
-  const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
-  return { operator, reason, now, committed };
+  return { operator, reason, now, committed: logActs(log, { requestId }) };
 }

@@ -228,7 +228,8 @@ export function readFilter(text: (name: string) => string): LetterFilter | null 
   };
 }
 
-function timeIn(text: string): Date | null | undefined {
+/** Reads a time in UTC: undefined if the text is empty, null if it is none. */
+export function timeIn(text: string): Date | null | undefined {
   if (text === '') return undefined;
   const at = new Date(`${text.replace(/Z$/, '')}Z`);
   return MINUTE.test(text) && !Number.isNaN(at.getTime()) ? at : null;

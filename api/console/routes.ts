@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { splitTarget } from '#api/http/exchange.ts';
+import { operatorName } from '#api/http/guards/tokens.ts';
 import type { Call, RawReply, Route } from '#api/route.ts';
 import { endSession, findSession } from '#infra/mongo/auth/sessions.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
@@ -105,7 +106,7 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
       params: call.params,
       query: new URLSearchParams(query),
       language: languageIn(call),
-      operator: session?.account == null ? 'OPS_TOKEN' : `ADMIN ${session.account.id}`,
+      operator: operatorName(session?.account?.id ?? null),
       proof: html`<input type="hidden" name="proof" value="${session?.csrf ?? ''}">`,
       requestId: call.requestId,
       now,
@@ -130,7 +131,7 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
     const next = nextOf(form.text('next'), home);
     const signed = await signIn(call, form);
     if ('fault' in signed) return showSignIn({ call, page, session: null, target: '/ops/sign-in' }, next, signed);
-    const operator = signed.session.account === null ? 'OPS_TOKEN' : `ADMIN ${signed.session.account.id}`;
+    const operator = operatorName(signed.session.account?.id ?? null);
     deps.log.info({ requestId: page.requestId, operator }, 'operator signed in to the console');
     return redirect(next, { 'Set-Cookie': sessionCookie(signed.cookie, SESSION_MS / 1_000) });
   }
@@ -224,9 +225,10 @@ function toSignIn(next: string): RawReply {
   return redirect(`/ops/sign-in?${new URLSearchParams({ next })}`);
 }
 
-const PAGE = /^\/ops(?:\/[\w:@-][\w.:@-]*)+(?:\?[^\s\\#]*)?$/;
+/** A header takes only ASCII without spaces. Browsers read a backslash as a slash, and `#` would end the address. */
+const PAGE = /^\/ops(?:\/[\w:@-][\w.:@-]*)+(?:\?[!-~]*)?$/;
 
 /** Returns the page to which a link or a form leads next, if it is one of the console. */
 function nextOf(next: string | null, home: string): string {
-  return next !== null && PAGE.test(next) ? next : home;
+  return next !== null && PAGE.test(next) && !/[\\#]/.test(next) ? next : home;
 }

@@ -113,8 +113,9 @@ export function openSignIn(deps: ConsoleDeps): (call: Call<FormBody>, form: Form
     const address = addressOf(call);
     const counted = wrong.get(address);
     const open = counted === undefined || counted.endsAt <= now ? { count: 0, endsAt: now + WINDOW_MS } : counted;
-    if (open.count >= MAX_WRONG) return { fault: 'throttled', retryAfter: (open.endsAt - now) / 1_000 };
     if (isToken?.(token) !== true) {
+      // Only wrong tokens are refused: behind an unknown proxy, a stranger shares the address of the operators.
+      if (open.count >= MAX_WRONG) return { fault: 'throttled', retryAfter: (open.endsAt - now) / 1_000 };
       wrong.delete(address);
       wrong.set(address, { ...open, count: open.count + 1 });
       const [oldest = address] = wrong.keys();

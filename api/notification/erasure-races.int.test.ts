@@ -11,6 +11,7 @@ import {
   SNAPSHOT_IDS,
 } from '#infra/mongo/notification/collections.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
+import { ERASED_PERSONS } from '#infra/mongo/person/erased-persons.ts';
 import { countRows } from '#infra/mongo/person/find.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -116,6 +117,28 @@ t.test('a batch and an event leave nothing of a person whom an erasure overtakes
       t.equal(await notifications(mongo).countDocuments({ userId: other, place: 'INBOX' }), 1);
     }
   }
+});
+
+t.test('a repeated event erases what a killed process has stored of a person whom an erasure overtook', async (t) => {
+  const person = `person-${newId()}`;
+  const erased = erasedBeforeInsert(person, NOTIFICATION_EVENTS);
+  // The first process ends after its commit, before it reads the tombstones again.
+  const db = tappedDb(erased.mongo, (_method, name, searched) => {
+    if (name !== 'find' || searched !== ERASED_PERSONS || erased.times() === 0) return undefined;
+    return () => {
+      throw new Error('killed');
+    };
+  });
+  const event = { sourceService: 's', sourceEventId: newId(), type: 'T', targetUserIds: [person], payload: {} };
+  const call = {
+    body: { notifications: [{ ...text, userId: person }], ...event },
+    params: {},
+    identity: { sender: 's' },
+  };
+  await t.rejects(receiveEvent(doorOn({ ...erased.mongo, db }).deps, call as never), /killed/);
+  t.ok((await countRows(mongo, { id: person, emailDigest: null })).size > 0, 'rows name the person');
+  await receiveEvent(doorOn(mongo).deps, call as never);
+  await nothingNames(person);
 });
 
 t.test('a staged batch leaves nothing of a person whom an erasure overtakes', async (t) => {

@@ -35,10 +35,20 @@ export async function fanOutEvent(
 ): Promise<FannedOut<NotificationEvent>> {
   const { event, organizationId, keyedByActor = false } = input;
   const known = await knownEvent(deps, event, keyedByActor);
-  if (known !== null) return { kind: 'replayed', event: known };
+  if (known !== null) return replayed(deps, input, known);
   return fanOut(deps, input, ({ erased, ...facts }) =>
     newEvent(withoutErased(event, erased), { ...facts, organizationId, keyedByActor }),
   );
+}
+
+/** The process that stored the event may have ended before it searched for erasures that had begun meanwhile: a replay does so. */
+async function replayed(
+  deps: NotificationDeps,
+  { notifications, event: input }: FanOutInput<EventInput | null>,
+  event: NotificationEvent,
+): Promise<{ kind: 'replayed'; event: NotificationEvent }> {
+  await eraseStoredMeanwhile(deps.mongo, personsIn(notifications, input), { now: deps.now() });
+  return { kind: 'replayed', event };
 }
 
 /** Stores rows that belong to no event. */
@@ -86,7 +96,7 @@ async function fanOut<Stored extends NotificationEvent | null>(
     deliveries: { channels: deps.channels, maxAttempts: deps.deliveryAttempts },
     finish: newCommand({ ...finishFanOutOrder(fanOutId), maxAttempts: deps.commandAttempts, now }),
   });
-  if (inserted.kind === 'replayed') return inserted;
+  if (inserted.kind === 'replayed') return replayed(deps, input, inserted.event);
   const late = await eraseStoredMeanwhile(deps.mongo, persons, { known: erased, now });
   const left = planWithout(plan, late);
   const stored = late.size === 0 ? event : eventFor(left, erased.union(late));

@@ -9,11 +9,12 @@ import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { clusterRoutes } from './cluster.ts';
 
 const SECRET = 'ops-token-of-this-test';
+const READ_SECRET = 'read-token-of-this-test';
 const OPS = `Authorization: Bearer ${SECRET}`;
 const REDIS_URL = requiredEnv('REDIS_URL');
 
 async function open(t: Test, cluster: ClusterReader) {
-  const routes = clusterRoutes({ cluster, opsToken: [SECRET] });
+  const routes = clusterRoutes({ cluster, opsToken: [SECRET], opsReadToken: [READ_SECRET] });
   const { port } = await openTestDoor(t, { routes, schemas: 'product' });
   return (name: string, ...headers: string[]) => ask(t, port, 'GET', `/v1/ops/${name}`, headers);
 }
@@ -51,6 +52,7 @@ t.test('each route returns what the command of its name prints with --json', asy
   for (const name of ['status', 'queues', 'workers']) {
     const reply = await get(name, OPS);
     t.equal(reply.status, 200, name);
+    t.equal((await get(name, `Authorization: Bearer ${READ_SECRET}`)).status, 200, `${name} by OPS_READ_TOKEN`);
     const { out } = await callExamhall(mongo, [name, '--json'], { env: { REDIS_URL } });
     t.strictSame(settled(JSON.stringify(reply.json.data)), settled(JSON.stringify(JSON.parse(out))), name);
   }
@@ -72,7 +74,7 @@ t.test('each route returns what the command of its name prints with --json', asy
   t.equal(actors.length, new Set(queues.map(({ actor }: { actor: string }) => actor)).size);
 });
 
-t.test('only the holder of OPS_TOKEN and an ADMIN read the cluster', async (t) => {
+t.test('only holders of OPS_TOKEN or OPS_READ_TOKEN and an ADMIN read the cluster', async (t) => {
   const nothing = () => Promise.reject(new Error('it was read'));
   const get = await open(t, { status: nothing, queues: nothing, workers: nothing });
   for (const name of ['status', 'queues', 'workers']) {

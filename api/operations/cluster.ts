@@ -1,17 +1,16 @@
-import { operator } from '#api/http/guards/tokens.ts';
+import { type OpsTokens, operator } from '#api/http/guards/tokens.ts';
 import type { Route } from '#api/route.ts';
 import type { ClusterReader } from '#infra/mongo/operations/cluster.ts';
-import type { Secrets } from '#shared/kernel/secret.ts';
 import { OPERATIONS_TAG } from './trace.ts';
 
-export interface ClusterDeps {
+export interface ClusterDeps extends Required<OpsTokens> {
   cluster: ClusterReader;
-  opsToken: Secrets | undefined;
 }
 
 /** Returns the routes of operators that show the whole cluster. Each returns what the command of its name prints with `--json`. */
-export function clusterRoutes({ cluster, opsToken }: ClusterDeps): Route[] {
-  const common = { method: 'GET', tag: OPERATIONS_TAG, guards: [operator({ opsToken })], errors: [] } as const;
+export function clusterRoutes({ cluster, opsToken, opsReadToken }: ClusterDeps): Route[] {
+  const guards = [operator({ opsToken, opsReadToken })];
+  const common = { method: 'GET', tag: OPERATIONS_TAG, guards, errors: [] } as const;
   return [
     {
       ...common,

@@ -6,7 +6,7 @@ import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { type DeadLetterFilter, deadGroups, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findBulk, listBulks, postBulk, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { actOnIds, type DeadOrder, findLetter, ofPreview } from '#infra/mongo/operations/dead-acts.ts';
-import { type AuditRow, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { logActs, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import type {
   BulkActQuery,
   BulkActStop,
@@ -43,7 +43,10 @@ const SUMMARIES: Readonly<Record<DeadActName, string>> = {
   drop: 'Drop dead letters for good; a dry run unless `dryRun` is false',
 };
 
-/** Returns the routes of operators for dead letters. Each answers as the command of its name does with `--json`. */
+/**
+ * Returns the routes of operators for dead letters. Groups, acts and bulk acts answer as `examhall dead` does with `--json`. The list of
+ * single letters has no command. A letter is shown without its body, which `dead show` prints.
+ */
 export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
   const common = { tag: OPERATIONS_TAG, guards: [operator(deps)] } as const;
   const read = { ...common, method: 'GET', errors: [] } as const;
@@ -205,7 +208,7 @@ function actOf(
   { identity, requestId }: Pick<Call, 'identity' | 'requestId'>,
   reason: string,
 ): OperatorAct {
-  const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
+  const committed = logActs(log, { requestId });
   return { operator: identity.operator ?? 'unknown', reason: reason.trim(), now: now(), committed };
 }
 

@@ -119,8 +119,11 @@ t.test('examhall exam prints what the routes answer', async (t) => {
   t.match(out, /^ {2}essays: 1 answer of 1 attempt waits for a grade$/m);
   t.match(out, /late by +.*grading/);
   t.match(out, /WAITING: no live `grading` worker/);
-  t.match(out, /^more attempts follow; pass --limit, --status or --student$/m);
-  t.notMatch((await call(examId, '--status', 'SUBMITTED')).out, /^more attempts/m);
+  const next = /^more follow: pass --cursor (\S+)$/m.exec(out)?.[1] ?? '';
+  const last = await call(examId, '--limit', '2', '--cursor', next, '--json');
+  t.match(JSON.parse(last.out), { attempts: [{ status: 'GRADED' }], nextCursor: null });
+  t.match(await call(examId, '--status', 'GRADED', '--cursor', next), { code: 2, out: '', err: /--cursor must be/ });
+  t.notMatch((await call(examId, '--status', 'SUBMITTED')).out, /^more follow/m);
   t.match((await call(examId, '--student', studentId, '--operator', 'an')).out, studentId);
   t.match(await operatorAudit(mongo).find({ operator: 'an', action: 'account.attempts' }).toArray(), [{}]);
 

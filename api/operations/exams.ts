@@ -3,7 +3,7 @@ import type { Call, Reply, Route } from '#api/route.ts';
 import { auditExamAttempts } from '#infra/mongo/operations/audited-reads.ts';
 import { readExam } from '#infra/mongo/operations/exam.ts';
 import { readExamAttempts, type WantedPage } from '#infra/mongo/operations/exam-attempts.ts';
-import type { AuditRow } from '#infra/mongo/operator-audit.ts';
+import { logActs } from '#infra/mongo/operator-audit.ts';
 import type { ExamAttemptList, ExamAttemptsQuery } from '#shared/generated/operations.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type ExamWalk, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
@@ -68,7 +68,7 @@ export async function readAttemptsFor(
   const attempts = found.attempts.length;
   log.info({ requestId, operator: by, examId, attempts }, 'attempts of an exam read');
   if (student !== null) {
-    const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
+    const committed = logActs(log, { requestId });
     await auditExamAttempts(mongo, { operator: by, now, committed }, { student, attempts });
   }
   return found;

@@ -1,8 +1,9 @@
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { liveWorkers, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import { actorOf, QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { type QueueDepth, queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
+import { actorOf } from '#shared/kernel/command.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 
 const FRESH_MS = 5 * SECOND;

@@ -14,6 +14,7 @@ export interface OperationsDeps {
   ready(): Promise<Readiness>;
   metrics: Metrics;
   opsToken: Secrets | undefined;
+  opsReadToken?: Secrets | undefined;
   production: boolean;
   /** Returns the OpenAPI document. Called once, at the first request for it. */
   openApi(): object;

@@ -4,7 +4,7 @@ import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { auditTrace } from '#infra/mongo/operations/audited-reads.ts';
 import { type Asked, readTrace, type Trace } from '#infra/mongo/operations/trace.ts';
-import type { AuditRow } from '#infra/mongo/operator-audit.ts';
+import { logActs } from '#infra/mongo/operator-audit.ts';
 import { withTimeout } from '#infra/process/background.ts';
 import type { TraceQuery } from '#shared/generated/operations.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -72,7 +72,7 @@ export async function traceFor(
   const trace = await readTrace(mongo, asked, { now, redis });
   log.info({ requestId, operator: by, asked: asked.by, found: trace?.subject ?? null }, 'trace read');
   if (trace !== null && trace.person !== null) {
-    const committed = (row: AuditRow) => log.info({ ...row, requestId }, 'operator act');
+    const committed = logActs(log, { requestId });
     await auditTrace(mongo, { operator: by, now, committed }, { ...trace, person: trace.person });
   }
   return trace;

@@ -1,18 +1,20 @@
 import { actorHash } from '#infra/log/access-line.ts';
 import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
-import { auditFacts, type Noted, operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
+import { type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
+import { auditFacts, type Noted, verifyAudit } from '#infra/mongo/operator-audit.ts';
+import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { EXIT } from './exit-codes.ts';
 import { type CliCommands, counted, type Flags, type Operator } from './operator.ts';
-import { iso, LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
+import { CURSOR_WANTED, iso, LIMIT_WANTED, limitOf, nextPage, print, refuse, table } from './output.ts';
 
 /** The commands for the audit of operators and for security events. */
 export const EVIDENCE_COMMANDS: CliCommands = {
   'audit list': {
     summary: 'list operator actions, newest first; also `audit` alone',
-    options: ['limit', 'json'],
-    examples: ['audit', 'audit list --limit 100 --json'],
+    options: ['act', 'by', 'audit-subject', 'limit', 'cursor', 'json'],
+    examples: ['audit', 'audit list --act dead.drop --by OPS_TOKEN', 'audit list --limit 100 --json'],
     run: listAudit,
   },
   'audit verify': {
@@ -29,8 +31,9 @@ export const EVIDENCE_COMMANDS: CliCommands = {
     run: listEvents,
   },
   hash: {
-    summary: 'print the hash under which the logs name a person',
-    details: 'Request lines name their caller by it, in the field `actor`. Nothing is read from the database.',
+    summary: 'print the two digests under which logs and the audit name a person',
+    details: `\`actor\` names the caller in request lines of the logs. \`subject\` names the person in the audit: pass it to
+\`audit --subject\` to list who read, exported or erased the data. Nothing is read from the database.`,
     args: { '<id>': 'id of a student, a teacher or any other caller' },
     options: ['json'],
     examples: ['hash student-7'],
@@ -40,29 +43,41 @@ export const EVIDENCE_COMMANDS: CliCommands = {
 
 async function printHash(operator: Operator, [id = '']: string[], flags: Flags): Promise<number> {
   const actor = actorHash(id);
-  print(operator, flags, { id, actor }, () => actor);
+  const subject = tombstoneId(id);
+  print(operator, flags, { id, actor, subject }, () => `actor    ${actor}\nsubject  ${subject}`);
   return 0;
 }
 
 async function listAudit(operator: Operator, _words: string[], flags: Flags): Promise<number> {
   const limit = limitOf(flags, 20);
   if (limit === null) return refuse(operator, LIMIT_WANTED);
-  const rows = await operatorAudit(operator.mongo).find({}).sort({ at: -1 }).limit(limit).toArray();
-  print(operator, flags, rows, () =>
-    table(
-      ['at', 'operator', 'action', 'queue', 'on', 'reason', 'detail'],
-      rows.map((row) => [
-        iso(row.at),
-        row.operator,
-        row.action,
-        'queue' in row ? row.queue : '-',
-        'commandId' in row ? row.commandId : row.subject,
-        row.reason,
-        auditFacts(row)
-          .map(([name, value]) => `${name} ${value}`)
-          .join(', ') || '-',
-      ]),
-    ),
+  const { act: action, by, subject } = flags;
+  const filter: AuditFilter = {
+    ...(action === undefined ? {} : { action }),
+    ...(by === undefined ? {} : { operator: by }),
+    ...(subject === undefined ? {} : { subject }),
+  };
+  const page = await readAuditPage(operator.mongo, filter, flags.cursor ?? null, limit);
+  if (page === null) return refuse(operator, CURSOR_WANTED);
+  const list = auditView(page);
+  print(operator, flags, list, () =>
+    [
+      table(
+        ['at', 'operator', 'action', 'queue', 'on', 'reason', 'detail'],
+        page.rows.map((row) => [
+          iso(row.at),
+          row.operator,
+          row.action,
+          'queue' in row ? row.queue : '-',
+          'commandId' in row ? row.commandId : row.subject,
+          row.reason,
+          auditFacts(row)
+            .map(([name, value]) => `${name} ${value}`)
+            .join(', ') || '-',
+        ]),
+      ),
+      ...nextPage(list),
+    ].join('\n'),
   );
   return EXIT.done;
 }

@@ -3,11 +3,11 @@ import { readExam } from '#infra/mongo/operations/exam.ts';
 import { readExamAttempts } from '#infra/mongo/operations/exam-attempts.ts';
 import { askOnce } from '#infra/redis/ask-once.ts';
 import type { Exam, ExamAttempt } from '#shared/generated/operations.ts';
-import { ATTEMPT_STATUSES, PAGE_ATTEMPTS } from '#shared/operations/exam-walk.ts';
+import { ATTEMPT_STATUSES, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { span } from '#shared/operations/reasons.ts';
 import { EXIT } from './exit-codes.ts';
 import { type CliCommands, counted, type Flags, type Operator, readingActFor } from './operator.ts';
-import { LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
+import { CURSOR_WANTED, LIMIT_WANTED, limitOf, nextPage, print, refuse, table } from './output.ts';
 
 /** The command that watches one exam. */
 export const EXAM_COMMANDS: CliCommands = {
@@ -16,7 +16,7 @@ export const EXAM_COMMANDS: CliCommands = {
     details: `Attempts are in the order of their starts. With --student, the read is audited, once an hour.
 Neither answers nor scores are printed.`,
     args: { '<id>': 'id of the exam' },
-    options: ['attempt-status', 'student', 'limit', 'reason', 'operator', 'json', 'watch'],
+    options: ['attempt-status', 'student', 'limit', 'cursor', 'reason', 'operator', 'json', 'watch'],
     examples: [
       'exam toan-12',
       'exam toan-12 --status IN_PROGRESS --watch 5',
@@ -32,12 +32,15 @@ async function exam(operator: Operator, [examId = '']: string[], flags: Flags): 
   if (limit === null) return refuse(operator, LIMIT_WANTED);
   const status = ATTEMPT_STATUSES.find((known) => known === flags.status) ?? null;
   const student = flags.student ?? null;
+  const walk = { examId, status, student };
+  const after = flags.cursor === undefined ? null : readWalkCursor(walk, flags.cursor);
+  if (flags.cursor !== undefined && after === null) return refuse(operator, CURSOR_WANTED);
   const { mongo, redisUrl, fail } = operator;
   const act = readingActFor(operator, flags);
   const pong = await askOnce(redisUrl, (client) => client.ping());
   const facts = { now: act.now, redis: pong === null ? 'down' : 'up' } as const;
   const found = await readExam(mongo, examId, act.now);
-  const list = found && (await readExamAttempts(mongo, { examId, status, student, after: null, limit }, facts));
+  const list = found && (await readExamAttempts(mongo, { ...walk, after, limit }, facts));
   if (found === null || list === null) {
     fail(`nothing of the exam ${examId} is stored`);
     return EXIT.failed;
@@ -45,11 +48,7 @@ async function exam(operator: Operator, [examId = '']: string[], flags: Flags): 
   const { attempts, nextCursor } = list;
   if (student !== null) await auditExamAttempts(mongo, act, { student, attempts: attempts.length });
   print(operator, flags, { exam: found, attempts, nextCursor }, () =>
-    [
-      ...summaryOf(found),
-      ...(attempts.length === 0 ? [] : ['', tableOf(attempts)]),
-      ...(nextCursor === null ? [] : ['more attempts follow; pass --limit, --status or --student']),
-    ].join('\n'),
+    [...summaryOf(found), ...(attempts.length === 0 ? [] : ['', tableOf(attempts)]), ...nextPage(list)].join('\n'),
   );
   return EXIT.done;
 }

@@ -50,7 +50,7 @@ export interface Flags {
   dryRun?: boolean;
   queue?: string;
   cause?: string;
-  /** The attempt, exam or job that dead letters concern. */
+  /** The attempt, exam or job that dead letters concern; the object of the acts to list. */
   subject?: string;
   /** Times, as `readMoment` reads them. */
   since?: string;
@@ -75,6 +75,11 @@ export interface Flags {
   chargeSuperseded?: boolean;
   /** The operator's name for the audit. */
   operator?: string;
+  /** Name and operator of the acts to list. */
+  act?: string;
+  by?: string;
+  /** The place after a page, as that page printed it. */
+  cursor?: string;
   /** Seconds between two prints of a command that repeats until it is interrupted; true: the default interval. */
   watch?: string | true;
 }

@@ -2,7 +2,7 @@ import { Option } from 'commander';
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { ATTEMPT_STATUSES } from '#shared/operations/exam-walk.ts';
 
-/** Every option of the operator's commands. An option means the same in each command that takes it, except `--status`. */
+/** Every option of the operator's commands. An option means the same in each command that takes it, except `--status` and `--subject`. */
 const OPTIONS = {
   json: () => new Option('--json', 'print JSON instead of text'),
   yes: () => new Option('--yes', 'carry it out; without it, the command only says what it would do'),
@@ -24,6 +24,10 @@ const OPTIONS = {
   shard: () => new Option('--shard', 'shard the collections of a sharded cluster instead'),
   status: () => new Option('--status', 'print the version of the schema and what is missing; change nothing'),
   'attempt-status': () => new Option('--status <status>', 'only attempts of this status').choices(ATTEMPT_STATUSES),
+  act: () => new Option('--act <act>', 'only acts of this name, such as dead.replay'),
+  by: () => new Option('--by <operator>', 'only acts of this operator, such as OPS_TOKEN or "ADMIN ID"'),
+  'audit-subject': () => new Option('--subject <id>', 'only acts on this object, account or digest (`examhall hash`)'),
+  cursor: () => new Option('--cursor <cursor>', 'the page after this cursor, as the page before printed it'),
   student: () => new Option('--student <id>', 'only attempts of this student'),
   'dry-run': () => new Option('--dry-run', 'print what would be done; change nothing'),
   watch: () => new Option('--watch [seconds]', 'print it again at this interval (default: 2) until Ctrl+C'),

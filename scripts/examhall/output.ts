@@ -4,6 +4,13 @@ import type { Flags, Operator } from './operator.ts';
 const MAX_BULK = 1_000;
 export const LIMIT_WANTED = `--limit must be a whole number from 1 to ${MAX_BULK}`;
 
+export const CURSOR_WANTED = '--cursor must be the one that the page before printed, with the same filter';
+
+/** Returns the line that names the page after a list; none after the last page. */
+export function nextPage({ nextCursor }: { nextCursor: string | null }): string[] {
+  return nextCursor === null ? [] : [`more follow: pass --cursor ${nextCursor}`];
+}
+
 /** Prints a result: as JSON with `--json`, otherwise as text. */
 export function print(operator: Operator, flags: Flags, value: unknown, asText: () => string): void {
   operator.say(flags.json === true ? JSON.stringify(value, null, 2) : asText());

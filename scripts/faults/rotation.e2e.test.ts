@@ -14,6 +14,7 @@ const NAMES = [
   'NOTIFICATION_INTERNAL_SERVICE_TOKEN',
   'NOTIFICATION_TOKEN_EXAM_SERVICE',
   'OPS_TOKEN',
+  'OPS_READ_TOKEN',
 ] as const;
 type Name = (typeof NAMES)[number];
 type Age = 'old' | 'new';
@@ -33,7 +34,12 @@ const CALLS: Record<Name, { method: string; path: string; headers: (token: strin
   ATTEMPT_INTERNAL_SERVICE_TOKEN: service('POST', '/v1/events/exam-results-released', 'exam-service'),
   NOTIFICATION_INTERNAL_SERVICE_TOKEN: service('POST', '/v1/events/notification', 'classroom-service'),
   NOTIFICATION_TOKEN_EXAM_SERVICE: service('POST', '/v1/events/notification', 'exam-service'),
-  OPS_TOKEN: { method: 'GET', path: '/metrics', headers: (token) => ({ authorization: `Bearer ${token}` }) },
+  OPS_TOKEN: {
+    method: 'GET',
+    path: '/v1/ops/dead-letters',
+    headers: (token) => ({ authorization: `Bearer ${token}` }),
+  },
+  OPS_READ_TOKEN: { method: 'GET', path: '/metrics', headers: (token) => ({ authorization: `Bearer ${token}` }) },
 };
 
 function service(method: string, path: string, sender: string) {

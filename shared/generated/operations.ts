@@ -65,6 +65,108 @@ export interface AttemptCount {
 }
 
 /**
+ * A page of the audit.
+ */
+export interface AuditList {
+  /**
+   * Newest first.
+   *
+   * @maxItems 1000
+   */
+  rows: AuditRow[];
+  /**
+   * Cursor of the next page; null on the last one.
+   */
+  nextCursor: string | null;
+}
+
+/**
+ * Filter and page of the audit.
+ */
+export interface AuditQuery {
+  /**
+   * Only acts of this operator, such as `OPS_TOKEN`.
+   */
+  operator?: string;
+  /**
+   * Only acts of this name, such as `dead.replay`.
+   */
+  act?: string;
+  /**
+   * Only acts on this object, account or digest of a person.
+   */
+  subject?: string;
+  /**
+   * Rows per page; default 50.
+   */
+  limit?: number;
+  /**
+   * `nextCursor` of the page before, with the same filter.
+   */
+  cursor?: string;
+}
+
+/**
+ * One act of an operator.
+ */
+export interface AuditRow {
+  /**
+   * Id of the row.
+   */
+  id: string;
+  /**
+   * Number in the chain; null for a row of an earlier version.
+   */
+  seq: number | null;
+  /**
+   * Hash of the row, SHA-256 in hex; null for a row of an earlier version.
+   */
+  hash: string | null;
+  /**
+   * Time of the act.
+   */
+  at: Timestamp;
+  /**
+   * `OPS_TOKEN`, `ADMIN` with the id, or the name that the tool got.
+   */
+  operator: string;
+  /**
+   * Name of the act.
+   */
+  action: string;
+  /**
+   * Object of the act; a digest for a person whose data was read.
+   */
+  subject: string;
+  /**
+   * Reason of the operator, free text.
+   */
+  reason: string;
+  /**
+   * Queue of the dead letter; null for other acts.
+   */
+  queue: string | null;
+  /**
+   * Id of the dead letter or bulk act; null for other acts.
+   */
+  commandId: string | null;
+  /**
+   * Error of which the command died; null for other acts.
+   */
+  cause: string | null;
+  /**
+   * True if the operator consented to charge a superseded answer.
+   */
+  chargeSuperseded: boolean;
+  /**
+   * Numbers and words of the act; null for an act on one letter.
+   */
+  detail: {
+    [k: string]: unknown;
+  } | null;
+}
+
+/**
  * One act on all dead letters of a filter.
  */
 export interface BulkAct {

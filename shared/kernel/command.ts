@@ -51,6 +51,11 @@ export type Queue =
   | 'upkeep:fanouts'
   | 'upkeep:deadletters';
 
+/** Returns the process type that serves this queue: the queue's name up to a colon. */
+export function actorOf(queue: Queue): string {
+  return queue.split(':', 1)[0] ?? queue;
+}
+
 /** Successful end states: a notice ends DELIVERED, a delivery SENT or SUPPRESSED, every other command DONE. */
 export type DoneStatus = 'DONE' | 'DELIVERED' | 'SENT' | 'SUPPRESSED';
 export type CommandStatus = 'PENDING' | DoneStatus | 'REJECTED' | 'DEAD';

@@ -105,10 +105,15 @@ export function pauseAfter(letters: number, perSecond: number, tookMs: number): 
   return Math.max(0, (letters * SECOND) / perSecond - tookMs);
 }
 
-/** Returns true if both requests are for the same act on the same letters. The time of the request may differ. */
+/** Returns true if a bulk act takes letters of this queue. A dead bulk act is revived only by an act that names its queue. */
+export function isTaken(queue: Queue, { queue: named }: Pick<LetterFilter, 'queue'>): boolean {
+  return named === queue || (named === undefined && queue !== 'upkeep:deadletters');
+}
+
+/** Returns true if both requests are for the same act on the same letters. */
 export function isSameRequest(one: BulkBody, other: BulkBody): boolean {
   const { act, perSecond, chargeSuperseded, reason, filter } = one;
-  const { queue, cause, subject, since } = filter;
+  const { queue, cause, subject, since, until } = filter;
   const isSameWay =
     act === other.act &&
     perSecond === other.perSecond &&
@@ -119,7 +124,8 @@ export function isSameRequest(one: BulkBody, other: BulkBody): boolean {
     queue === other.filter.queue &&
     cause === other.filter.cause &&
     subject === other.filter.subject &&
-    since?.getTime() === other.filter.since?.getTime()
+    since?.getTime() === other.filter.since?.getTime() &&
+    until?.getTime() === other.filter.until?.getTime()
   );
 }
 

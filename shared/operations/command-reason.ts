@@ -1,4 +1,4 @@
-import type { Command, Queue } from '#shared/kernel/command.ts';
+import { actorOf, type Command, type Queue } from '#shared/kernel/command.ts';
 import { type Reason, reason, span, suppressionReason } from './reasons.ts';
 
 /** A worker process that is alive, as its row describes it. */
@@ -52,14 +52,16 @@ export const EFFECTS: Readonly<Record<Queue, string>> = {
   'upkeep:deadletters': 'bulk act not finished',
 };
 
+const OLD_VERSION = ['the worker does not serve the queue', 'deploy the same version everywhere'] as const;
+
 /** Why a queue has no handler although its actor runs, and the setting that cures it. */
 const UNSERVED: Readonly<Record<Queue, readonly [text: string, remedy: string]>> = {
-  grading: ['the worker does not serve the queue', 'deploy the same version everywhere'],
-  essayhandoff: ['the worker does not serve the queue', 'deploy the same version everywhere'],
-  resultsrelease: ['the worker does not serve the queue', 'deploy the same version everywhere'],
-  upkeep: ['the worker does not serve the queue', 'deploy the same version everywhere'],
-  'upkeep:fanouts': ['the worker does not serve the queue', 'deploy the same version everywhere'],
-  'upkeep:deadletters': ['the worker does not serve the queue', 'deploy the same version everywhere'],
+  grading: OLD_VERSION,
+  essayhandoff: OLD_VERSION,
+  resultsrelease: OLD_VERSION,
+  upkeep: OLD_VERSION,
+  'upkeep:fanouts': OLD_VERSION,
+  'upkeep:deadletters': OLD_VERSION,
   'gradenotices:student': ['the notification service is not configured', 'set `NOTIFICATION_SERVICE_URL`'],
   'gradenotices:parent': ['the profile service is not configured', 'set `PROFILE_SERVICE_URL`'],
   accountnotices: ['the notification service is not configured', 'set `NOTIFICATION_SERVICE_URL`'],
@@ -109,7 +111,7 @@ function deadReason({ _id, lastError, attempts }: TracedCommand): Reason {
 function pendingReason(command: TracedCommand, cluster: ClusterFacts, graded: boolean): Reason {
   const { queue, nextRunAt, lockedUntil, workerId } = command;
   const { now, workers, redis } = cluster;
-  const actor = queue.split(':', 1)[0] ?? queue;
+  const actor = actorOf(queue);
   const own = workers.filter((worker) => worker.actor === actor);
   const leaseEnd = lockedUntil?.getTime() ?? 0;
   if (leaseEnd > now) {

@@ -17,6 +17,7 @@ import {
   type BulkCounts,
   type BulkProgress,
   DUE_WAIT_MS,
+  isTaken,
   lettersOfPage,
   MAX_DUE,
   pauseAfter,
@@ -42,7 +43,9 @@ export async function actOnDeadLetters(deps: WorkerDeps, run: BulkRun): Promise<
   for (let place: LetterPlace | null = at; place !== null; ) {
     run.signal.throwIfAborted();
     const beganAt = performance.now();
-    const letters = await lettersAfter(deps.mongo, filter, place, { limit, marks, session: run.session });
+    const letters = isTaken(place.queue, filter)
+      ? await lettersAfter(deps.mongo, filter, place, { limit, marks, session: run.session })
+      : [];
     if (letters.length === 0) {
       place = nextQueue(place, filter);
       continue;

@@ -4,11 +4,13 @@ import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { fanOuts, notifications } from '#infra/mongo/notification/collections.ts';
 import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { readConsistently } from '#infra/mongo/notification/inbox.ts';
+import { erasePerson } from '#infra/mongo/person/erase.ts';
 import { READER_GRACE_MS, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { WEBHOOK_SECRET } from '#testing/neighbours/neighbours.ts';
 import { sampleFanOut, stageOnly } from '#testing/stored/sample-fan-out.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 
@@ -65,6 +67,32 @@ t.test(
     t.equal(await counted(mongo), ROWS - 1);
     t.equal(await notifications(mongo).countDocuments({ place: 'DELETED' }), 1, 'a deleted notification stays deleted');
     t.equal(await mongo.db.collection(DELIVERIES).countDocuments({}), 2 * (ROWS - 1), 'no delivery job was made twice');
+  },
+);
+
+t.test(
+  'an erasure between the read of a chunk and its deliveries leaves no delivery to the erased person',
+  async (t) => {
+    const mongo = await openTestMongo(t);
+    const fanOut = sampleFanOut({ rows: ROWS, rowsAtOnce: 10 });
+    await insertFanOut(mongo, fanOut);
+    const [row] = fanOut.rows;
+    const erased = row?.userId ?? '';
+    let erasures = 0;
+    const db = tappedDb(mongo, (method, name, collection) => {
+      if (!name.startsWith('insert') || collection !== DELIVERIES) return undefined;
+      return async (...args) => {
+        erasures += 1;
+        if (erasures === 1) await erasePerson(mongo, erased, { operator: 'an', reason: 'a test', now: Date.now() });
+        return method(...args);
+      };
+    });
+    const deps = testWorkerDeps({ ...mongo, db }, WEBHOOK);
+    t.equal(await runCommand(testKernel({ ...mongo, db }), makeActor('upkeep', deps), fanOut.finish), 'snoozed');
+    t.ok(erasures > 0);
+    const left = await mongo.db.collection(DELIVERIES).find().toArray();
+    t.equal(left.length, 2 * (ROWS - 1), 'the others get theirs');
+    t.notOk(JSON.stringify(left).includes(erased));
   },
 );
 

@@ -1,5 +1,6 @@
 import { queueDeliveries } from '#infra/mongo/notification/deliveries.ts';
 import { deleteFanOut, findFanOut, moveToInbox, rowsOfFanOut } from '#infra/mongo/notification/stage-fan-out.ts';
+import { eraseBelowMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type { FinishProgress } from '#shared/notification/commands.ts';
 import { READER_GRACE_MS } from '#shared/notification/fan-out.ts';
 import type { Outcome, Run, WorkerDeps } from '#workers/actor.ts';
@@ -51,6 +52,7 @@ async function queueAll(deps: WorkerDeps, run: FinishRun, from: number): Promise
       const options = { channels, maxAttempts: delivery.maxAttempts, now: deps.now(), session };
       await queueDeliveries(deps.mongo, wanted, options);
     });
+    await eraseBelowMeanwhile(deps.mongo, wanted, deps.now());
   }
   return storeProgress(run, { phase: 'rows', after: -1 });
 }

@@ -5,7 +5,7 @@ import { echoRoute } from '#testing/doors/test-door.ts';
 import { idempotencyKey } from './idempotency-key.ts';
 import { identity, optionalIdentity, role, roleOrNone } from './identity.ts';
 import { type InternalSender, internalSender, trustedStart } from './senders.ts';
-import { behindGateway, gatewayToken, opsToken } from './tokens.ts';
+import { behindGateway, gatewayToken, operator, opsToken } from './tokens.ts';
 
 /** Returns a head as Node delivers it: names in lower case, repeated headers joined. */
 function head(...pairs: [string, string][]): Head {
@@ -209,6 +209,22 @@ t.test('opsToken passes every call in development and requires the token in prod
     codeOf(opsToken({ opsToken: undefined, production: true }), head(['Authorization', 'Bearer x'])),
     'UNAUTHENTICATED',
   );
+});
+
+t.test('OPS_READ_TOKEN opens the metrics, and of the routes of operators only those that take it', async (t) => {
+  const tokens = { opsToken: ['ops-token'], opsReadToken: ['read-token', 'earlier-read-token'] };
+  const metrics = opsToken({ ...tokens, production: true });
+  for (const token of ['ops-token', 'read-token', 'earlier-read-token']) {
+    const bearer = head(['Authorization', `Bearer ${token}`]);
+    t.equal(codeOf(metrics, bearer), undefined, token);
+    t.equal(codeOf(operator(tokens), bearer), undefined, token);
+  }
+  const acts = operator({ opsToken: tokens.opsToken });
+  t.equal(codeOf(acts, head(['Authorization', 'Bearer read-token'])), 'UNAUTHENTICATED');
+  t.equal(codeOf(acts, head(['Authorization', 'Bearer ops-token'])), undefined);
+  const alone = opsToken({ opsToken: undefined, opsReadToken: 'read-token', production: true });
+  t.equal(codeOf(alone, head(['Authorization', 'Bearer read-token'])), undefined);
+  t.equal(codeOf(alone, head(['Authorization', 'Bearer '])), 'UNAUTHENTICATED');
 });
 
 t.test('guards accept each value of a token that is being replaced, and no other', async (t) => {

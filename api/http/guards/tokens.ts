@@ -54,16 +54,29 @@ export function tokenInHeader(isToken?: (token: string) => boolean): Guard {
   };
 }
 
-const REFUSED = { rejected: 'UNAUTHENTICATED', message: '`Authorization: Bearer OPS_TOKEN` is required' } as const;
+/** The tokens of operators and of monitoring. `opsReadToken` opens only what takes it. */
+export interface OpsTokens {
+  opsToken?: Secrets | undefined;
+  opsReadToken?: Secrets | undefined;
+}
 
-/** Requires `Authorization: Bearer OPS_TOKEN` in production. If no token is configured there, refuses every call. */
-export function opsToken(config: { opsToken?: Secrets | undefined; production: boolean }): Guard {
-  const isToken = secretCheck(config.opsToken);
+const REFUSED = {
+  rejected: 'UNAUTHENTICATED',
+  message: '`Authorization: Bearer OPS_READ_TOKEN` or `OPS_TOKEN` is required',
+} as const;
+
+/** Requires OPS_READ_TOKEN or OPS_TOKEN as bearer token in production. If neither is configured there, refuses every call. */
+export function opsToken(config: OpsTokens & { production: boolean }): Guard {
+  const isToken = secretCheck([config.opsToken ?? [], config.opsReadToken ?? []].flat());
   return {
     name: 'opsToken',
     codes: config.production ? ['UNAUTHENTICATED'] : [],
     headers: [
-      { name: 'authorization', required: config.production, description: '`Bearer OPS_TOKEN`; required in production' },
+      {
+        name: 'authorization',
+        required: config.production,
+        description: '`Bearer OPS_READ_TOKEN` or `Bearer OPS_TOKEN`; required in production',
+      },
     ],
     check(head) {
       if (!config.production) return undefined;
@@ -73,6 +86,11 @@ export function opsToken(config: { opsToken?: Secrets | undefined; production: b
   };
 }
 
+/** Returns the name of an operator in the audit: that of the ADMIN with this id, or of the holder of OPS_TOKEN. */
+export function operatorName(adminId: string | null): string {
+  return adminId === null ? 'OPS_TOKEN' : `ADMIN ${adminId}`;
+}
+
 const NO_OPERATOR = {
   rejected: 'UNAUTHENTICATED',
   message: '`Authorization: Bearer OPS_TOKEN` or the identity of an ADMIN is required',
@@ -80,35 +98,41 @@ const NO_OPERATOR = {
 
 /**
  * Requires `Authorization: Bearer OPS_TOKEN`, outside production too, or the identity of an ADMIN. Fills `identity.operator`. Another bearer
- * token counts as none, because a gateway may pass on the token of its user beside the identity.
+ * token counts as none, because a gateway may pass on the token of its user beside the identity. `opsReadToken` is for a route that reads
+ * neither a person nor a reason: its holder may call that too.
  */
-export function operator(config: { opsToken?: Secrets | undefined }): Guard {
+export function operator(config: OpsTokens): Guard {
   const isToken = secretCheck(config.opsToken);
+  const isReadToken = secretCheck(config.opsReadToken);
   const person = [identity(), role('ADMIN')];
-  const holdsToken = (head: Head): boolean => {
+  const holderOf = (head: Head): string | undefined => {
     const token = bearerToken(head);
-    return token !== undefined && isToken?.(token) === true;
+    if (token === undefined) return undefined;
+    if (isToken?.(token) === true) return operatorName(null);
+    return isReadToken?.(token) === true ? 'OPS_READ_TOKEN' : undefined;
   };
+  const tokens = 'opsReadToken' in config ? '`Bearer OPS_READ_TOKEN` or `Bearer OPS_TOKEN`' : '`Bearer OPS_TOKEN`';
   return {
     name: 'operator',
     roles: ['ADMIN'],
     proves: 'identity',
     codes: ['UNAUTHENTICATED', 'FORBIDDEN'],
     headers: [
-      { name: 'authorization', required: false, description: '`Bearer OPS_TOKEN`' },
+      { name: 'authorization', required: false, description: tokens },
       ...person.flatMap(({ headers }) => headers.map((header) => ({ ...header, required: false }))),
     ],
-    trustsIdentity: (head) => !holdsToken(head),
+    trustsIdentity: (head) => holderOf(head) === undefined,
     check(head, known) {
-      if (holdsToken(head)) {
-        known.operator = 'OPS_TOKEN';
+      const holder = holderOf(head);
+      if (holder !== undefined) {
+        known.operator = holder;
         return undefined;
       }
       for (const guard of person) {
         const refused = guard.check(head, known);
         if (refused !== undefined) return refused.rejected === 'UNAUTHENTICATED' ? NO_OPERATOR : refused;
       }
-      known.operator = `ADMIN ${known.actor?.id ?? ''}`;
+      known.operator = operatorName(known.actor?.id ?? '');
       return undefined;
     },
   };

@@ -23,6 +23,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
     gatewayToken: undefined,
     internalServiceToken: undefined,
     opsToken: undefined,
+    opsReadToken: undefined,
     neighbours: {
       notification: null,
       profile: null,

@@ -54,6 +54,7 @@ export interface Config extends Warnings {
   gatewayToken: Secrets | undefined;
   internalServiceToken: Secrets | undefined;
   opsToken: Secrets | undefined;
+  opsReadToken: Secrets | undefined;
   neighbours: Neighbours;
   outboundTimeoutMs: number;
   attempt: AttemptSettings;
@@ -115,6 +116,7 @@ export function readConfig(given: NodeJS.ProcessEnv): Config {
     gatewayToken: from.tokens('GATEWAY_TOKEN') ?? (from.isSet('GATEWAY_TOKEN') ? [] : undefined),
     internalServiceToken,
     opsToken: from.tokens('OPS_TOKEN'),
+    opsReadToken: from.tokens('OPS_READ_TOKEN'),
     neighbours: readNeighbours(from, {
       internal: internalServiceToken?.[0],
       notification: senderTokens['attempt-service']?.[0],
@@ -167,7 +169,8 @@ export function configOrExit(env: NodeJS.ProcessEnv): Config {
 /** Returns every secret of a configuration. The log replaces them wherever they occur. */
 export function secretsOf(config: Config): string[] {
   const all = [
-    ...[config.gatewayToken, config.internalServiceToken, config.opsToken, config.attempt.receiverToken].flat(),
+    ...[config.gatewayToken, config.internalServiceToken, config.attempt.receiverToken].flat(),
+    ...[config.opsToken, config.opsReadToken].flat(),
     ...Object.values(config.notification.senderTokens).flat(),
     ...(config.notification.webhook?.secrets ?? []),
     ...Object.values(config.classifier.keys),

@@ -29,7 +29,13 @@ t.test('production lists every missing, well-known, short and equal secret at on
 
 t.test('production requires 24 characters of each token, and a value that no other secret has', async (t) => {
   const faults = (more: NodeJS.ProcessEnv) => configFaults({ ...PRODUCTION, ...more });
-  for (const name of ['GATEWAY_TOKEN', 'INTERNAL_SERVICE_TOKEN', 'OPS_TOKEN', 'NOTIFICATION_TOKEN_BFF_SERVICE']) {
+  for (const name of [
+    'GATEWAY_TOKEN',
+    'INTERNAL_SERVICE_TOKEN',
+    'OPS_TOKEN',
+    'OPS_READ_TOKEN',
+    'NOTIFICATION_TOKEN_BFF_SERVICE',
+  ]) {
     t.match(faults({ [name]: 'x'.repeat(23) }), [new RegExp(`^${name}: .*at least 24 characters`)], name);
     t.strictSame(faults({ [name]: 'x'.repeat(24) }), [], name);
     t.match(faults({ [name]: PRODUCTION.AUTH_JWT_SECRET }), [/set to the same value/], name);
@@ -105,7 +111,10 @@ t.test('production warns about missing tokens, missing proxies and each address 
   t.match(all(PRODUCTION), [/^TRUSTED_PROXIES is not set/]);
   t.strictSame(all({ ...PRODUCTION, SERVICES: 'attempt' }), []);
   const { OPS_TOKEN: _ops, INTERNAL_SERVICE_TOKEN: _internal, ...bare } = PRODUCTION;
-  t.match(all({ ...bare, SERVICES: 'attempt' }), [/^OPS_TOKEN is/, /^INTERNAL_SERVICE_TOKEN is/, /^no receiver token/]);
+  const others = [/^INTERNAL_SERVICE_TOKEN is/, /^no receiver token/];
+  t.match(all({ ...bare, SERVICES: 'attempt' }), [/^OPS_TOKEN is .*console, and \/metrics refuses/, ...others]);
+  const read = { ...bare, OPS_READ_TOKEN: 'read-token-of-a-production-process' };
+  t.match(all({ ...read, SERVICES: 'attempt' }), [/^OPS_TOKEN is .*the console$/, ...others]);
   const addresses = {
     PROFILE_SERVICE_URL: 'http://profile',
     ANALYTICS_SERVICE_BASE_URL: 'http://analytics',

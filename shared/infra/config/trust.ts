@@ -16,6 +16,7 @@ interface Settings {
   gatewayToken: Secrets | undefined;
   internalServiceToken: Secrets | undefined;
   opsToken: Secrets | undefined;
+  opsReadToken: Secrets | undefined;
   attempt: { receiverToken: Secrets | undefined };
 }
 
@@ -92,7 +93,10 @@ export function warningsOf(from: VariableReader, config: Settings): Warnings {
 
 function processWarnings(from: VariableReader, config: Settings): string[] {
   const warnings: string[] = [];
-  if (config.opsToken === undefined) warnings.push('OPS_TOKEN is not set: /metrics refuses every request');
+  if (config.opsToken === undefined) {
+    const closed = config.opsReadToken === undefined ? ', and /metrics refuses every request' : '';
+    warnings.push(`OPS_TOKEN is not set: only an ADMIN can use /v1/ops and the console${closed}`);
+  }
   if (config.internalServiceToken === undefined) {
     warnings.push('INTERNAL_SERVICE_TOKEN is not set: calls to other services carry no token');
   }

@@ -1,4 +1,5 @@
 import type { ClientSession, Collection } from 'mongodb';
+import type { Log } from '#infra/log/log.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { CHAINED, faultOf, faultOfNoted, type Link, linked, linkId, type StoredRow } from './audit-chain.ts';
 import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
@@ -63,6 +64,11 @@ export interface BulkLine extends Pick<Command, 'queue' | 'subject'> {
   action: (typeof BULK_ACTIONS)[number];
   commandId: string;
   detail: Readonly<Record<string, string | number | null>>;
+}
+
+/** Returns a function that logs a row of the audit outside the database: the `committed` of an act. */
+export function logActs(log: Pick<Log, 'info'>, fields: { requestId?: string } = {}): (row: AuditRow) => void {
+  return (row) => log.info({ ...row, ...fields }, 'operator act');
 }
 
 type AuditLine = AccountLine | DeadLetterLine | BulkLine;

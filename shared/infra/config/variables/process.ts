@@ -18,7 +18,7 @@ export const PROCESS = {
     default: 'development',
     words: ENVIRONMENTS,
     description:
-      '`production` refuses weak and well-known secrets, requires `GATEWAY_TOKEN`, and protects `/metrics` with `OPS_TOKEN`.',
+      '`production` refuses weak and well-known secrets, requires `GATEWAY_TOKEN`, and protects `/metrics` with `OPS_READ_TOKEN` or `OPS_TOKEN`.',
   },
   SERVICES: {
     group: PROCESS_GROUP,
@@ -149,9 +149,18 @@ export const TRUST = {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
-    description: 'Bearer token of `/metrics` in production.',
+    description:
+      'Token of operators: every route of `/v1/ops`, acts on dead letters included, the console, and `/metrics`. Monitoring takes `OPS_READ_TOKEN`.',
   },
   OPS_TOKEN_PREVIOUS: earlierValuesOf('OPS_TOKEN', TRUST_GROUP),
+  OPS_READ_TOKEN: {
+    group: TRUST_GROUP,
+    kind: 'token',
+    default: null,
+    description:
+      'Token of monitoring and autoscalers: `/metrics`, `GET /v1/ops/status`, `/v1/ops/queues` and `/v1/ops/workers`, and nothing else.',
+  },
+  OPS_READ_TOKEN_PREVIOUS: earlierValuesOf('OPS_READ_TOKEN', TRUST_GROUP),
   TRUSTED_PROXIES: {
     group: TRUST_GROUP,
     kind: 'addresses',

@@ -35,6 +35,8 @@ export function openUsageRecorder(
   { retry = RETRY }: { retry?: Parameters<typeof waitAfter>[0] } = {},
 ): UsageRecorder {
   let waiting: StoredEvent[] = [];
+  /** Events of the write that runs. */
+  let storing: StoredEvent[] = [];
   let writing: Promise<void> | null = null;
   const closing = new AbortController();
 
@@ -44,9 +46,10 @@ export function openUsageRecorder(
 
   async function storeWaiting(): Promise<void> {
     for (let failures = 0; waiting.length > 0; ) {
-      const storing = waiting;
+      storing = waiting;
       waiting = [];
       const left = await storeAll(storing);
+      storing = [];
       failures = left.length === 0 ? 0 : failures + 1;
       waiting = [...left, ...waiting];
       // A process that ends writes once more, at once.
@@ -86,7 +89,7 @@ export function openUsageRecorder(
 
   return {
     record(event) {
-      if (waiting.length >= MAX_WAITING || closing.signal.aborted) return drop(1);
+      if (waiting.length + storing.length >= MAX_WAITING || closing.signal.aborted) return drop(1);
       waiting.push({ _id: newId(event.createdAt.getTime()), ...event });
       // A write that runs continues with the events that wait by its end.
       writing ??= Promise.resolve().then(storeWaiting);
@@ -94,7 +97,9 @@ export function openUsageRecorder(
     async close(limitMs) {
       closing.abort();
       if (writing !== null) await settlesWithin(writing, limitMs);
-      if (waiting.length > 0) drop(waiting.length);
+      // The end of a write that still runs is not awaited.
+      const unstored = waiting.length + storing.length;
+      if (unstored > 0) drop(unstored);
       waiting = [];
     },
   };

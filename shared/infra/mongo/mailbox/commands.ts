@@ -102,8 +102,3 @@ export const MAILBOX_OF: Readonly<Record<Queue, (typeof MAILBOXES)[number]>> = {
 };
 
 export const QUEUES = Object.keys(MAILBOX_OF) as Queue[];
-
-/** Returns the process type that serves this queue: the queue's name up to a colon. */
-export function actorOf(queue: Queue): string {
-  return queue.split(':', 1)[0] ?? queue;
-}

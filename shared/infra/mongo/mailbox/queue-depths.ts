@@ -2,8 +2,8 @@ import type { ClientSession, Collection } from 'mongodb';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isUnserved, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import type { Command, DeadLetterMark, Queue } from '#shared/kernel/command.ts';
-import { actorOf, MAILBOXES, QUEUES } from './commands.ts';
+import { actorOf, type Command, type DeadLetterMark, type Queue } from '#shared/kernel/command.ts';
+import { MAILBOXES, QUEUES } from './commands.ts';
 import { LISTED } from './dead-letters.ts';
 import { mailboxOf } from './mailbox.ts';
 

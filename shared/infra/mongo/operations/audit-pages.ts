@@ -2,6 +2,7 @@ import type { Filter } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { type AuditRow, operatorAudit } from '#infra/mongo/operator-audit.ts';
+import type { AuditList } from '#shared/generated/operations.ts';
 
 /** A filter of the audit: rows that equal each field that is set. */
 export interface AuditFilter {
@@ -17,7 +18,7 @@ export interface AuditPage {
   nextCursor: string | null;
 }
 
-/** Rows of a page. */
+/** Rows of a page: by default, and at most for a caller of the API. */
 export const AUDIT_PAGE = 50;
 const CURSOR = /^(\d{1,16})\.([\x21-\x7e]{1,64})$/;
 
@@ -30,6 +31,7 @@ export async function readAuditPage(
   mongo: Mongo,
   filter: AuditFilter,
   cursor: string | null,
+  limit: number = AUDIT_PAGE,
 ): Promise<AuditPage | null> {
   const place = cursor === null ? null : CURSOR.exec(cursor);
   if (cursor !== null && place === null) return null;
@@ -41,11 +43,11 @@ export async function readAuditPage(
   const rows = await operatorAudit(mongo)
     .find({ ...(filter as Filter<AuditRow>), ...bound, ...after }, { maxTimeMS: QUERY_LIMIT_MS, hint: indexOf(filter) })
     .sort({ at: -1, _id: -1 })
-    .limit(AUDIT_PAGE + 1)
+    .limit(limit + 1)
     .toArray();
-  const page = rows.slice(0, AUDIT_PAGE);
+  const page = rows.slice(0, limit);
   const last = page.at(-1);
-  const hasMore = rows.length > AUDIT_PAGE && last !== undefined;
+  const hasMore = rows.length > limit && last !== undefined;
   return { rows: page, nextCursor: hasMore ? `${last.at.getTime()}.${last._id}` : null };
 }
 
@@ -54,4 +56,26 @@ function indexOf({ subject, operator, action }: AuditFilter): string {
   if (subject !== undefined) return 'of_subject';
   if (operator !== undefined) return 'of_operator';
   return action === undefined ? 'newest' : 'of_action';
+}
+
+/** Returns a page as `GET /v1/ops/audit` returns it and `examhall audit --json` prints it. */
+export function auditView({ rows, nextCursor }: AuditPage): AuditList {
+  return {
+    rows: rows.map((row) => ({
+      id: row._id,
+      seq: row.seq ?? null,
+      hash: row.hash ?? null,
+      at: row.at.toISOString(),
+      operator: row.operator,
+      action: row.action,
+      subject: row.subject,
+      reason: row.reason,
+      queue: 'queue' in row ? row.queue : null,
+      commandId: 'commandId' in row ? row.commandId : null,
+      cause: 'lastError' in row ? (row.lastError?.fingerprint ?? null) : null,
+      chargeSuperseded: 'chargeSuperseded' in row && row.chargeSuperseded === true,
+      detail: 'detail' in row ? { ...row.detail } : null,
+    })),
+    nextCursor,
+  };
 }

@@ -5,7 +5,7 @@ import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { type DeadGroup, deadGroups, findCommand } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findLive, mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { actAsOperator, type BulkLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
-import { type BulkBody, bulkOrder, isSameRequest, type LetterFilter } from '#shared/operations/bulk-act.ts';
+import { type BulkBody, bulkOrder, isSameRequest, isTaken, type LetterFilter } from '#shared/operations/bulk-act.ts';
 import type { DeadOrder } from './dead-acts.ts';
 
 const QUEUE = 'upkeep:deadletters';
@@ -30,7 +30,8 @@ export async function previewBulk(
   { act, filter }: Pick<BulkRequest, 'act' | 'filter'>,
   now: number,
 ): Promise<BulkPreview> {
-  const groups = await deadGroups(mongo, { ...filter, until: untilOf(filter, now) });
+  const all = await deadGroups(mongo, { ...filter, until: untilOf(filter, now) });
+  const groups = all.filter(({ queue }) => isTaken(queue, filter));
   const taken = (group: DeadGroup) => group.count - (act === 'ack' ? group.acknowledged : 0);
   return { counted: groups.reduce((sum, group) => sum + taken(group), 0), groups };
 }
@@ -63,7 +64,10 @@ export async function postBulk(
     if (!isDuplicateKey(error, ['key'])) throw error;
     const stored = await findLive(mongo, QUEUE, command.key);
     if (stored === null) throw error;
-    return { command: stored, created: false, reused: !isSameRequest(stored.body, body) };
+    // Without a time of its own, a request takes the letters of its first arrival.
+    const until = untilOf(filter, stored.createdAt.getTime());
+    const repeated = { ...body, filter: { ...filter, until } };
+    return { command: stored, created: false, reused: !isSameRequest(stored.body, repeated) };
   }
 }
 

@@ -1,10 +1,10 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isUnserved, liveWorkers, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import { actorOf } from '#infra/mongo/mailbox/commands.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { schemaFaults } from '#infra/mongo/schema/migrate.ts';
 import { shareRuns } from '#infra/process/health.ts';
 import type { ActorLoad, ClusterStatus, QueueList, QueueState, WorkerList } from '#shared/generated/operations.ts';
+import { actorOf } from '#shared/kernel/command.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 import { alarmsOf } from '#shared/operations/alarms.ts';
 

@@ -1,6 +1,7 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { NOTIFICATION_FIELDS } from '#infra/mongo/schema/personal-fields/notification.ts';
 import { linksBy } from '#infra/mongo/schema/personal-fields.ts';
+import type { Notification } from '#shared/notification/notification.ts';
 import { erasedAmong, findTombstone, newPseudonym } from './erased-persons.ts';
 import { eraseLink, type Walk } from './walk.ts';
 
@@ -24,11 +25,32 @@ export async function eraseStoredMeanwhile(
     ids.filter((id) => !known.has(id)),
   );
   for (const id of erased) {
-    const pseudonym = (await findTombstone(mongo, id))?.pseudonym ?? newPseudonym();
-    // The receipt of the erasure may be complete, so these rows are not counted.
-    const count = async () => undefined;
-    const walk: Walk = { mongo, keys: { id, pseudonym }, now: new Date(now), waiting: new Map(), count };
+    const walk = await walkOf(mongo, id, now);
     for (const link of LINKS) await eraseLink(walk, link, [id]);
   }
   return erased;
+}
+
+/**
+ * Does the same for the users of notifications, and erases what a worker has just stored about these notifications. Their own rows may be
+ * gone, so that nothing else leads from the person to what was stored.
+ */
+export async function eraseBelowMeanwhile(
+  mongo: Mongo,
+  rows: readonly Pick<Notification, '_id' | 'userId'>[],
+  now: number,
+): Promise<void> {
+  const users = rows.map(({ userId }) => userId);
+  for (const id of await erasedAmong(mongo, users)) {
+    const walk = await walkOf(mongo, id, now);
+    const ids = rows.flatMap(({ _id, userId }) => (userId === id ? [_id] : []));
+    for (const link of LINKS) await eraseLink(walk, link, [id]);
+    for (const link of linksBy('notification')) await eraseLink(walk, link, ids);
+  }
+}
+
+/** Returns the walk of an erasure whose receipt may be complete, so that its rows are not counted. */
+async function walkOf(mongo: Mongo, id: string, now: number): Promise<Walk> {
+  const pseudonym = (await findTombstone(mongo, id))?.pseudonym ?? newPseudonym();
+  return { mongo, keys: { id, pseudonym }, now: new Date(now), waiting: new Map(), count: async () => undefined };
 }
