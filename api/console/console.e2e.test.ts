@@ -137,6 +137,22 @@ t.test('a page reads its state again without losing focus', async (t) => {
   await context.close();
 });
 
+t.test('a page that cannot be read again states since when, until it can', async (t) => {
+  const context = await open({ width: 1_280, locale: 'en' });
+  const page = await context.newPage();
+  await signIn(page, cluster);
+  await page.goto(`${url}/ops/queues`);
+  await page.route('**/ops/queues', (route) => route.abort());
+  const warning = page.locator('#main .stale');
+  await warning.waitFor();
+  t.match(await warning.textContent(), /could not be read again since .*\d/);
+  t.strictSame(await violationsOn(page), []);
+  await picture(page, 'stale');
+  await page.unroute('**/ops/queues');
+  await warning.waitFor({ state: 'detached' });
+  await context.close();
+});
+
 t.test('signing out by the button ends the session', async (t) => {
   const context = await open({ width: 360, locale: 'en' });
   const page = await context.newPage();

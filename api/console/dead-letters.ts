@@ -228,7 +228,7 @@ export function readFilter(text: (name: string) => string): LetterFilter | null 
   };
 }
 
-/** Reads a time in UTC: undefined if the text is empty, null if it is none. */
+/** Reads a time in UTC: undefined if the text is empty, null if it is invalid. */
 export function timeIn(text: string): Date | null | undefined {
   if (text === '') return undefined;
   const at = new Date(`${text.replace(/Z$/, '')}Z`);
