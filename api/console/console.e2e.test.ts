@@ -1,31 +1,22 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { openMongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { CLUSTER_SAMPLES, type ClusterSample } from '#infra/mongo/operations/samples.ts';
 import { writeAudit } from '#infra/mongo/operator-audit.ts';
-import { openBrowser, overflowOf, picture, violationsOn, WIDTHS } from '#scripts/browser/open-browser.ts';
+import { overflowOf, picture, violationsOn, WIDTHS } from '#scripts/browser/open-browser.ts';
+import { openRows, requireBrowser, signIn } from '#scripts/browser/operator-window.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 
-const open = await openBrowser(t);
-if ('missing' in open) {
-  if (process.env.CHROMIUM === 'required') throw new Error(open.missing);
-  t.plan(0, open.missing);
-  process.exit();
-}
-
+const open = await requireBrowser(t);
 const cluster = await startCluster(t, { inside: true, workers: ['gradenotices'], neighbours: false });
-const mongo = openMongo({
-  url: cluster.env.MONGODB_URL ?? '',
-  database: cluster.env.MONGODB_DATABASE ?? '',
-  appName: 'console-test',
-});
-t.teardown(() => mongo.close());
+const mongo = openRows(t, cluster);
 const { url } = cluster.door();
 for (let i = 0; i < 12; i += 1)
   await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt: Date.now() - 40_000 });
+
+const board = await storeAttempt(mongo, { examId: 'exam-of-friday', deadlineAt: new Date(Date.now() - 60_000) });
 
 await plantHour();
 for (const [operator, subject] of [
@@ -51,11 +42,21 @@ async function plantHour(): Promise<void> {
   await mongo.db.collection<ClusterSample>(CLUSTER_SAMPLES).insertMany(rows.filter((_, n) => n < 30 || n > 35));
 }
 
-async function signIn(page: Page): Promise<void> {
-  await page.goto(`${url}/ops`);
-  await page.fill('input[name=token]', cluster.tokens.ops);
-  await page.press('input[name=token]', 'Enter');
-  await page.waitForURL('**/ops/overview');
+/** Screens that show rows only after a search. */
+const FULL = [
+  ['trace-of-student', `/ops/trace?q=student:${board.studentId}`],
+  ['exams-of-exam', `/ops/exams?exam=${board.examId}`],
+] as const;
+
+/** Returns the paths of the navigation. */
+async function screensOf(page: Page): Promise<string[]> {
+  const links = page.locator('nav a');
+  const paths = await links.evaluateAll((all) => all.map((link) => link.getAttribute('href') ?? ''));
+  t.strictSame(
+    paths,
+    ['overview', 'queues', 'trace', 'exams', 'dead-letters', 'audit'].map((name) => `/ops/${name}`),
+  );
+  return paths;
 }
 
 t.test('every screen is clean for axe and fits a phone, in both languages', async (t) => {
@@ -73,13 +74,14 @@ t.test('every screen is clean for axe and fits a phone, in both languages', asyn
         await picture(page, `${name}-${locale}-${width}`);
       };
       await inspect('sign-in');
-      await signIn(page);
-      const paths = await page
-        .locator('nav a')
-        .evaluateAll((links) => links.map((link) => link.getAttribute('href') ?? ''));
-      for (const path of paths) {
+      await signIn(page, cluster);
+      for (const path of await screensOf(page)) {
         await page.goto(url + path);
         await inspect(path.slice('/ops/'.length));
+      }
+      for (const [name, path] of FULL) {
+        t.equal((await page.goto(url + path))?.status(), 200, name);
+        await inspect(name);
       }
       t.strictSame(faults, [], 'the browser reports no fault, such as a forbidden script or style');
       await context.close();
@@ -90,11 +92,8 @@ t.test('every screen is clean for axe and fits a phone, in both languages', asyn
 t.test('every screen is reached and used by keyboard', async (t) => {
   const context = await open({ width: 1_280, locale: 'en' });
   const page = await context.newPage();
-  await signIn(page);
-  const paths = await page
-    .locator('nav a')
-    .evaluateAll((links) => links.map((link) => link.getAttribute('href') ?? ''));
-  for (const path of paths) {
+  await signIn(page, cluster);
+  for (const path of await screensOf(page)) {
     await page.goto(`${url}/ops/overview`);
     await page.keyboard.press('Tab');
     t.equal(
@@ -117,7 +116,7 @@ t.test('every screen is reached and used by keyboard', async (t) => {
 t.test('a page reads its state again without losing focus', async (t) => {
   const context = await open({ width: 1_280, locale: 'en' });
   const page = await context.newPage();
-  await signIn(page);
+  await signIn(page, cluster);
   await page.goto(`${url}/ops/queues`);
   const due = page.locator('tr', { hasText: 'essayhandoff' }).locator('td').nth(1);
   t.equal(await due.textContent(), '0');
@@ -138,10 +137,26 @@ t.test('a page reads its state again without losing focus', async (t) => {
   await context.close();
 });
 
+t.test('a page that cannot be read again states since when, until it can', async (t) => {
+  const context = await open({ width: 1_280, locale: 'en' });
+  const page = await context.newPage();
+  await signIn(page, cluster);
+  await page.goto(`${url}/ops/queues`);
+  await page.route('**/ops/queues', (route) => route.abort());
+  const warning = page.locator('#main .stale');
+  await warning.waitFor();
+  t.match(await warning.textContent(), /could not be read again since .*\d/);
+  t.strictSame(await violationsOn(page), []);
+  await picture(page, 'stale');
+  await page.unroute('**/ops/queues');
+  await warning.waitFor({ state: 'detached' });
+  await context.close();
+});
+
 t.test('signing out by the button ends the session', async (t) => {
   const context = await open({ width: 360, locale: 'en' });
   const page = await context.newPage();
-  await signIn(page);
+  await signIn(page, cluster);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.waitForURL('**/ops/sign-in');
   await page.goto(`${url}/ops/audit`);

@@ -1,34 +1,15 @@
-import type { Page } from 'playwright-core';
 import t from 'tap';
-import { openMongo } from '#infra/mongo/connect.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { openBrowser, overflowOf, picture, violationsOn, WIDTHS } from '#scripts/browser/open-browser.ts';
+import { overflowOf, picture, violationsOn, WIDTHS } from '#scripts/browser/open-browser.ts';
+import { openRows, requireBrowser, signIn } from '#scripts/browser/operator-window.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 
-const open = await openBrowser(t);
-if ('missing' in open) {
-  if (process.env.CHROMIUM === 'required') throw new Error(open.missing);
-  t.plan(0, open.missing);
-  process.exit();
-}
-
+const open = await requireBrowser(t);
 const cluster = await startCluster(t, { inside: true, workers: ['upkeep'], neighbours: false });
-const mongo = openMongo({
-  url: cluster.env.MONGODB_URL ?? '',
-  database: cluster.env.MONGODB_DATABASE ?? '',
-  appName: 'console-test',
-});
-t.teardown(() => mongo.close());
+const mongo = openRows(t, cluster);
 const { url } = cluster.door();
 const CAUSE = 'cannot write <script>alert(1)</script> to the disk';
-
-async function signIn(page: Page): Promise<void> {
-  await page.goto(`${url}/ops`);
-  await page.fill('input[name=token]', cluster.tokens.ops);
-  await page.press('input[name=token]', 'Enter');
-  await page.waitForURL('**/ops/overview');
-}
 
 t.test('an operator finds letters by cause, acts on chosen ones, and on all as a bulk act', async (t) => {
   for (const [locale, width] of [
@@ -41,7 +22,7 @@ t.test('an operator finds letters by cause, acts on chosen ones, and on all as a
     const faults: string[] = [];
     page.on('pageerror', (error) => faults.push(error.message));
     page.on('dialog', (dialog) => faults.push(dialog.message()));
-    await signIn(page);
+    await signIn(page, cluster);
     const inspect = async (name: string) => {
       t.strictSame(await violationsOn(page), [], `${name} ${locale} ${width}`);
       t.equal(await overflowOf(page), 0, `${name} ${locale} ${width} is no wider than its window`);
@@ -90,7 +71,7 @@ t.test('an operator finds letters by cause, acts on chosen ones, and on all as a
 t.test('an act needs a reason, a choice and a valid filter, and unknown ids have a page', async (t) => {
   const context = await open({ width: WIDTHS[1], locale: 'en' });
   const page = await context.newPage();
-  await signIn(page);
+  await signIn(page, cluster);
   const status = async (path: string) => (await page.goto(`${url}/ops/dead-letters${path}`))?.status();
   t.equal(await status('/confirm?act=drop'), 400);
   t.equal(await status('/confirm?act=burn&id=x'), 400);

@@ -70,12 +70,13 @@ function groupTable(
     const wanted = { ...filter, queue: group.queue, cause: group.fingerprint };
     const to = addressOf(`${HOME}/letters`, wanted, isDropped ? { dropped: '1' } : {});
     return html`<tr><td class="wide"><a href="${to}">${group.fingerprint}</a></td><td class="number">${group.count}</td><td>${group.queue}</td>
-<td class="number">${group.acknowledged}</td><td>${time(group.lastAt)}</td></tr>`;
+<td class="number">${group.acknowledged}</td><td>${time(group.lastAt)}</td>
+${!isDropped && html`<td><a href="${addressOf(`${HOME}/confirm`, wanted, { act: 'replay' })}" aria-label="${ACT_NAMES.replay[language]}: ${group.fingerprint}">${ACT_NAMES.replay[language]}</a></td>`}</tr>`;
   });
   return scrolled(
     'groups',
     w.letters,
-    [w.cause, { number: w.count }, w.queue, { number: w.acknowledged }, w.last],
+    [w.cause, { number: w.count }, w.queue, { number: w.acknowledged }, w.last, ...(isDropped ? [] : [w.act])],
     rows,
   );
 }

@@ -55,7 +55,7 @@ ${
 </header>
 <main id="main" tabindex="-1" data-refresh="${frame.refreshes ? '5' : ''}">
 ${content}
-<p class="read-at">${w.readAt} ${time(frame.now)} · ${w.version} ${VERSION}</p>
+<p class="read-at" data-stale="${w.stale}">${w.readAt} ${time(frame.now)} · ${w.version} ${VERSION}</p>
 </main>
 </body>
 </html>

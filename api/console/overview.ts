@@ -11,13 +11,13 @@ const WORDS = words(
     well: 'All is well.',
     summary: (workers: number, running: number, due: number) =>
       `${workers} live worker ${workers === 1 ? 'process' : 'processes'}, ${running} commands running, ${due} due.`,
-    alarms: 'What needs you now',
     queues: 'Queues',
     due: 'due',
     running: 'running',
     waiting: 'waiting',
     dead: 'dead',
     oldest: 'oldest due',
+    worker: 'worker',
     workers: 'workers',
     none: 'none',
     noWorker: (due: number) => `${due} due, 0 workers: scale`,
@@ -37,13 +37,13 @@ const WORDS = words(
     well: 'Mọi thứ đều ổn.',
     summary: (workers, running, due) =>
       `${workers} tiến trình worker đang chạy, ${running} lệnh đang chạy, ${due} lệnh đến hạn.`,
-    alarms: 'Việc cần bạn ngay',
     queues: 'Hàng đợi',
     due: 'đến hạn',
     running: 'đang chạy',
     waiting: 'đang chờ',
     dead: 'thư chết',
     oldest: 'trễ nhất',
+    worker: 'worker',
     workers: 'worker',
     none: 'không',
     noWorker: (due) => `${due} lệnh đến hạn, 0 worker: hãy tăng`,
@@ -94,14 +94,14 @@ function isBusy({ due, running, dead, waiting }: QueueState, course: QueueCourse
 
 function quietItem({ queue, workers, configured }: QueueState, language: Language): Html {
   const w = WORDS[language];
-  return html`<li><strong>${queue}</strong> <span class="hush">${configured ? `${workers} ${w.workers}` : w.unconfigured}</span></li>`;
+  return html`<li><strong>${queue}</strong> <span class="hush">${configured ? `${workers} ${workers === 1 ? w.worker : w.workers}` : w.unconfigured}</span></li>`;
 }
 
 /** Returns an alarm in the language of the page. Those of a queue are stated by its counts, the others in the words of `examhall status`. */
 function alarmBar({ kind, about, text, remedy }: Alarm, queues: readonly QueueState[], language: Language): Html {
   const w = WORDS[language];
   const queue = queues.find((one) => one.queue === about);
-  if (queue === undefined) return html`<p class="alarm"><strong>${text}</strong>: ${remedy}</p>`;
+  if (queue === undefined) return html`<p class="alarm" lang="en"><strong>${text}</strong>: ${remedy}</p>`;
   const { due, actor, oldestDueMs, dead } = queue;
   const name = html`<strong>${about}</strong>`;
   switch (kind) {

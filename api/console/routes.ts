@@ -19,6 +19,13 @@ const YEAR_SECONDS = 31_536_000;
 /** Size limit of a form: a thousand chosen ids. */
 const MAX_FORM_BYTES = 64 * 1_024;
 
+/** Addresses that no screen has, by their depth. A longer one is that of no link. */
+const UNKNOWN = ['/ops/:a', '/ops/:a/:b', '/ops/:a/:b/:c', '/ops/:a/:b/:c/:d'] as const;
+const NOT_FOUND = {
+  path: '/ops/not-found',
+  title: { en: SHARED.en.notFound, vi: SHARED.vi.notFound },
+} as const;
+
 /** A request whose session is known. */
 interface Visit {
   call: Call<FormBody>;
@@ -61,7 +68,16 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
         }),
       ),
     ]),
+    ...UNKNOWN.map((path) => get(path, notFound)),
   ];
+
+  /** Without a session the sign-in answers, as it does for each screen: it does not show which addresses exist. */
+  function notFound(visit: Visit): RawReply {
+    if (visit.session === null) return toSignIn(visit.target);
+    const w = SHARED[visit.page.language];
+    const content = html`<h1>${w.notFound}</h1><p class="warning">${w.notFoundText}</p><p><a href="${home}">${navigation[0]?.title[visit.page.language]}</a></p>`;
+    return pageReply(404, inFrame(visit, NOT_FOUND, content));
+  }
 
   async function show(visit: Visit, screen: Screen): Promise<RawReply> {
     if (visit.session === null) return toSignIn(visit.target);
@@ -185,7 +201,11 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
     return framed({ language, title, target, screens: [], here: null, operator: null, refreshes: false, now }, content);
   }
 
-  function inFrame({ page, target }: Visit, screen: Screen, content: Html): Html {
+  function inFrame(
+    { page, target }: Visit,
+    screen: Pick<Screen, 'path' | 'title' | 'within' | 'refreshes'>,
+    content: Html,
+  ): Html {
     const { language, proof, now } = page;
     const title = screen.title[language];
     return framed(

@@ -77,6 +77,17 @@ t.test('without a session every screen leads to the sign-in, and then back', asy
   }
 });
 
+t.test('a mistyped address has a page, and without a session it is answered as every screen is', async (t) => {
+  const cookie = cookieIn(await withToken(ops));
+  for (const path of ['/ops/overveiw', '/ops/dead-letters/nope', '/ops/a/b/c', '/ops/dead-letters/jobs/x/y']) {
+    const page = await get(path, { cookie });
+    t.match(page, { status: 404, headers: { 'content-type': /^text\/html/ }, text: /Page not found/ }, path);
+    t.match(page.text, '<nav', 'the page leads to the screens');
+    const next = new URLSearchParams({ next: path });
+    t.match(await get(path), { status: 303, headers: { location: `/ops/sign-in?${next}` } }, path);
+  }
+});
+
 t.test('OPS_TOKEN opens a session that only its cookie carries', async (t) => {
   const reply = await withToken(ops);
   t.match(reply, { status: 303, headers: { location: '/ops/overview' } });

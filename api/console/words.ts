@@ -32,7 +32,6 @@ export function languageOf(chosen: string | undefined, accepted: string | undefi
 /** Words of every page. */
 export const SHARED = words(
   {
-    product: 'examhall operations',
     skip: 'Skip to content',
     screens: 'Screens',
     otherLanguage: 'Tiếng Việt',
@@ -41,6 +40,7 @@ export const SHARED = words(
     pause: 'Pause updates',
     resume: 'Resume updates',
     readAt: 'Read at',
+    stale: 'This page is old: it could not be read again since',
     version: 'version',
     notFound: 'Page not found',
     notFoundText: 'No screen of the console has this address.',
@@ -53,7 +53,6 @@ export const SHARED = words(
       'It did not come from a page of this session. Nothing was changed. Go back, reload the page and send it again.',
   },
   {
-    product: 'Vận hành examhall',
     skip: 'Chuyển đến nội dung',
     screens: 'Các màn hình',
     otherLanguage: 'English',
@@ -62,6 +61,7 @@ export const SHARED = words(
     pause: 'Tạm dừng cập nhật',
     resume: 'Tiếp tục cập nhật',
     readAt: 'Đọc lúc',
+    stale: 'Trang này đã cũ: không đọc lại được kể từ',
     version: 'phiên bản',
     notFound: 'Không tìm thấy trang',
     notFoundText: 'Bảng điều khiển không có màn hình nào ở địa chỉ này.',

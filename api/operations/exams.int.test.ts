@@ -109,6 +109,7 @@ t.test('examhall exam prints what the routes answer', async (t) => {
     const { code, out } = await call(examId, '--json', ...options);
     t.equal(code, 0);
     const { exam, ...list } = JSON.parse(out);
+    if (query === '') t.match(out, '"NO_WORKER"', 'a reason is compared');
     t.strictSame(timeless(list), timeless((await read(`${examId}/attempts${query}`)).json.data), query);
     t.strictSame(timeless(exam), timeless((await read(examId)).json.data));
   }
@@ -132,7 +133,12 @@ t.test('examhall exam prints what the routes answer', async (t) => {
     t.match(await call(...words), { code: 2, out: '' }, words.join());
 });
 
-/** Returns the value without times and ages, which differ between two reads. */
+/** Returns the value without times and ages, which differ between two reads. The text of a reason keeps its words. */
 function timeless(value: object): unknown {
-  return JSON.parse(JSON.stringify(value, (key, member) => (/^(at|lateSeconds|reason)$/.test(key) ? null : member)));
+  return JSON.parse(
+    JSON.stringify(value, (key, member) => {
+      if (key === 'text' && typeof member === 'string') return member.replaceAll(/\d+/g, 'N');
+      return /^(at|lateSeconds)$/.test(key) ? null : member;
+    }),
+  );
 }

@@ -34,7 +34,7 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
   let document: Buffer | undefined;
 
   return [
-    landingRoute({ ...deps, mounted: () => [...deps.mounted(), ...(deps.pages?.() ?? [])] }),
+    landingRoute(deps),
     {
       method: 'GET',
       path: '/healthz',

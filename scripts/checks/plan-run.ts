@@ -3,7 +3,7 @@ import { isPure, startsProcesses } from './test-files.ts';
 
 /** Source that needs a process of its own: it changes the process, its environment or its clock, or measures it. */
 const OWN_PROCESS =
-  /(?<![-/])\b(process|mock)\.(?!ts\b)\w|\b(nock|mockProviders|child_process|globalThis|worker_threads)\b|\.(testdir|beforeEach|afterEach|plan)\(/;
+  /(?<![-/])\b(process|mock)\.(?!ts\b)\w|\b(nock|mockProviders|child_process|globalThis|worker_threads|requireBrowser)\b|\.(testdir|beforeEach|afterEach|plan)\(/;
 /** Numbers of files that share a process. Files with stores take longer, and a lane needs processes of similar lengths. */
 const GROUP_SIZES = { pure: 16, stores: 8 };
 /** Expected duration of a file that gets a process of its own, because its start is a small part of it. */

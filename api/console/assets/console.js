@@ -1,6 +1,8 @@
 // Makes the pages of the console live. Each page is whole without this script.
 
 const SECOND = 1_000;
+/** Longest wait for a page. A later one is treated as failed. */
+const REPLY_MS = 15 * SECOND;
 const PAUSED = 'examhall-console-paused';
 const main = document.getElementById('main');
 const pause = document.querySelector('button[data-pause]');
@@ -66,17 +68,31 @@ function exchange(content) {
 async function refresh() {
   if (document.hidden || isPaused() || isBusy()) return;
   try {
-    const reply = await fetch(location.href, { headers: { Accept: 'text/html' } });
+    const signal = AbortSignal.timeout(REPLY_MS);
+    const reply = await fetch(location.href, { headers: { Accept: 'text/html' }, signal });
     if (reply.redirected) {
       location.reload();
       return;
     }
     const page = new DOMParser().parseFromString(await reply.text(), 'text/html');
     const content = page.getElementById('main');
-    if (content !== null && !isBusy()) exchange(content);
+    // A proxy in front answers with a page of its own.
+    if (content === null) showStale();
+    else if (!isBusy()) exchange(content);
   } catch {
-    // The next refresh may succeed. The time of the last reading stays visible.
+    showStale();
   }
+}
+
+/** States that the page is old, until a refresh succeeds and exchanges the content. */
+function showStale() {
+  const readAt = main.querySelector('.read-at');
+  if (readAt === null || main.querySelector('.stale') !== null) return;
+  const warning = document.createElement('p');
+  warning.className = 'alarm stale';
+  warning.setAttribute('role', 'alert');
+  warning.textContent = `${readAt.dataset.stale} ${readAt.querySelector('time')?.textContent ?? ''}`;
+  main.prepend(warning);
 }
 
 function isPaused() {
