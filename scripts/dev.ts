@@ -1,6 +1,7 @@
 import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { ServiceMissing } from '#scripts/services/service.ts';
 import { type Cluster, outputFor, planCluster, StartRefused, startCluster } from '#scripts/supervisor/cluster.ts';
+import { firstSteps } from '#scripts/supervisor/development-defaults.ts';
 import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 
 /**
@@ -34,7 +35,7 @@ try {
   };
   await startCluster({ output, signal: ended.signal, begun }, plan);
   output.plain(`ready ${plan.url}`);
-  for (const line of firstSteps(plan.url)) output.line('start', line);
+  for (const line of firstSteps(plan)) output.line('start', line);
   endLoadingWhenIdle({ debug: () => undefined });
   await new Promise<void>((resolve) => {
     // A pending promise does not keep a process alive. Without any process type, this timer does.
@@ -55,12 +56,3 @@ try {
 }
 await cluster?.stop();
 process.exit(exitCode);
-
-/** Returns what a newcomer does next. */
-function firstSteps(url: string): string[] {
-  return [
-    `browser   ${url}/ names console and routes; docs/gateway.md describes them`,
-    'operator  npm run examhall -- status',
-    'demo      npm run demo, in a second terminal',
-  ];
-}

@@ -167,7 +167,7 @@ t.test('examhall status names each alarm and what to do, and ends with 1 until i
   const command = await postGrading(quiet, await storeAttempt(quiet, SUBMITTED), { maxAttempts: 1 });
   t.match(await status(), {
     code: 1,
-    out: /^1 alarm\n {2}grading: 1 due, the oldest for \d+ s, and no live worker: start the process type `grading`\n/,
+    out: /^1 alarm\n {2}grading: 1 due, the oldest for \d+ s, and no live worker: scale `grading`\n/,
   });
   const failing = withStep(grading, () => Promise.reject(new Error('the disk is full')));
   t.equal(await runCommand(testKernel(quiet), failing, command), 'dead');
@@ -251,7 +251,8 @@ t.test('examhall reports an unreachable MongoDB in one line on stderr, without a
 t.test('examhall queues and workers print the depth of each queue and the live workers', async (t) => {
   const { said, code } = await examhall('queues');
   t.equal(code, 0);
-  t.match(said, /grading +1 +1 +0 +1/);
+  t.match(said, /^queue +waiting +due +running +dead +acknowledged +oldest due +workers$/m);
+  t.match(said, /grading +1 +1 +0 +1 +\d+ /);
 
   const workers = mongo.db.collection<WorkerRow>(WORKERS);
   const row = {
@@ -262,6 +263,7 @@ t.test('examhall queues and workers print the depth of each queue and the live w
     slots: 8,
     busy: ['c'],
     rssBytes: 5e7,
+    unanswering: [{ name: 'profile', since: new Date(), lastAt: new Date() }],
   };
   await workers.insertMany([
     { ...row, _id: 'alive', pid: 4711, seenAt: new Date() },
@@ -269,7 +271,7 @@ t.test('examhall queues and workers print the depth of each queue and the live w
   ]);
   const shown = (await examhall('workers')).said;
   t.match(shown, /actor +host +pid/);
-  t.match(shown, /grading +h +4711 +1\/8 +50 MB/);
+  t.match(shown, /grading +h +4711 +1\/8 +50 MB +\d+ s ago +1\.2\.3 +profile +c$/m);
   t.notMatch(shown, '666', 'a killed process is not listed');
   t.match(JSON.parse((await examhall('workers', '--json')).said), { workers: [{ id: 'alive' }] });
 });

@@ -6,7 +6,12 @@ import { type ConfigError, readConfig } from '#infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
 import { planCluster } from '#scripts/supervisor/cluster.ts';
 import { takeDataFolder } from '#scripts/supervisor/data-folder.ts';
-import { effectiveEnvironment, frontDoorUrl, generatedSecret } from '#scripts/supervisor/development-defaults.ts';
+import {
+  effectiveEnvironment,
+  firstSteps,
+  frontDoorUrl,
+  generatedSecret,
+} from '#scripts/supervisor/development-defaults.ts';
 import { createPrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
 import { parseFormation, parseProcfile } from '#scripts/supervisor/procfile.ts';
 import { afterDeath, FIRST_LIFE } from '#scripts/supervisor/restart-backoff.ts';
@@ -116,6 +121,22 @@ t.test('a token in a file has no development default beside it', async (t) => {
     opsToken: ['of-our-own'],
     auth: { jwt: { secret: 'of-our-own' } },
   });
+});
+
+t.test('the first steps name the console, the document and the demo, and no token of the owner', async (t) => {
+  const place = { port: 3_000, secret: () => 'generated' };
+  const steps = (given: NodeJS.ProcessEnv) =>
+    firstSteps({ url: 'http://a:3000', env: effectiveEnvironment(given, place).env });
+  t.match(steps({}), [
+    /^console +http:\/\/a:3000\/ops; sign in with OPS_TOKEN dev-ops-token$/,
+    /^api +http:\/\/a:3000\/openapi\.json /,
+    /^operator +npm run examhall -- status$/,
+    /^demo +npm run demo/,
+  ]);
+  t.match(steps({ OPS_TOKEN: 'hunter2' })[0], /sign in with your OPS_TOKEN$/);
+  t.match(steps({ OPS_TOKEN_FILE: '/run/token' })[0], /sign in with your OPS_TOKEN$/);
+  t.match(steps({ OPS_TOKEN: '' })[0], /sign in as an ADMIN/);
+  t.notMatch(steps({ OPS_TOKEN: 'hunter2' }).join(), 'hunter2');
 });
 
 t.test('frontDoorUrl returns an address for every HOST', async (t) => {

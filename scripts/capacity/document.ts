@@ -55,7 +55,8 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
     costTable(costs),
     [
       '- One save in twenty copies events to rows after its reply, which is a second command.',
-      '- A process also polls: a worker once a second for each of its queues, a front door once in some seconds.',
+      '- A process also polls: a worker once a second for each of its queues, through a router once a second for all of them. A front door polls once in some',
+      '  seconds.',
     ].join('\n'),
     '## Growth',
     'The same costs beside stored attempts: processor time of the front door, processor time of the server, and MongoDB commands.',

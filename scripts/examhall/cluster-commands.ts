@@ -25,7 +25,7 @@ async function listWorkers(operator: Operator, _words: string[], flags: Flags): 
   const list = await readWorkers(operator.mongo, operator.now());
   print(operator, flags, list, () =>
     table(
-      ['actor', 'host', 'pid', 'busy', 'rss', 'seen', 'version'],
+      ['actor', 'host', 'pid', 'busy', 'memory', 'seen', 'version', 'not answering', 'commands'],
       list.workers.map((row) => [
         row.actor,
         row.host,
@@ -34,6 +34,8 @@ async function listWorkers(operator: Operator, _words: string[], flags: Flags): 
         `${Math.round(row.rssBytes / 1e6)} MB`,
         `${Math.round((Date.parse(list.at) - Date.parse(row.seenAt)) / 1_000)} s ago`,
         row.version,
+        row.unanswering.map(({ name }) => name).join(' ') || '-',
+        commandsOf(row.busy),
       ]),
     ),
   );
@@ -44,19 +46,30 @@ async function listQueues(operator: Operator, _words: string[], flags: Flags): P
   const list = await readQueues(operator.mongo, operator.now());
   print(operator, flags, list, () =>
     table(
-      ['queue', 'waiting', 'due', 'running', 'dead', 'oldest due', 'workers'],
+      ['queue', 'waiting', 'due', 'running', 'dead', 'acknowledged', 'oldest due', 'workers'],
       list.queues.map((state) => [
         state.queue,
         `${state.waiting}`,
         `${state.due}`,
         `${state.running}`,
         `${state.dead}`,
+        `${state.acknowledged}`,
         state.oldestDueMs === null ? '-' : `${Math.round(state.oldestDueMs / 1_000)} s`,
         workersOf(state),
       ]),
     ),
   );
   return EXIT.done;
+}
+
+/** Ids that a row shows, as in the console. */
+const SHOWN_IDS = 5;
+
+/** Returns the ids of the commands that a worker runs. `--json` has all of them. */
+function commandsOf(busy: readonly string[]): string {
+  if (busy.length === 0) return '-';
+  const more = busy.length > SHOWN_IDS ? [`+${busy.length - SHOWN_IDS}`] : [];
+  return [...busy.slice(0, SHOWN_IDS), ...more].join(' ');
 }
 
 /** Returns the number of live workers of a queue, or why its commands wait. */

@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { ALL_COMMANDS } from '#scripts/examhall.ts';
+import { EXIT } from './exit-codes.ts';
 import { readCommandLine } from './program.ts';
 
 /** Reads a line as a shell would split it: by blanks, except within double quotes. */
@@ -30,6 +32,19 @@ t.test('a command takes only the options that it names', async (t) => {
       else t.equal(told.read, 2, `${name} --${option}`);
     }
   }
+});
+
+t.test('the help and the table of docs/operating.md have every exit code with one meaning', async (t) => {
+  const codes = Object.values(EXIT).map((code) => `${code}`);
+  const rowsOf = (text: string, row: RegExp) => [...text.matchAll(row)].map(([, code, meaning]) => [code, meaning]);
+  const ofHelp = rowsOf(read('help').out.split('Exit codes:')[1] ?? '', /^ {2}(\d+) +(\S.*)$/gm);
+  const page = readFileSync(new URL('../../docs/operating.md', import.meta.url), 'utf8');
+  const [, section = ''] = /^### Exit codes\n(.*?)^## /ms.exec(page) ?? [];
+  t.strictSame(
+    ofHelp.map(([code]) => code),
+    codes,
+  );
+  t.strictSame(rowsOf(section, /^\| (\d+) +\| (.*?) +\|$/gm), ofHelp);
 });
 
 t.test('help goes to stdout with exit code 0, and a fault to stderr with 2', async (t) => {

@@ -71,3 +71,17 @@ export function generatedSecret(folder: string): string {
   chmodSync(file, 0o600);
   return secret;
 }
+
+/** Returns what a newcomer does next, one step a line. Prints a token only if this repository names it anyway. */
+export function firstSteps({ url, env }: { url: string; env: NodeJS.ProcessEnv }): string[] {
+  const { OPS_TOKEN: known } = DEVELOPMENT_DEFAULTS;
+  const isKnown = env.OPS_TOKEN === known && env.OPS_TOKEN_FILE === undefined;
+  const hasToken = (env.OPS_TOKEN ?? '') !== '' || env.OPS_TOKEN_FILE !== undefined;
+  const own = hasToken ? 'with your OPS_TOKEN' : 'as an ADMIN, because OPS_TOKEN is not set';
+  return [
+    `console   ${url}/ops; sign in ${isKnown ? `with OPS_TOKEN ${known}` : own}`,
+    `api       ${url}/openapi.json is the document; docs/gateway.md has an example of each route`,
+    'operator  npm run examhall -- status',
+    'demo      npm run demo, in a second terminal',
+  ];
+}

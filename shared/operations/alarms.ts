@@ -69,10 +69,10 @@ function workAlarm({ queue, actor, due, oldestDueMs }: QueueFacts, liveActors: R
   const age = `the oldest for ${Math.round((oldestDueMs ?? 0) / 1_000)} s`;
   if (!liveActors.has(actor)) {
     const text = `${queue}: ${due} due, ${age}, and no live worker`;
-    return [{ kind: 'no-worker', about: queue, text, remedy: `start the process type \`${actor}\`` }];
+    return [{ kind: 'no-worker', about: queue, text, remedy: `scale \`${actor}\`` }];
   }
   if ((oldestDueMs ?? 0) < BACKLOG_MS) return [];
-  const remedy = `run more processes of the type \`${actor}\``;
+  const remedy = `scale \`${actor}\``;
   return [{ kind: 'backlog', about: queue, text: `${queue}: ${due} due, ${age}`, remedy }];
 }
 

@@ -55,7 +55,7 @@ export async function readAuditPage(
 function indexOf({ subject, operator, action }: AuditFilter): string {
   if (subject !== undefined) return 'of_subject';
   if (operator !== undefined) return 'of_operator';
-  return action === undefined ? 'newest' : 'of_action';
+  return action === undefined ? 'in_pages' : 'of_action';
 }
 
 /** Returns a page as `GET /v1/ops/audit` returns it and `examhall audit --json` prints it. */
