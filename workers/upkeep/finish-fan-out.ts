@@ -52,7 +52,7 @@ async function queueAll(deps: WorkerDeps, run: FinishRun, from: number): Promise
       const options = { channels, maxAttempts: delivery.maxAttempts, now: deps.now(), session };
       await queueDeliveries(deps.mongo, wanted, options);
     });
-    await eraseBelowMeanwhile(deps.mongo, wanted, deps.now());
+    await eraseBelowMeanwhile(deps.mongo, wanted, { now: deps.now(), session: run.session });
   }
   return storeProgress(run, { phase: 'rows', after: -1 });
 }

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { ClientSession, Collection } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
@@ -45,7 +46,11 @@ export function newPseudonym(): string {
 const AT_ONCE = 1_000;
 
 /** Returns those of these ids whose persons are erased, or are being erased. */
-export async function erasedAmong(mongo: Mongo, ids: readonly (string | null | undefined)[]): Promise<Set<string>> {
+export async function erasedAmong(
+  mongo: Mongo,
+  ids: readonly (string | null | undefined)[],
+  session?: ClientSession,
+): Promise<Set<string>> {
   const byDigest = new Map(ids.flatMap((id) => (id == null ? [] : [[tombstoneId(id), id] as const])));
   const digests = [...byDigest.keys()];
   const erased = new Set<string>();
@@ -53,7 +58,7 @@ export async function erasedAmong(mongo: Mongo, ids: readonly (string | null | u
     const found = await erasedPersons(mongo)
       .find(
         { _id: { $in: digests.slice(from, from + AT_ONCE) } },
-        { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+        { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS, ...readIn(session) },
       )
       .toArray();
     for (const { _id } of found) erased.add(byDigest.get(_id) ?? '');

@@ -1,3 +1,4 @@
+import type { ClientSession } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { NOTIFICATION_FIELDS } from '#infra/mongo/schema/personal-fields/notification.ts';
 import { linksBy } from '#infra/mongo/schema/personal-fields.ts';
@@ -38,10 +39,10 @@ export async function eraseStoredMeanwhile(
 export async function eraseBelowMeanwhile(
   mongo: Mongo,
   rows: readonly Pick<Notification, '_id' | 'userId'>[],
-  now: number,
+  { now, session }: { now: number; session: ClientSession },
 ): Promise<void> {
   const users = rows.map(({ userId }) => userId);
-  for (const id of await erasedAmong(mongo, users)) {
+  for (const id of await erasedAmong(mongo, users, session)) {
     const walk = await walkOf(mongo, id, now);
     const ids = rows.flatMap(({ _id, userId }) => (userId === id ? [_id] : []));
     for (const link of LINKS) await eraseLink(walk, link, [id]);
