@@ -43,7 +43,12 @@ for (let n = 0; n < 12; n++)
 for (let n = 0; n < 3; n++) await storeDeadGrading(mongo, 'the disk is full');
 await storeDeadGrading(mongo, 'the paper has no key');
 const studentId = await storeUntoldMother();
-const late = await storeAttempt(mongo, { examId: 'exam-of-friday', deadlineAt: new Date(Date.now() - 900_000) });
+// Handed in late: the worker of the sweeps would submit an open attempt at its deadline.
+const late = await storeAttempt(mongo, {
+  ...SUBMITTED,
+  examId: 'exam-of-friday',
+  deadlineAt: new Date(SUBMITTED.submittedAt.getTime() - 90_000),
+});
 await storeAttempt(mongo, { examId: 'exam-of-friday', deadlineAt: new Date(Date.now() + 900_000) });
 for (const [operator, action, subject, reason] of [
   ['ADMIN an', 'account.show', 'account-4', 'ticket 4709'],

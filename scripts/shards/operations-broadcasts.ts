@@ -5,6 +5,11 @@ const ONE_TRACE = 'one for each trace that an operator reads';
 
 const ONE_PAGE = 'one for each page that an operator reads, or that a console refreshes';
 
+const CHECKED = {
+  why: 'a check of the promises reads the newest rows, or those that wait, of every shard',
+  rate: 'one or two for each run of `examhall doctor`',
+};
+
 /**
  * Statements of `examhall trace`, `exam` and `doctor` and of the routes below `/v1/ops` that go to every shard. An operator names an object or
  * an exam by one id, and neither its student nor its account is known then.
@@ -88,32 +93,25 @@ export const OPERATIONS_BROADCASTS: readonly Broadcast[] = [
       'attempt_notices aggregate {body.examId, letter $in, status}',
     ],
   ),
-  ...broadcasts(
-    {
-      why: 'a check of the promises reads the newest rows, or those that wait, of every shard',
-      rate: 'one or two for each run of `examhall doctor`',
-      files: [
-        `${FOLDER}/invariants/attempts.ts`,
-        `${FOLDER}/invariants/commands.ts`,
-        `${FOLDER}/invariants/classifier.ts`,
-      ],
-    },
-    [
-      'attempts find {status}',
-      'attempts find {erasedAt, status}',
-      'attempts find {exam.resultsReleasedAt, examId}',
-      'attempt_releases find {}',
-      'commands find {queue, status}',
-      'commands find {status}',
-      'attempt_notices find {queue, status}',
-      'attempt_notices find {status}',
-      'notification_deliveries find {queue, status}',
-      'notification_deliveries find {status}',
-      'ai_generations find {}',
-      'ai_generations find {_id $in}',
-      'ai_generation_holds find {}',
-    ],
-  ),
+  ...broadcasts({ ...CHECKED, files: [`${FOLDER}/invariants/attempts.ts`] }, [
+    'attempts find {status}',
+    'attempts find {erasedAt, status}',
+    'attempts find {exam.resultsReleasedAt, examId}',
+    'attempt_releases find {}',
+  ]),
+  ...broadcasts({ ...CHECKED, files: [`${FOLDER}/invariants/commands.ts`] }, [
+    'commands find {queue, status}',
+    'commands find {status}',
+    'attempt_notices find {queue, status}',
+    'attempt_notices find {status}',
+    'notification_deliveries find {queue, status}',
+    'notification_deliveries find {status}',
+  ]),
+  ...broadcasts({ ...CHECKED, files: [`${FOLDER}/invariants/classifier.ts`] }, [
+    'ai_generations find {}',
+    'ai_generations find {_id $in}',
+    'ai_generation_holds find {}',
+  ]),
   ...broadcasts(
     {
       why: 'a check compares the channels of the newest notifications, which belong to many users',
