@@ -113,7 +113,7 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
     remedy: '`examhall trace exam:ID` of its exam shows the release; replay its command if that is dead',
     async find(mongo, now) {
       const rows = await releases(mongo)
-        .find({}, { ...BOUND, sort: { _id: -1 }, limit: SAMPLE + 1 })
+        .find({}, { ...BOUND, sort: { _id: -1 }, hint: { _id: 1 }, limit: SAMPLE + 1 })
         .toArray();
       const read = rows.slice(0, SAMPLE);
       const commands = await liveByKey(

@@ -28,7 +28,7 @@ export const CLASSIFIER_INVARIANTS: readonly Invariant[] = [
     remedy: 'delete the hold once the generation is known to be paid: until its end it lowers what the wallet permits',
     async find(mongo, now) {
       const rows = await generationHolds(mongo)
-        .find({}, { ...BOUND, sort: { _id: 1 }, limit: SAMPLE + 1 })
+        .find({}, { ...BOUND, sort: { _id: 1 }, hint: { _id: 1 }, limit: SAMPLE + 1 })
         .toArray();
       const ids = rows.flatMap(({ holds }) => holds.map(({ previewId }) => previewId));
       const found = await inParts(ids, (part) =>
@@ -76,7 +76,13 @@ async function newestGenerations(
   const rows = await generations(mongo)
     .find<Priced>(
       {},
-      { ...BOUND, sort: { _id: -1 }, projection: { key: 1, state: 1, charge: 1, settledAt: 1 }, limit: SAMPLE + 1 },
+      {
+        ...BOUND,
+        sort: { _id: -1 },
+        hint: { _id: 1 },
+        projection: { key: 1, state: 1, charge: 1, settledAt: 1 },
+        limit: SAMPLE + 1,
+      },
     )
     .toArray();
   const keyOf = (row: Priced) => settlementOrder(row).key;
