@@ -43,7 +43,7 @@ for (let n = 0; n < 12; n++)
 for (let n = 0; n < 3; n++) await storeDeadGrading(mongo, 'the disk is full');
 await storeDeadGrading(mongo, 'the paper has no key');
 const studentId = await storeUntoldMother();
-// Handed in late: the worker of the sweeps would submit an open attempt at its deadline.
+// Submitted late: the worker of the sweeps would submit an open attempt at its deadline.
 const late = await storeAttempt(mongo, {
   ...SUBMITTED,
   examId: 'exam-of-friday',
