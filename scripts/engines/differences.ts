@@ -107,6 +107,18 @@ export const DIFFERENCES: readonly Difference[] = [
     cost: 'none.',
   },
   {
+    title: 'Causal reads after a restart',
+    engines: ['rust'],
+    features: ['option readConcern.afterClusterTime', 'option transaction.readConcern.afterClusterTime'],
+    manual: 'A server takes over a later `$clusterTime` from its clients, so its clock never seems to go back.',
+    differs:
+      'It takes over no time, and a restart begins the count of the current second anew. For up to a second, a read of an earlier ' +
+      'time of that second is refused with code 72.',
+    workaround:
+      '`isOutage` in `shared/infra/mongo/faults.ts` treats it as an outage: the run is repeated and spends no attempt.',
+    cost: 'none.',
+  },
+  {
     title: 'Plans that `explain` shows',
     engines: ['python'],
     features: [],

@@ -49,6 +49,10 @@ t.test('isOutage recognizes errors that mean MongoDB is unavailable', async (t) 
     'reply too late': new MongoNetworkTimeoutError('timed out'),
     'call too late': new MongoOperationTimeoutError('timed out'),
     'no server': new MongoServerSelectionError('none', {} as never),
+    'clock behind': new MongoServerError({
+      code: 72,
+      message: 'readConcern afterClusterTime value must not be greater than the current clusterTime',
+    }),
     'server closed': new MongoServerClosedError(),
     'reply of another kind': new MongoUnexpectedServerResponseError('no cursor'),
     'primary of old': new MongoStalePrimaryError('an older election'),
@@ -70,6 +74,7 @@ t.test('isOutage rejects bugs and refused writes', async (t) => {
     'duplicate key in a bulk': bulk({ code: 11000, message: '', writeErrors: [] }),
     // The reply to one write may report both a taken key and a write concern timeout.
     'duplicate key with a label': server(11000, 'RetryableWriteError'),
+    'wrong option': server(72),
     'refused document': server(121),
     'refused document with a label': server(121, 'TransientTransactionError'),
     'unknown code': server(UNKNOWN_CODE),

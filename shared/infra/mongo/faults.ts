@@ -12,6 +12,7 @@ import {
 } from 'mongodb';
 import { isNetworkFault } from '#shared/kernel/network-fault.ts';
 
+const INVALID_OPTIONS = 72;
 const DUPLICATE_KEY = 11000;
 const WRITE_CONFLICT = 112;
 const DOCUMENT_VALIDATION_FAILURE = 121;
@@ -71,6 +72,14 @@ export function isWriteConflict(error: unknown): boolean {
 }
 
 /**
+ * Returns true for a causal read of a time that the server has not reached: its clock went back in a restart. It passes as the clock
+ * does. The code is that of every wrong option, so the text decides.
+ */
+function isClockBehind({ code, message }: MongoServerError): boolean {
+  return code === INVALID_OPTIONS && message.includes('afterClusterTime');
+}
+
+/**
  * Returns true if MongoDB or the network is at fault, not the request. A front door then answers 503, and a worker snoozes its
  * command without spending an attempt. Bugs and refused writes are not outages.
  */
@@ -81,7 +90,7 @@ export function isOutage(error: unknown): boolean {
   // Check labels before codes: a newer server may have codes that this list lacks, and labels them.
   if (error instanceof MongoError && PASSING_LABELS.some((label) => error.hasErrorLabel(label))) return true;
   if (error instanceof MongoServerError) {
-    if (isOneOf(PASSING_CODES, error.code)) return true;
+    if (isOneOf(PASSING_CODES, error.code) || isClockBehind(error)) return true;
     // insertMany and bulkWrite wrap every failure, even a lost connection, into their own error.
     return error instanceof MongoBulkWriteError && isOutage(error.errorResponse);
   }
