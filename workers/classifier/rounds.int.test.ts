@@ -12,13 +12,21 @@ import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 
+/** Rejects once the signal is aborted, as a call to a provider does. A call may begin when it already is. */
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener('abort', () => reject(signal.reason));
+  });
+}
+
 t.test('a cancelled job stops its provider calls and writes nothing more', async (t) => {
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 30 });
   const aborted = Promise.withResolvers<void>();
   const hanging = actor(async (_ids, signal) => {
     if (asked.length < 3) return undefined;
-    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    await untilAborted(signal);
     aborted.resolve();
   });
   const running = run(hanging, command);
@@ -70,8 +78,7 @@ t.test('a worker that finds its lease lost aborts the call that it has begun and
   const { mongo, asked, actor, run, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 15 });
   const overtaken = actor(async (_ids, signal) => {
-    if (asked.length > 1)
-      await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    if (asked.length > 1) await untilAborted(signal);
     await mailboxOf(mongo, 'classifier').updateOne({ _id: command._id }, { $inc: { fence: 1 } });
     return undefined;
   });
@@ -83,9 +90,7 @@ t.test('a worker that finds its lease lost aborts the call that it has begun and
 t.test('a stop aborts the provider calls and snoozes the job without spending an attempt', async (t) => {
   const { mongo, asked, actor, job } = await classifierScene(t);
   const command = await postJob(mongo, { questions: 15 });
-  const hanging = actor(
-    (_ids, signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
-  );
+  const hanging = actor((_ids, signal) => untilAborted(signal));
   const kernel = testKernel(mongo);
   const running = runCommand(kernel, hanging, command);
   await until('the worker calls the provider', () => asked.length === 1);
