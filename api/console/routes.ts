@@ -117,7 +117,7 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
   async function visited(call: Call<FormBody>): Promise<Visit> {
     const now = deps.now();
     const session = await liveSession(call, now);
-    const { query } = splitTarget(call.target ?? '');
+    const { path, query } = splitTarget(call.target ?? '');
     const page: PageCall = {
       params: call.params,
       query: new URLSearchParams(query),
@@ -127,7 +127,7 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
       requestId: call.requestId,
       now,
     };
-    return { call, page, session, target: splitTarget(call.target ?? '').path + (query === '' ? '' : `?${query}`) };
+    return { call, page, session, target: path + (query === '' ? '' : `?${query}`) };
   }
 
   /** Returns the session of the cookie. That of an account is read again, so that a suspension or a changed password ends it at once. */

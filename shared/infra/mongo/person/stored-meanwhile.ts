@@ -19,11 +19,12 @@ const LINKS = linksBy('person').filter(({ collection }) => Object.hasOwn(NOTIFIC
 export async function eraseStoredMeanwhile(
   mongo: Mongo,
   ids: readonly string[],
-  { known = new Set(), now }: { known?: ReadonlySet<string>; now: number },
+  { known = new Set(), now, session }: { known?: ReadonlySet<string>; now: number; session?: ClientSession },
 ): Promise<ReadonlySet<string>> {
   const erased = await erasedAmong(
     mongo,
     ids.filter((id) => !known.has(id)),
+    session,
   );
   for (const id of erased) {
     const walk = await walkOf(mongo, id, now);
@@ -42,10 +43,9 @@ export async function eraseBelowMeanwhile(
   { now, session }: { now: number; session: ClientSession },
 ): Promise<void> {
   const users = rows.map(({ userId }) => userId);
-  for (const id of await erasedAmong(mongo, users, session)) {
+  for (const id of await eraseStoredMeanwhile(mongo, users, { now, session })) {
     const walk = await walkOf(mongo, id, now);
     const ids = rows.flatMap(({ _id, userId }) => (userId === id ? [_id] : []));
-    for (const link of LINKS) await eraseLink(walk, link, [id]);
     for (const link of linksBy('notification')) await eraseLink(walk, link, ids);
   }
 }

@@ -22,18 +22,20 @@ const TOTALS = { totalScore: 1, correctCount: 1, wrongCount: 1, pendingManualCou
 
 const FOR_DEVELOPERS = 'report it with the trace of an example, and keep its logs';
 
+/** Returns the submitted attempts and their grading commands, by key. */
+async function submittedWithGrading(mongo: Mongo) {
+  const rows = await submitted(mongo);
+  const keys = rows.map(({ _id }) => gradingKey(_id));
+  return { rows, commands: await liveByKey(mongo, COMMANDS, keys) };
+}
+
 /** Promises about attempts. */
 export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
   {
     name: 'a submitted attempt has a grading command',
     remedy: 'restore the grading command from a backup: until then the attempt stays submitted',
     async find(mongo) {
-      const rows = await submitted(mongo);
-      const commands = await liveByKey(
-        mongo,
-        COMMANDS,
-        rows.map(({ _id }) => gradingKey(_id)),
-      );
+      const { rows, commands } = await submittedWithGrading(mongo);
       return findingOf(rows, ({ _id }) => !commands.has(gradingKey(_id)));
     },
   },
@@ -41,12 +43,7 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
     name: 'a settled grading command has graded its attempt',
     remedy: FOR_DEVELOPERS,
     async find(mongo) {
-      const rows = await submitted(mongo);
-      const commands = await liveByKey(
-        mongo,
-        COMMANDS,
-        rows.map(({ _id }) => gradingKey(_id)),
-      );
+      const { rows, commands } = await submittedWithGrading(mongo);
       return findingOf(rows, ({ _id }) => commands.get(gradingKey(_id))?.status === 'DONE');
     },
   },
