@@ -90,7 +90,17 @@ t.test('a bulk act has a key in its body, which its repeats share', async (t) =>
 });
 
 t.test('after a missing reply only what is safe is sent again', async (t) => {
-  const { client, calls } = await openScript(t, [hangUp, hangUp, success({}), hangUp, hangUp, success({})]);
+  const { client, calls } = await openScript(t, [
+    hangUp,
+    hangUp,
+    success({}),
+    hangUp,
+    hangUp,
+    success({}),
+    hangUp,
+    hangUp,
+    success({}),
+  ]);
   const service = { name: 'exam-service', token: 'its-token' };
   const created = client.createNotification({ service, body: NOTICE });
   await t.rejects(created, { name: 'ExamhallError', code: 'NO_REPLY', status: 0, operation: 'createNotification' });
@@ -99,9 +109,12 @@ t.test('after a missing reply only what is safe is sent again', async (t) => {
   await t.rejects(client.takeNotificationEvent({ service, body: event as never }), { code: 'NO_REPLY' });
   const keyed = { ...event, sourceService: 'exam-service', sourceEventId: 'e-1' };
   await client.takeNotificationEvent({ service, body: keyed as never });
+  const post = (type: 'TAB_HIDDEN' | 'TIMEOUT') => client.postEvent({ attemptId: 'a', as: STUDENT, body: { type } });
+  await t.rejects(post('TAB_HIDDEN'), { code: 'NO_REPLY' });
+  await post('TIMEOUT');
   t.strictSame(
     calls.map(({ method }) => method),
-    ['POST', 'GET', 'GET', 'POST', 'POST', 'POST'],
+    ['POST', 'GET', 'GET', 'POST', 'POST', 'POST', 'POST', 'POST', 'POST'],
   );
 });
 
@@ -117,7 +130,7 @@ t.test('a refusal is repeated only if the server names a time for it', async (t)
   const student = client.with({ as: STUDENT });
   await t.rejects(student.postEvent({ attemptId: 'a', body: { type: 'TAB_HIDDEN' } }), { code: 'EVENT_LIMIT_REACHED' });
   t.match(await student.createJob({ body: {} as never }), { id: 'job-1' });
-  const login = client.login({ body: { email: 'an@truong.example', password: 'x' } });
+  const login = client.login({ body: { email: 'an@truong.example', password: 'x' }, deadlineMs: 3_600_000 });
   await t.rejects(login, { code: 'AUTH_THROTTLED', retryAfterSeconds: 900 });
   await t.rejects(client.releaseResults({ service: GATEWAY, body: {} as never }), {
     code: 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED',
@@ -127,11 +140,13 @@ t.test('a refusal is repeated only if the server names a time for it', async (t)
   t.ok((pauses[0] ?? 0) >= 3_000);
 });
 
-t.test('a call sends at most four requests', async (t) => {
-  const { client, calls, pauses } = await openScript(t, Array(4).fill(hangUp));
+t.test('a call sends at most four requests, and none after its deadline', async (t) => {
+  const { client, calls, pauses } = await openScript(t, Array(5).fill(hangUp));
   await t.rejects(client.readAttempt({ attemptId: 'a', as: STUDENT }), { code: 'NO_REPLY' });
   t.equal(calls.length, 4);
   t.equal(pauses.length, 3);
+  await t.rejects(client.readAttempt({ attemptId: 'a', as: STUDENT, deadlineMs: 100 }), { code: 'NO_REPLY' });
+  t.equal(calls.length, 5);
 });
 
 t.test('a signal ends a call with its reason, also between two requests', async (t) => {
