@@ -154,6 +154,9 @@ t.test('each stand-in accepts what the client of its service sends, and the clie
     const found = await resolveParents(of('profile'), { studentId, organizationId: null }, limits());
     t.strictSame(found, { kind: 'parents', ids: [] }, studentId);
   }
+  standIns.profile.learn({ unknownStudent: 403 });
+  const strange = await resolveParents(of('profile'), { studentId: 'unknown', organizationId: null }, limits());
+  t.match(strange, { kind: 'refused', reply: { status: 403 } }, 'a notice of another school waits');
   const known = (await calls['question-bank']()) as ReadonlyMap<string, object>;
   t.strictSame([...known.keys()], ['toan-2025-c01']);
   t.notMatch(JSON.stringify([...known]), /answerKey|correctOptionIds/);
