@@ -38,6 +38,7 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   notification_snapshot_ids: by('_id'),
   notification_delivery_attempts: by('userId'),
   notification_preferences: by('_id'),
+  notification_push_subscriptions: by('_id'),
   notification_alert_calls: by('_id'),
   notification_events: onOne(1e8, 'two kinds of replay keys are unique, and they begin with different fields'),
   notification_fan_outs: onOne(1e4, 'a row is deleted when its fan-out is settled'),
