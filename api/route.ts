@@ -22,6 +22,11 @@ export interface Route {
   headers?: readonly HeaderDoc[];
   body?: BodyRule;
   query?: string;
+  /**
+   * True if a POST may carry a form of any type, whose body stays unread. Only for a route whose proof no foreign page has: the links of
+   * e-mails, to which mail programs post forms (RFC 8058).
+   */
+  takesAnyForm?: true;
   replies: readonly ReplyDoc[];
   errors: readonly ErrorCode[];
   /** Schema id of the failure's `data`, for each code that carries `data`; for OpenAPI. */

@@ -177,8 +177,9 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
   }
 
   /** Checks media type, encoding and size of the body, and reads it. A route without a body schema leaves it unread. */
-  function readBody(exchange: Exchange, head: Head, { body }: MountedRoute) {
-    if (isForm(head) && body?.isForm !== true) return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
+  function readBody(exchange: Exchange, head: Head, { route, body }: MountedRoute) {
+    if (isForm(head) && body?.isForm !== true && route.takesAnyForm !== true)
+      return refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' });
     return body === undefined ? UNREAD : bodies.read(exchange, head, body);
   }
 

@@ -56,7 +56,7 @@ A variable that is set to the empty string counts as set:
 - \`MONGODB_URL\` or \`REDIS_URL\` unset. \`npm start\` may still use a \`mongod\` on PATH, and refuses its stand-ins.
 - \`AUTH_JWT_SECRET\` unset, or a signing secret under 32 bytes, if \`SERVICES\` includes \`auth\`. Earlier secrets count too.
 - A token missing for a sender of notifications, if \`SERVICES\` includes \`notification\`.
-- A key of the \`webhook\` channel under 24 bytes.
+- A key of the \`webhook\` channel under 24 bytes, or a \`NOTIFICATION_UNSUBSCRIBE_SECRET\` under 32 bytes beside its address.
 
 A process in production logs a warning if \`OPS_TOKEN\` or \`INTERNAL_SERVICE_TOKEN\` is unset, and for each address of plain http that it calls. A front
 door also warns if it trusts the network, if the attempt service has no receiver token, and if \`TRUSTED_PROXIES\` is unset while it serves \`auth\`.

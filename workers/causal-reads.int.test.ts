@@ -4,6 +4,7 @@ import { openMongo } from '#infra/mongo/connect.ts';
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { actorOf, type Queue } from '#shared/kernel/command.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { openMailReceiver } from '#testing/neighbours/mail-receiver.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { lateShard } from '#testing/stores/late-shard.ts';
 import { openTestMongo, PATIENT, type TestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -13,12 +14,16 @@ import { runCommand } from './run-command.ts';
 
 const mongo = await openTestMongo(t);
 const neighbours = await openNeighbours(t);
+const { env: mailEnv } = await openMailReceiver(t);
 const cases = queueCases(mongo, neighbours);
 const env = {
   ...neighbours.env,
   ...neighbours.ownersEnv,
   ...neighbours.webhookEnv,
-  NOTIFICATION_CHANNELS: 'log,webhook',
+  ...mailEnv,
+  NOTIFICATION_WEBPUSH_PRIVATE_KEY: 'yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw',
+  NOTIFICATION_WEBPUSH_SUBJECT: 'mailto:it@school.example',
+  NOTIFICATION_CHANNELS: 'log,webhook,email,webpush',
 };
 
 for (const queue of QUEUES) {
@@ -55,6 +60,9 @@ function isRead(queue: Queue): (collection: string) => boolean {
  */
 const PLAIN: Partial<Record<Queue, Readonly<Record<string, { after: boolean; why: string }>>>> = {
   upkeep: { attempts: { after: false, why: 'what a sweep does not see yet, the next one finds' } },
+  'delivery:webpush': {
+    notification_push_subscriptions: { after: false, why: 'a browser that is registered later gets later messages' },
+  },
   classifier: {
     ai_jobs: { after: true, why: 'watches the round beside checkpoints' },
     ai_job_batches: { after: true, why: 'reads the questions beside checkpoints' },

@@ -8,7 +8,7 @@ import { ACTORS } from './actors.ts';
 /** Libraries that an idle worker does not need: those of the front doors, of model providers and of metrics without a reader. */
 const FOREIGN = [
   ...['restify', 'libphonenumber-js', 'bcrypt', 'jsonwebtoken', '@zxcvbn-ts/language-common'],
-  ...['undici', 'eventsource-parser', 'ajv', '@prometheus-io/client', 'es-abstract'],
+  ...['undici', 'eventsource-parser', 'ajv', '@prometheus-io/client', 'es-abstract', 'nodemailer'],
 ];
 /** Libraries that the clients of model providers need before the first call. That call loads undici. */
 const OF_MODELS = ['eventsource-parser', 'ajv'];

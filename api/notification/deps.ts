@@ -18,6 +18,10 @@ export interface NotificationDeps {
   senderTokens: NotificationSettings['senderTokens'];
   /** Channels beside the inbox. Every new row gets a delivery job for each of them. */
   channels: ReadonlySet<Channel>;
+  /** Public key for the pages that subscribe to push messages; null without one. */
+  pushKey: string | null;
+  /** Verifies the links of e-mails; null if e-mails have none. */
+  unsubscribeKey: Buffer | null;
   /** Maximum attempts of one delivery. */
   deliveryAttempts: number;
   /** Maximum attempts of any other command. */

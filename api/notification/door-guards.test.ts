@@ -30,6 +30,10 @@ const OF_USERS = [
   'POST /v1/notifications/delete-all',
   'GET /v1/notifications/preferences',
   'PATCH /v1/notifications/preferences',
+  'GET /v1/notifications/push-key',
+  'GET /v1/notifications/push-subscriptions',
+  'POST /v1/notifications/push-subscriptions',
+  'DELETE /v1/notifications/push-subscriptions/:subscriptionId',
   'GET /v1/notifications/:notificationId',
   'POST /v1/notifications/:notificationId/read',
   'POST /v1/notifications/:notificationId/delete',
@@ -50,6 +54,9 @@ const OF_ADMINS = [
 const OF_TEACHERS = ['POST /v1/alerts/weak-topic'];
 const OF_SENDERS = ['POST /v1/events/weak-topic-alert', 'POST /v1/events/notification'];
 
+/** Routes for the holder of a link in an e-mail, whose token the handler verifies. */
+const OF_LINKS = ['GET /v1/notifications/unsubscribe', 'POST /v1/notifications/unsubscribe'];
+
 function routesOf(names: readonly string[]): Route[] {
   return names.map((name) => {
     const found = routes.find(({ method, path }) => `${method} ${path}` === name);
@@ -59,7 +66,7 @@ function routesOf(names: readonly string[]): Route[] {
 }
 
 t.test('every route is in one of the lists of this file', async (t) => {
-  const listed = [OF_USERS, OF_PARENTS, OF_ADMINS, OF_TEACHERS, OF_SENDERS].flat();
+  const listed = [OF_USERS, OF_PARENTS, OF_ADMINS, OF_TEACHERS, OF_SENDERS, OF_LINKS].flat();
   t.strictSame(listed.sort(), routes.map(({ method, path }) => `${method} ${path}`).sort());
 });
 

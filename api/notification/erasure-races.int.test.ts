@@ -47,6 +47,8 @@ function doorOn(on: Mongo) {
     mongo: on,
     now: Date.now,
     channels: new Set(['log']),
+    pushKey: null,
+    unsubscribeKey: null,
     deliveryAttempts: 3,
     commandAttempts: 3,
     audit: null,

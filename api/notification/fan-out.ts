@@ -105,7 +105,7 @@ async function fanOut<Stored extends NotificationEvent | null>(
     now,
     rows: plan.rows,
     staged: plan.staged,
-    deliveries: { channels: deps.channels, maxAttempts: deps.deliveryAttempts },
+    deliveries: { channels: deps.channels, maxAttempts: deps.deliveryAttempts, preferences },
     finish: newCommand({ ...finishFanOutOrder(fanOutId), maxAttempts: deps.commandAttempts, now }),
   });
   if (inserted.kind === 'replayed') return replayed(deps, input, inserted.event);

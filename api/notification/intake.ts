@@ -54,7 +54,7 @@ export async function createOneNotification(deps: NotificationDeps, call: Call<C
     ordinal: 0,
     origin,
   });
-  const deliveries = { channels: deps.channels, maxAttempts: deps.deliveryAttempts };
+  const deliveries = { channels: deps.channels, maxAttempts: deps.deliveryAttempts, preferences };
   const posted = await insertNotification(deps.mongo, row, { deliveries, now });
   const late = await eraseStoredMeanwhile(deps.mongo, personsIn([input], null), { known: erased, now });
   if (concernsErased(input, late)) return suppressedReply(input.userId, 'ERASED');

@@ -4,11 +4,13 @@ import { openChangeFeed } from '#infra/redis/change-feed.ts';
 import type { NotificationDeps } from './deps.ts';
 import { inboxRoutes } from './inbox-routes.ts';
 import { producerRoutes } from './producer-routes.ts';
+import { pushRoutes } from './push-subscriptions.ts';
+import { unsubscribeRoutes } from './unsubscribe.ts';
 
 export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorbells, background, streams, atEnd }) => {
   const inboxChanges = openChangeFeed({ ...redis, of: 'inboxes' });
   atEnd(inboxChanges.close);
-  const { senderTokens, channels, delivery } = config.notification;
+  const { senderTokens, channels, delivery, webpush, unsubscribe } = config.notification;
   return notificationRoutes({
     mongo,
     now,
@@ -17,6 +19,8 @@ export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorb
     log,
     senderTokens,
     channels,
+    unsubscribeKey: unsubscribe?.key ?? null,
+    pushKey: webpush?.keys.publicKey ?? null,
     deliveryAttempts: delivery.maxAttempts,
     commandAttempts: config.worker.maxAttempts,
     audit: config.neighbours.audit,
@@ -29,5 +33,5 @@ export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorb
 
 /** Returns the notification service's routes: inboxes behind the gateway, intake from producers. */
 export function notificationRoutes(deps: NotificationDeps): Route[] {
-  return [...inboxRoutes(deps), ...producerRoutes(deps)];
+  return [...inboxRoutes(deps), ...pushRoutes(deps), ...unsubscribeRoutes(deps), ...producerRoutes(deps)];
 }

@@ -24,6 +24,12 @@ const NEEDS: Readonly<
 > = {
   'README.md': { ownInbox: true },
   'docs/gateway/paid-generation.md': { paid: true },
+  'docs/gateway/notification.md': {
+    env: {
+      NOTIFICATION_UNSUBSCRIBE_URL: 'https://api.school.example/v1/notifications/unsubscribe',
+      NOTIFICATION_UNSUBSCRIBE_SECRET: 'secret-of-the-example-in-the-documents',
+    },
+  },
   'docs/webhook.md': { webhook: true },
 };
 

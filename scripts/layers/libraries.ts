@@ -20,6 +20,7 @@ const HOMES: Readonly<Record<string, readonly string[]>> = {
   'libphonenumber-js': ['shared/auth'],
   undici: ['shared/infra/models'],
   'eventsource-parser': ['shared/infra/models'],
+  nodemailer: ['shared/infra/channels'],
 };
 
 /** Free of the one-home rule, each for its reason. */

@@ -33,6 +33,8 @@ export const TRANSACTION_NAMES: Readonly<Record<string, string>> = {
   'queue upkeep:deadletters': 'one dead letter of a bulk act',
   'queue delivery:log': 'delivery to the log',
   'queue delivery:webhook': 'delivery to a webhook',
+  'queue delivery:email': 'delivery by e-mail',
+  'queue delivery:webpush': 'delivery to browsers',
   [`${MONGO}/classifier/jobs.ts insertJob`]: 'new classification job',
   [`${MONGO}/classifier/jobs.ts retryJob`]: 'retry of a job',
   'queue classifier': 'batches or end of a job’s round',

@@ -83,6 +83,20 @@ export interface BatchRequest {
 }
 
 /**
+ * Channels that a user has turned off or on. An explicit false turns a channel off; all others are on.
+ */
+export interface ChannelChoice {
+  /**
+   * E-mails of notifications.
+   */
+  email?: boolean;
+  /**
+   * Push messages in every browser of the user.
+   */
+  webpush?: boolean;
+}
+
+/**
  * The created notification, or the reason for its suppression.
  */
 export interface CreateReply {
@@ -504,6 +518,10 @@ export interface Preferences {
    */
   mutedUntil: Timestamp | null;
   /**
+   * Absent until the user turns a channel off or on.
+   */
+  channels?: ChannelChoice;
+  /**
    * null if the user never set a preference.
    */
   updatedAt: Timestamp | null;
@@ -523,6 +541,70 @@ export interface PreferencesPatch {
    * null ends the mute.
    */
   mutedUntil?: Timestamp | null;
+  /**
+   * Merged by channel.
+   */
+  channels?: ChannelChoice;
+}
+
+/**
+ * Public key of this server for push messages.
+ */
+export interface PushKey {
+  /**
+   * `applicationServerKey` for `pushManager.subscribe`, base64url; null if push messages are not configured.
+   */
+  publicKey: string | null;
+}
+
+/**
+ * A browser of a user that gets push messages.
+ */
+export interface PushSubscription {
+  id: Identifier;
+  /**
+   * Push service of the browser.
+   */
+  origin: string;
+  createdAt: Timestamp;
+}
+
+/**
+ * The browsers of a user, oldest first.
+ */
+export interface PushSubscriptionList {
+  items: PushSubscription[];
+}
+
+/**
+ * A registered browser.
+ */
+export interface PushSubscriptionReply {
+  subscription: PushSubscription;
+}
+
+/**
+ * A subscription, as `PushSubscription.toJSON()` returns it in a browser.
+ */
+export interface PushSubscriptionRequest {
+  /**
+   * https address at the push service of the browser.
+   */
+  endpoint: string;
+  /**
+   * Accepted, and not stored: a push service states that a subscription has ended.
+   */
+  expirationTime?: number | null;
+  keys: {
+    /**
+     * Public key of the browser, base64url.
+     */
+    p256dh: string;
+    /**
+     * Secret of the browser, base64url.
+     */
+    auth: string;
+  };
 }
 
 /**
@@ -610,6 +692,30 @@ export interface Suppression {
  * Reason for a suppressed notification.
  */
 export type SuppressionReason = 'TYPE_DISABLED' | 'MUTED' | 'ERASED';
+
+/**
+ * Token of a link in an e-mail.
+ */
+export interface UnsubscribeQuery {
+  /**
+   * Signed by this service. It names one user and one channel.
+   */
+  token: string;
+}
+
+/**
+ * A channel that a link of an e-mail turns off.
+ */
+export interface UnsubscribeReply {
+  /**
+   * Channel that the link concerns.
+   */
+  channel: string;
+  /**
+   * True if this request has turned it off.
+   */
+  isOff: boolean;
+}
 
 /**
  * Number of notifications changed.

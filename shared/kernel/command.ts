@@ -46,6 +46,8 @@ export type Queue =
   | 'accountnotices'
   | 'delivery:log'
   | 'delivery:webhook'
+  | 'delivery:email'
+  | 'delivery:webpush'
   | 'classifier'
   | 'settlement'
   | 'upkeep'

@@ -2,10 +2,10 @@ import type { DeliveryAttemptRequest } from '#shared/generated/notification.ts';
 import type { CommandStatus } from '#shared/kernel/command.ts';
 import { instantOf } from '#shared/kernel/time.ts';
 import type { Notification } from './notification.ts';
-import { type Preferences, preferenceKey, type SuppressionReason, suppressionOf } from './preferences.ts';
+import { isChannelOff, type Preferences, preferenceKey, type SuppressionReason, suppressionOf } from './preferences.ts';
 
 /** Ways to reach a user in addition to the inbox. `NOTIFICATION_CHANNELS` lists the enabled ones. */
-export const CHANNELS = ['log', 'webhook'] as const;
+export const CHANNELS = ['log', 'webhook', 'email', 'webpush'] as const;
 export type Channel = (typeof CHANNELS)[number];
 
 /** Returns one id per notification and channel. Every delivery attempt sends the same id, so that a receiver detects a repeat. */
@@ -24,6 +24,7 @@ export function deliveryJobState(status: CommandStatus, leased: boolean): Delive
 
 /** The stored state that decides a delivery, read when the delivery is due. */
 export interface Dispatch {
+  channel: Channel;
   /** null if the row does not exist. */
   notification: Notification | null;
   preferences: Preferences | null;
@@ -31,17 +32,26 @@ export interface Dispatch {
   eventPreferenceType: string | null;
 }
 
-export type DispatchRefusal = 'GONE' | 'DELETED' | SuppressionReason;
+/** The user has turned the channel off. */
+export const CHANNEL_DISABLED = 'CHANNEL_DISABLED';
+
+/** NO_ADDRESS: the profile service knows no e-mail address of the user. NO_SUBSCRIPTION: the user has no browser for push messages. */
+export type UnreachableReason = 'NO_ADDRESS' | 'NO_SUBSCRIPTION';
+
+export type DispatchRefusal = 'GONE' | 'DELETED' | SuppressionReason | UnreachableReason | typeof CHANNEL_DISABLED;
 
 type DispatchVerdict = { kind: 'deliver'; notification: Notification } | { kind: 'suppress'; reason: DispatchRefusal };
 
 /** Returns the notification to deliver, or the reason why it must never be delivered. Pure. */
 export function checkDispatch(dispatch: Dispatch, now: Date): DispatchVerdict {
-  const { notification, preferences, eventPreferenceType } = dispatch;
+  const { channel, notification, preferences, eventPreferenceType } = dispatch;
   if (notification === null) return { kind: 'suppress', reason: 'GONE' };
   if (notification.place === 'DELETED') return { kind: 'suppress', reason: 'DELETED' };
   const reason = suppressionOf(preferences, preferenceKey(notification, eventPreferenceType), now);
-  return reason === null ? { kind: 'deliver', notification } : { kind: 'suppress', reason };
+  if (reason !== null) return { kind: 'suppress', reason };
+  return isChannelOff(preferences, channel)
+    ? { kind: 'suppress', reason: CHANNEL_DISABLED }
+    : { kind: 'deliver', notification };
 }
 
 /** One delivery attempt, ours or reported by another service. It is for diagnostics and never changes an inbox. */

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import {
+  isChannelOff,
   MAX_ENABLED_TYPES,
   preferencesFaults,
   preferencesView,
@@ -81,4 +82,25 @@ t.test('a patch ends a mute with null and leaves an absent mute unchanged', asyn
     new Date('2026-09-01T01:00:00.000Z'),
   );
   t.strictSame(preferencesView(null), { enabledTypes: {}, mutedUntil: null, updatedAt: null });
+});
+
+t.test('a channel is off only by an explicit false, and a reply shows the choice once it is made', async (t) => {
+  const row = { enabledTypes: {}, mutedUntil: null, updatedAt: null };
+  t.equal(isChannelOff(null, 'email'), false);
+  t.equal(isChannelOff({}, 'email'), false);
+  for (const channels of [null, {}, { email: true }]) t.equal(isChannelOff({ channels }, 'email'), false);
+  t.equal(isChannelOff({ channels: { email: false } }, 'email'), true);
+  t.equal(isChannelOff({ channels: { email: false } }, 'webhook'), false);
+  for (const name of ['toString', 'constructor']) t.equal(isChannelOff({ channels: {} }, name), false, name);
+  t.strictSame(Object.keys(preferencesView(null)), ['enabledTypes', 'mutedUntil', 'updatedAt']);
+  t.strictSame(preferencesView({ ...row, channels: null }), row);
+  t.strictSame(preferencesView({ ...row, channels: { email: false } }), { ...row, channels: { email: false } });
+  t.strictSame(readPreferencesPatch({ channels: null }).channels, undefined, 'null is an absent field');
+});
+
+t.test('a patch names personal channels only', async (t) => {
+  const faults = loadSchemas().validator('notification/preferences-patch');
+  t.strictSame(faults({ channels: { email: false } }), []);
+  for (const channels of [{ webhook: false }, { log: false }, { email: 'no' }, { inbox: false }, [], false])
+    t.equal(faults({ channels }).length > 0, true, JSON.stringify(channels));
 });

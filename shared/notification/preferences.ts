@@ -7,8 +7,15 @@ export interface Preferences {
   /** An explicit false disables a type; every other type is allowed. */
   enabledTypes: Readonly<Record<string, boolean>>;
   mutedUntil: Date | null;
+  /** An explicit false turns the channel off. Absent until the user chooses. */
+  channels?: ChannelChoice | null;
   updatedAt: Date | null;
 }
+
+/** Channels that reach a person, who may turn them off. The others reach systems of the school. */
+export const PERSONAL_CHANNELS = ['email', 'webpush'] as const;
+
+export type ChannelChoice = Readonly<Partial<Record<(typeof PERSONAL_CHANNELS)[number], boolean>>>;
 
 export const MAX_ENABLED_TYPES = 500;
 
@@ -43,12 +50,20 @@ export function suppressionOf(
   return null;
 }
 
+/** Returns true if this user has turned the channel off. The inbox has no channel and is never off. Pure. */
+export function isChannelOff(preferences: Pick<Preferences, 'channels'> | null | undefined, channel: string): boolean {
+  const choice: Readonly<Record<string, boolean>> = preferences?.channels ?? {};
+  return Object.hasOwn(choice, channel) && choice[channel] === false;
+}
+
 /** Changes to stored preferences. */
 export interface PreferencesChange {
   /** Merged into the stored map, type by type. */
   enabledTypes: Readonly<Record<string, boolean>>;
   /** null ends the mute; undefined leaves it unchanged. */
   mutedUntil: Date | null | undefined;
+  /** Merged into the stored choice, channel by channel. */
+  channels?: ChannelChoice;
 }
 
 /**
@@ -85,20 +100,22 @@ export const TOO_MANY_TYPES: FaultDetail = {
 export function readPreferencesPatch(body: {
   enabledTypes?: Record<string, unknown>;
   mutedUntil?: string | null;
+  channels?: ChannelChoice | null;
 }): PreferencesChange {
   return {
     enabledTypes: (body.enabledTypes ?? {}) as Record<string, boolean>,
     mutedUntil: body.mutedUntil === undefined ? undefined : instantOf(body.mutedUntil),
+    ...(body.channels == null ? {} : { channels: body.channels }),
   };
 }
 
-/** Returns the `data` of a reply. A user without a row (null) has the default preferences. */
-export function preferencesView(
-  stored: { enabledTypes: Readonly<Record<string, boolean>>; mutedUntil: Date | null; updatedAt: Date | null } | null,
-) {
+/** Returns the `data` of a reply. A user without a row (null) has the default preferences. `channels` is absent until the user chooses. */
+export function preferencesView(stored: Omit<Preferences, '_id'> | null) {
+  const channels = stored?.channels ?? null;
   return {
     enabledTypes: stored?.enabledTypes ?? {},
     mutedUntil: stored?.mutedUntil?.toISOString() ?? null,
+    ...(channels === null ? {} : { channels }),
     updatedAt: stored?.updatedAt?.toISOString() ?? null,
   };
 }

@@ -58,4 +58,5 @@ t.test('a service that does not answer is one alarm, also if several workers rep
   t.match(alarmsOf({ ...WELL, now, unanswering: [failed('webhook', 1, 1)] }), [
     { remedy: /`NOTIFICATION_WEBHOOK_URL`/ },
   ]);
+  t.match(alarmsOf({ ...WELL, now, unanswering: [failed('email', 1, 1)] }), [{ remedy: /`NOTIFICATION_EMAIL_HOST`/ }]);
 });

@@ -105,7 +105,14 @@ function dependencyAlarms(unanswering: readonly UnansweringFacts[], now: number)
   });
 }
 
+/** Variables with the addresses of the channels. */
+const ADDRESS_OF_CHANNEL: Readonly<Record<string, string>> = {
+  webhook: 'NOTIFICATION_WEBHOOK_URL',
+  email: 'NOTIFICATION_EMAIL_HOST',
+  webpush: 'NOTIFICATION_WEBPUSH_PRIVATE_KEY',
+};
+
 /** Returns the variable with the address of a service. */
 export function settingOf(name: string): string {
-  return name === 'webhook' ? 'NOTIFICATION_WEBHOOK_URL' : `${name.toUpperCase()}_SERVICE_URL`;
+  return ADDRESS_OF_CHANNEL[name] ?? `${name.toUpperCase()}_SERVICE_URL`;
 }

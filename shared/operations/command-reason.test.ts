@@ -136,7 +136,16 @@ t.test('a settled command names why it had no effect', async (t) => {
     command({ queue: 'gradenotices:parent', status: 'DELIVERED', result: { recipients } });
   t.equal(codeOf(delivered(0), live), 'NO_PARENTS');
   t.equal(codeOf(delivered(2), live), null);
-  for (const reason of ['MUTED', 'TYPE_DISABLED', 'DELETED', 'GONE', 'ERASED'])
+  for (const reason of [
+    'MUTED',
+    'TYPE_DISABLED',
+    'CHANNEL_DISABLED',
+    'NO_ADDRESS',
+    'NO_SUBSCRIPTION',
+    'DELETED',
+    'GONE',
+    'ERASED',
+  ])
     t.equal(codeOf(command({ status: 'SUPPRESSED', result: { reason } }), live), reason);
   t.equal(codeOf(command({ status: 'DONE' }), live), null);
 });

@@ -46,6 +46,8 @@ export const EFFECTS: Readonly<Record<Queue, string>> = {
   accountnotices: 'owner not notified',
   'delivery:log': 'not delivered over `log`',
   'delivery:webhook': 'not delivered over `webhook`',
+  'delivery:email': 'not delivered over `email`',
+  'delivery:webpush': 'not delivered over `webpush`',
   classifier: 'job not finished',
   settlement: 'generation not charged',
   upkeep: 'sweep not run',
@@ -68,6 +70,8 @@ const UNSERVED: Readonly<Record<Queue, readonly [text: string, remedy: string]>>
   accountnotices: ['the notification service is not configured', 'set `NOTIFICATION_SERVICE_URL`'],
   'delivery:log': ['the channel `log` is not configured', 'set `NOTIFICATION_CHANNELS`'],
   'delivery:webhook': ['the channel `webhook` is not configured', 'set `NOTIFICATION_CHANNELS`'],
+  'delivery:email': ['the channel `email` is not configured', 'set `NOTIFICATION_CHANNELS`'],
+  'delivery:webpush': ['the channel `webpush` is not configured', 'set `NOTIFICATION_CHANNELS`'],
   classifier: ['the classifier worker is switched off', 'set `AI_CLASSIFIER_WORKER_ENABLED=1`'],
   settlement: [
     'the settlement worker is switched off, or the usage or the wallet service is not configured',

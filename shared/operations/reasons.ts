@@ -34,6 +34,9 @@ export const REASONS = {
   MUTED: 'dropped',
   TYPE_DISABLED: 'dropped',
   ERASED: 'dropped',
+  CHANNEL_DISABLED: 'dropped',
+  NO_ADDRESS: 'dropped',
+  NO_SUBSCRIPTION: 'dropped',
   DELETED: 'dropped',
   GONE: 'dropped',
   NEVER_NOTIFIED: 'dropped',
@@ -63,15 +66,18 @@ const SUPPRESSED = {
   MUTED: 'the user has muted notifications',
   TYPE_DISABLED: 'the user has disabled this type',
   ERASED: 'the person is erased',
+  CHANNEL_DISABLED: 'the user has turned this channel off',
+  NO_ADDRESS: 'the profile service knows no e-mail address of the user',
+  NO_SUBSCRIPTION: 'the user has registered no browser for push messages',
   DELETED: 'the user has deleted the notification',
   GONE: 'the notification does not exist any more',
 } as const;
 
 /** Returns the reason of a suppressed notification or delivery. An unknown word comes from a newer version. */
 export function suppressionReason(word: string): Reason {
-  return Object.hasOwn(SUPPRESSED, word)
-    ? reason(word as keyof typeof SUPPRESSED, SUPPRESSED[word as keyof typeof SUPPRESSED])
-    : reason('REJECTED', `suppressed: ${word}`);
+  if (!Object.hasOwn(SUPPRESSED, word)) return reason('REJECTED', `suppressed: ${word}`);
+  const remedy = word === 'NO_ADDRESS' ? 'add the address there' : null;
+  return reason(word as keyof typeof SUPPRESSED, SUPPRESSED[word as keyof typeof SUPPRESSED], remedy);
 }
 
 /** Returns the reason of a refused generation by the code of its rejection. */

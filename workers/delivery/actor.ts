@@ -1,4 +1,4 @@
-import { type Adapter, type DeliveryJob, Permanent, Retryable } from '#infra/channels/channel.ts';
+import { type Adapter, type DeliveryJob, Permanent, Retryable, Unreachable } from '#infra/channels/channel.ts';
 import { openChannels } from '#infra/channels/channels.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import type { DeliveryAttemptKey } from '#infra/mongo/notification/collections.ts';
@@ -17,6 +17,7 @@ import {
   checkDispatch,
   type DeliveryAttempt,
   type DispatchRefusal,
+  type UnreachableReason,
 } from '#shared/notification/delivery.ts';
 import { type Notification, notificationView } from '#shared/notification/notification.ts';
 import type { Actor, Handlers, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
@@ -27,7 +28,7 @@ type DeliveryQueue = `delivery:${Channel}`;
 
 /**
  * Delivers notifications over the channels beside the inbox, at least once; a receiver recognises a repeat by the job's id. A job is
- * suppressed for good if its user is muted, has disabled the type or has deleted the notification by then. Each delivery attempt has
+ * suppressed for good if its user is muted, has disabled the type, has deleted the notification or cannot be reached. Each delivery attempt has
  * a row: written before the call, ended in the commit that settles the job. Jobs of a channel that is not configured stay unclaimed.
  */
 export function deliveryActor(
@@ -62,7 +63,9 @@ async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryQueu
 
   const { body } = command;
   const job = { deliveryJobId: command._id, channel: body.channel, notification: notificationView(last.notification) };
-  const { outcome, end } = await send(adapter, job, signal);
+  const sent = await send(adapter, job, signal);
+  if ('unreachable' in sent) return suppressOutcome(deps, command, sent.unreachable, row);
+  const { outcome, end } = sent;
   return { ...outcome, effects: (session) => endDeliveryAttempt(deps.mongo, command, end, session) };
 }
 
@@ -129,12 +132,17 @@ interface SendResult {
  * Calls the adapter once. Any error it throws is the channel's fault, even a network fault, and spends the attempt. Rethrows only if
  * the run was cut short; the attempt row then stays QUEUED.
  */
-async function send(adapter: Adapter, job: DeliveryJob, signal: AbortSignal): Promise<SendResult> {
+async function send(
+  adapter: Adapter,
+  job: DeliveryJob,
+  signal: AbortSignal,
+): Promise<SendResult | { unreachable: UnreachableReason }> {
   try {
     const { providerId } = await adapter.send(job, { signal });
     return { outcome: { kind: 'done', as: 'SENT', result: { providerId } }, end: { kind: 'sent', providerId } };
   } catch (thrown) {
     signal.throwIfAborted();
+    if (thrown instanceof Unreachable) return { unreachable: thrown.reason };
     const error = thrown instanceof Error ? thrown : new Error(String(thrown));
     return { outcome: failure(error), end: { kind: 'failed', error: error.message } };
   }

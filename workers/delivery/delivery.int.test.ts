@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { type Adapter, Permanent, Retryable } from '#infra/channels/channel.ts';
+import { type Adapter, Permanent, Retryable, Unreachable } from '#infra/channels/channel.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import {
   deliveryAttempts,
@@ -184,6 +184,39 @@ t.test(
     t.match(await again(mongo, gone), { status: 'SUPPRESSED', result: { reason: 'GONE' } });
   },
 );
+
+t.test('a user who turns a channel off gets nothing more over it, and everything over the others', async (t) => {
+  const { mongo, run, rows } = await setUp(t);
+  const deps = testWorkerDeps(mongo);
+  const both = (send: Send) =>
+    deliveryActor(
+      deps,
+      new Map(
+        (['webhook', 'email'] as const).map((channel) => [channel, { channel, provider: 'p', send } satisfies Adapter]),
+      ),
+    );
+  const notification = { userId: 'choosy' };
+  const jobs = [
+    await postDelivery(mongo, { channel: 'webhook', notification }),
+    await postDelivery(mongo, { channel: 'email', notification }),
+  ] as const;
+  await patchPreferences(mongo, 'choosy', { enabledTypes: {}, mutedUntil: undefined, channels: { email: false } });
+  for (const job of jobs) t.equal(await run(both(taken), job), 'done');
+  t.match(await again(mongo, jobs[0]), { status: 'SENT' });
+  t.match(await again(mongo, jobs[1]), { status: 'SUPPRESSED', result: { reason: 'CHANNEL_DISABLED' } });
+  t.strictSame(await rows(jobs[1]), []);
+});
+
+t.test('a user who cannot be reached is no failed attempt: the job is suppressed with the reason', async (t) => {
+  const { mongo, actor, run, rows } = await setUp(t);
+  const job = await postDelivery(mongo);
+  const unreachable = actor(async () => {
+    throw new Unreachable('NO_ADDRESS');
+  });
+  t.equal(await run(unreachable, job), 'done');
+  t.match(await again(mongo, job), { status: 'SUPPRESSED', result: { reason: 'NO_ADDRESS' } });
+  t.strictSame(await rows(job), []);
+});
 
 t.test(
   'a notification deleted between the first check and the call is suppressed, and its attempt row is deleted',

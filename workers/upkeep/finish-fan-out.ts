@@ -1,8 +1,10 @@
 import { queueDeliveries } from '#infra/mongo/notification/deliveries.ts';
+import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { deleteFanOut, findFanOut, moveToInbox, rowsOfFanOut } from '#infra/mongo/notification/stage-fan-out.ts';
 import { eraseBelowMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type { FinishProgress } from '#shared/notification/commands.ts';
 import { READER_GRACE_MS } from '#shared/notification/fan-out.ts';
+import { PERSONAL_CHANNELS } from '#shared/notification/preferences.ts';
 import type { Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 type FinishRun = Run<'upkeep:fanouts'>;
@@ -48,13 +50,22 @@ async function queueAll(deps: WorkerDeps, run: FinishRun, from: number): Promise
     if (last === undefined) break;
     after = last.ordinal;
     const wanted = rows.filter(({ place }) => place !== 'DELETED');
+    const preferences = await choicesOf(deps, run, wanted);
     await run.checkpoint({ phase: 'deliveries', after }, async (session) => {
-      const options = { channels, maxAttempts: delivery.maxAttempts, now: deps.now(), session };
+      const options = { channels, maxAttempts: delivery.maxAttempts, preferences, now: deps.now(), session };
       await queueDeliveries(deps.mongo, wanted, options);
     });
     await eraseBelowMeanwhile(deps.mongo, wanted, { now: deps.now(), session: run.session });
   }
   return storeProgress(run, { phase: 'rows', after: -1 });
+}
+
+/** Returns the preferences of the recipients, if a configured channel can be turned off. */
+async function choicesOf({ mongo, config }: WorkerDeps, { session }: FinishRun, rows: readonly { userId: string }[]) {
+  const { channels } = config.notification;
+  if (!PERSONAL_CHANNELS.some((channel) => channels.has(channel))) return new Map();
+  const userIds = rows.map(({ userId }) => userId);
+  return preferencesOf(mongo, userIds, session);
 }
 
 async function moveAll(deps: WorkerDeps, run: FinishRun, from: number): Promise<FinishProgress> {

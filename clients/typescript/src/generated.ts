@@ -629,6 +629,10 @@ export interface BulkAct {
    */
   counted: number;
   /**
+   * True if `counted` is a lower bound.
+   */
+  more: boolean;
+  /**
    * Letters that were acted on.
    */
   done: number;
@@ -690,6 +694,34 @@ export interface BulkActStop {
 export interface ChangePasswordRequest {
   currentPassword: string;
   newPassword: string;
+}
+
+/**
+ * Channels that a user has turned off or on. An explicit false turns a channel off; all others are on.
+ */
+export interface ChannelChoice {
+  /**
+   * E-mails of notifications.
+   */
+  email?: boolean;
+  /**
+   * Push messages in every browser of the user.
+   */
+  webpush?: boolean;
+}
+
+/**
+ * Channels that a user has turned off or on. An explicit false turns a channel off; all others are on.
+ */
+export interface ChannelChoiceInput {
+  /**
+   * E-mails of notifications.
+   */
+  email?: boolean | null;
+  /**
+   * Push messages in every browser of the user.
+   */
+  webpush?: boolean | null;
 }
 
 /**
@@ -953,6 +985,14 @@ export interface DeadActResult {
    */
   counted: number;
   /**
+   * True if there are more letters than were counted; each number is then a lower bound.
+   */
+  more: boolean;
+  /**
+   * Superseded settlements that a replay without consent skips. `counted` leaves them out.
+   */
+  superseded: number;
+  /**
    * Letters of a `filter` by queue and cause; empty for `ids`.
    *
    * @maxItems 100000
@@ -1190,6 +1230,10 @@ export interface DeadLetterGroups {
    * @maxItems 100000
    */
   groups: DeadLetterGroup[];
+  /**
+   * True if there are more letters than were counted; each number is then a lower bound.
+   */
+  more: boolean;
 }
 
 /**
@@ -2391,6 +2435,10 @@ export interface Preferences {
    */
   mutedUntil: Timestamp | null;
   /**
+   * Absent until the user turns a channel off or on.
+   */
+  channels?: ChannelChoice;
+  /**
    * null if the user never set a preference.
    */
   updatedAt: Timestamp | null;
@@ -2410,6 +2458,10 @@ export interface PreferencesPatch {
    * null ends the mute.
    */
   mutedUntil?: Timestamp | null;
+  /**
+   * Merged by channel.
+   */
+  channels?: ChannelChoiceInput | null;
 }
 
 /**
@@ -2521,6 +2573,66 @@ export interface ProviderSettingsRequest {
    * Default true. false = the environment selects the provider.
    */
   enabled?: boolean | null;
+}
+
+/**
+ * Public key of this server for push messages.
+ */
+export interface PushKey {
+  /**
+   * `applicationServerKey` for `pushManager.subscribe`, base64url; null if push messages are not configured.
+   */
+  publicKey: string | null;
+}
+
+/**
+ * A browser of a user that gets push messages.
+ */
+export interface PushSubscription {
+  id: Identifier;
+  /**
+   * Push service of the browser.
+   */
+  origin: string;
+  createdAt: Timestamp;
+}
+
+/**
+ * The browsers of a user, oldest first.
+ */
+export interface PushSubscriptionList {
+  items: PushSubscription[];
+}
+
+/**
+ * A registered browser.
+ */
+export interface PushSubscriptionReply {
+  subscription: PushSubscription;
+}
+
+/**
+ * A subscription, as `PushSubscription.toJSON()` returns it in a browser.
+ */
+export interface PushSubscriptionRequest {
+  /**
+   * https address at the push service of the browser.
+   */
+  endpoint: string;
+  /**
+   * Accepted, and not stored: a push service states that a subscription has ended.
+   */
+  expirationTime?: number | null;
+  keys: {
+    /**
+     * Public key of the browser, base64url.
+     */
+    p256dh: string;
+    /**
+     * Secret of the browser, base64url.
+     */
+    auth: string;
+  };
 }
 
 /**
@@ -2712,6 +2824,9 @@ export type ReasonCode =
   | 'MUTED'
   | 'TYPE_DISABLED'
   | 'ERASED'
+  | 'CHANNEL_DISABLED'
+  | 'NO_ADDRESS'
+  | 'NO_SUBSCRIPTION'
   | 'DELETED'
   | 'GONE'
   | 'NEVER_NOTIFIED'
@@ -3397,6 +3512,20 @@ export interface UnansweringNeighbour {
 }
 
 /**
+ * A channel that a link of an e-mail turns off.
+ */
+export interface UnsubscribeReply {
+  /**
+   * Channel that the link concerns.
+   */
+  channel: string;
+  /**
+   * True if this request has turned it off.
+   */
+  isOff: boolean;
+}
+
+/**
  * Number of notifications changed.
  */
 export interface UpdatedReply {
@@ -3658,6 +3787,20 @@ export interface ListDeliveryAttemptsQuery {
    * Items per page; default 20.
    */
   limit?: number;
+}
+
+export interface ShowUnsubscribeQuery {
+  /**
+   * Signed by this service. It names one user and one channel.
+   */
+  token: string;
+}
+
+export interface UnsubscribeQuery {
+  /**
+   * Signed by this service. It names one user and one channel.
+   */
+  token: string;
 }
 
 export interface GetTraceQuery {
@@ -4802,6 +4945,78 @@ export interface Operations {
     oneOf: never;
     codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
+  /** Get the public key with which a page subscribes to push messages. */
+  readPushKey: {
+    input: {};
+    data: PushKey;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+  };
+  /** List the caller's browsers that get push messages. */
+  listPushSubscriptions: {
+    input: {};
+    data: PushSubscriptionList;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+  };
+  /** Register a browser of the caller for push messages. */
+  addPushSubscription: {
+    input: { body: PushSubscriptionRequest };
+    data: PushSubscriptionReply;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Remove a browser of the caller. */
+  deletePushSubscription: {
+    input: { subscriptionId: string };
+    data: DeletedReply;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Show what a link of an e-mail turns off; changes nothing. */
+  showUnsubscribe: {
+    input: { query: ShowUnsubscribeQuery; headers?: { accept?: string } };
+    data: UnsubscribeReply;
+    pending: never;
+    needs: never;
+    oneOf: never;
+    codes: 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+  };
+  /** Turn a channel of a user off by the link of an e-mail (RFC 8058). */
+  unsubscribe: {
+    input: { query: UnsubscribeQuery; headers?: { accept?: string } };
+    data: UnsubscribeReply;
+    pending: never;
+    needs: never;
+    oneOf: never;
+    codes: 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAVAILABLE' | 'UNSUPPORTED_MEDIA_TYPE' | 'VALIDATION_FAILED';
+  };
   /** Create notifications for many resolved recipients, all or none. */
   createBatch: {
     input: { body: BatchRequest };
@@ -5616,6 +5831,60 @@ export const ROUTES = {
     reads: ['as'],
     isEither: false,
     organization: 'optional',
+    readsKey: false,
+  },
+  readPushKey: {
+    method: 'GET',
+    path: '/v1/notifications/push-key',
+    caller: 'actor',
+    reads: ['as'],
+    isEither: false,
+    organization: 'optional',
+    readsKey: false,
+  },
+  listPushSubscriptions: {
+    method: 'GET',
+    path: '/v1/notifications/push-subscriptions',
+    caller: 'actor',
+    reads: ['as'],
+    isEither: false,
+    organization: 'optional',
+    readsKey: false,
+  },
+  addPushSubscription: {
+    method: 'POST',
+    path: '/v1/notifications/push-subscriptions',
+    caller: 'actor',
+    reads: ['as'],
+    isEither: false,
+    organization: 'optional',
+    readsKey: false,
+  },
+  deletePushSubscription: {
+    method: 'DELETE',
+    path: '/v1/notifications/push-subscriptions/{subscriptionId}',
+    caller: 'actor',
+    reads: ['as'],
+    isEither: false,
+    organization: 'optional',
+    readsKey: false,
+  },
+  showUnsubscribe: {
+    method: 'GET',
+    path: '/v1/notifications/unsubscribe',
+    caller: null,
+    reads: [],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+  },
+  unsubscribe: {
+    method: 'POST',
+    path: '/v1/notifications/unsubscribe',
+    caller: null,
+    reads: [],
+    isEither: false,
+    organization: 'unread',
     readsKey: false,
   },
   createBatch: {

@@ -61,6 +61,8 @@ export async function openHall(t: Test): Promise<Hall> {
       doorbells: noRings,
       senderTokens: testConfig(TOKEN).notification.senderTokens,
       channels: new Set(['webhook'] as const),
+      pushKey: null,
+      unsubscribeKey: null,
       deliveryAttempts: 6,
       commandAttempts: 10,
       audit: null,

@@ -36,6 +36,9 @@ export interface Neighbours {
 /** Secret with which the webhook channel signs in tests: `whsec_` and the base64 of 32 bytes. */
 export const WEBHOOK_SECRET = `whsec_${Buffer.from('webhook-secret-of-32-test-bytes!').toString('base64')}`;
 
+/** Contact that the profile service returns for every user. */
+export const CONTACT = { email: 'student-1@school.example', name: 'Nguyễn An', locale: 'vi' } as const;
+
 /**
  * Opens notification, profile, analytics and usage service, wallet, question bank and a webhook receiver as one real HTTP server, which
  * records the calls.
@@ -76,6 +79,7 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
     const owner = answerFrom(neighbours.ledger, call);
     if (owner !== undefined) return owner;
     if (call.path === CONTEXT_PATH) return questionsAnswer(call, bankQuestion);
+    if (call.path.endsWith('/contacts')) return { status: 200, body: { data: CONTACT } };
     if (call.method === 'GET') return { status: 200, body: { data: { parentIds: neighbours.parents } } };
     const taken = call.path === '/v1/events' ? neighbours.analytics : neighbours.notices;
     const id = String(call.body?.sourceEventId ?? call.body?.deliveryJobId);

@@ -14,6 +14,7 @@ import {
   snapshotIds,
 } from '#infra/mongo/notification/collections.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
+import { storeSubscription } from '#infra/mongo/notification/push-subscriptions.ts';
 import { storeSuppressed } from '#infra/mongo/notification/suppressions.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
 import { attemptEvent } from '#shared/attempt/events.ts';
@@ -29,6 +30,7 @@ import { graded, postHandoff, storeAttempt } from './stored-attempts.ts';
 import { postSettlement } from './stored-generations.ts';
 import { postJob } from './stored-jobs.ts';
 import { freshNotification } from './stored-notifications.ts';
+import { testBrowser } from './test-browser.ts';
 
 /** Words that appear in the personal content of the person's rows. */
 export const MARKER = 'Trần-Thị-Dấu-Vết';
@@ -101,6 +103,7 @@ async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Prom
   }
   await patchPreferences(mongo, userId, { enabledTypes: { GRADE_RELEASED: true }, mutedUntil: null });
   await storeSuppressed(mongo, [{ ...muted(userId), type: 'T' }], { requestId: newId(), now: Date.now() });
+  await storeSubscription(mongo, userId, testBrowser().subscription);
   await countAlertCall(mongo, userId, { limit: 5, now: Date.now() });
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Test } from 'tap';
-import { type Adapter, type DeliveryJob, Permanent, Retryable } from '#infra/channels/channel.ts';
+import { type Adapter, type DeliveryJob, Permanent, Retryable, Unreachable } from '#infra/channels/channel.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { type Channel, deliveryJobId } from '#shared/notification/delivery.ts';
 import { notificationView } from '#shared/notification/notification.ts';
@@ -16,7 +16,12 @@ export interface AdapterSubject {
   /** Secrets that no error message may contain. */
   secrets: readonly string[];
   /** The adapter's provider if it is called over HTTP. `timeOut` ends the time limit of each send that is under way. */
-  http?: { receiver: FaultReceiver; timeOut(): void };
+  http?: {
+    receiver: FaultReceiver;
+    timeOut(): void;
+    /** Statuses by which the provider states that the user is not reachable any more. */
+    unreachable?: readonly number[];
+  };
 }
 
 /** A title that would reveal content in an error message. */
@@ -110,7 +115,7 @@ export async function adapterSuite(t: Test, subject: AdapterSubject): Promise<vo
 async function overHttp(
   t: Test,
   { adapter, secrets }: AdapterSubject,
-  { receiver, timeOut }: NonNullable<AdapterSubject['http']>,
+  { receiver, timeOut, unreachable = [] }: NonNullable<AdapterSubject['http']>,
 ): Promise<void> {
   const sent = (signal = new AbortController().signal) =>
     adapter.send(sampleJob(adapter.channel), { signal }).then(
@@ -129,7 +134,9 @@ async function overHttp(
     t.equal(await running, reason);
   });
 
-  for (const fault of FAULTS) {
+  for (const fault of FAULTS.filter(
+    ({ behaviour }) => behaviour.kind !== 'answer' || !unreachable.includes(behaviour.status),
+  )) {
     await t.test(`the adapter throws ${fault.thrown} for a provider that ${fault.name}`, async (t) => {
       receiver.behaviour = fault.behaviour;
       const { length } = receiver.posts;
@@ -148,6 +155,13 @@ async function overHttp(
       const told = error instanceof Error ? `${error.message} ${error.stack} ${String(error.cause)}` : '';
       for (const secret of [CONTENT, ...secrets])
         t.notOk(told.includes(secret), 'the message contains neither content nor secrets');
+    });
+  }
+
+  for (const status of unreachable) {
+    await t.test(`the adapter throws Unreachable for a provider that answers ${status}`, async (t) => {
+      receiver.behaviour = answer(status);
+      t.ok((await sent()) instanceof Unreachable);
     });
   }
 

@@ -1,5 +1,5 @@
 import type { FailureCode } from '#shared/kernel/failure.ts';
-import type { Channel } from '#shared/notification/delivery.ts';
+import type { Channel, UnreachableReason } from '#shared/notification/delivery.ts';
 import type { notificationView } from '#shared/notification/notification.ts';
 
 /** One delivery, as an adapter receives it. */
@@ -19,7 +19,7 @@ export interface Adapter {
    * Sends a delivery. Resolves once the provider has accepted it, with the provider's own id if there is one. Applies its own
    * time limit and ends soon after `signal` aborts. May be called again for the same delivery at any time, even after a success.
    *
-   * @throws Retryable, Permanent; any other error counts as Retryable. Messages go into logs and attempt rows, so they quote neither
+   * @throws Retryable, Permanent, Unreachable; any other error counts as Retryable. Messages go into logs and attempt rows, so they quote neither
    * content nor secrets nor the provider's reply.
    */
   send(job: DeliveryJob, options: { signal: AbortSignal }): Promise<{ providerId: string | null }>;
@@ -44,5 +44,16 @@ export class Permanent extends Error {
   constructor(message: string) {
     super(message);
     this.name = 'Permanent';
+  }
+}
+
+/** Thrown if the user cannot be reached over this channel. The delivery is suppressed for good, with the reason. */
+export class Unreachable extends Error {
+  readonly reason: UnreachableReason;
+
+  constructor(reason: UnreachableReason) {
+    super(`the user is not reachable: ${reason}`);
+    this.name = 'Unreachable';
+    this.reason = reason;
   }
 }

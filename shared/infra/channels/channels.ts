@@ -1,13 +1,20 @@
-import type { NotificationSettings } from '#infra/config/settings.ts';
+import type { Neighbours, NotificationSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { deleteSubscription, subscriptionsOf } from '#infra/mongo/notification/push-subscriptions.ts';
+import { openContacts } from '#infra/neighbours/contacts.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
 import type { Adapter } from './channel.ts';
+import { emailAdapter } from './email.ts';
 import { webhookAdapter } from './webhook.ts';
+import { webPushAdapter } from './webpush.ts';
 
-type ChannelSettings = Pick<NotificationSettings, 'channels' | 'webhook'>;
+type ChannelSettings = Pick<NotificationSettings, 'channels' | 'webhook' | 'email' | 'webpush' | 'unsubscribe'>;
 
 interface ChannelDeps {
+  mongo: Mongo;
+  config: { neighbours: Pick<Neighbours, 'profile'> };
   log: Log;
   /** MongoDB's time in Unix milliseconds. */
   now: Now;
@@ -19,6 +26,19 @@ const MAKERS: Readonly<Record<Channel, (settings: ChannelSettings, deps: Channel
   webhook({ webhook }, { now }) {
     if (webhook === null) throw new Error('the webhook channel is on without its settings');
     return webhookAdapter({ ...webhook, now });
+  },
+  email({ email, unsubscribe }, { config, now }) {
+    const { profile } = config.neighbours;
+    if (email === null || profile === null) throw new Error('the email channel is on without its settings');
+    return emailAdapter(email, { readContact: openContacts(profile, now), now, unsubscribe });
+  },
+  webpush({ webpush }, { mongo, now }) {
+    if (webpush === null) throw new Error('the webpush channel is on without its settings');
+    return webPushAdapter(webpush, {
+      now,
+      subscriptionsOf: (userId) => subscriptionsOf(mongo, userId),
+      deleteSubscription: (userId, id) => deleteSubscription(mongo, userId, id),
+    });
   },
 };
 

@@ -1,6 +1,6 @@
-import { mock } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import t, { type Test } from 'tap';
+import { holdTimeLimits } from '#testing/held-time-limits.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
 import { WEBHOOK_SECRET } from '#testing/neighbours/neighbours.ts';
 import { adapterSuite, sampleJob } from '#testing/suites/adapter-suite.ts';
@@ -8,20 +8,6 @@ import { Retryable } from './channel.ts';
 import { webhookAdapter } from './webhook.ts';
 
 const EARLIER_SECRET = `whsec_${Buffer.from('the secret before this one').toString('base64')}`;
-
-/** Replaces the time limits of sends: those that have begun end when the returned function is called. */
-function holdTimeLimits(t: Test): () => void {
-  const limits: AbortController[] = [];
-  const held = mock.method(AbortSignal, 'timeout', () => {
-    const limit = new AbortController();
-    limits.push(limit);
-    return limit.signal;
-  });
-  t.teardown(() => held.mock.restore());
-  return () => {
-    for (const limit of limits.splice(0)) limit.abort(new DOMException('The time is up', 'TimeoutError'));
-  };
-}
 
 async function setUp(t: Test) {
   const timeOut = holdTimeLimits(t);

@@ -40,7 +40,7 @@ export function webhookAdapter(settings: WebhookSettings): Adapter {
           );
           sent.answered(response.status);
           if (!response.ok) throw await refusal(response);
-          await drop(response);
+          await readReply(response);
           return { providerId: null };
         });
       } catch (error) {
@@ -90,7 +90,7 @@ async function refusal(response: Response): Promise<Retryable | Permanent> {
 }
 
 /** Reads the body to its end, or up to the cap, at which the connection is dropped. Rejects if the body is incomplete. */
-async function drop(response: Response): Promise<void> {
+export async function readReply(response: Response): Promise<void> {
   let size = 0;
   for await (const chunk of response.body ?? []) {
     size += chunk.byteLength;

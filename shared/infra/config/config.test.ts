@@ -63,6 +63,9 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
       },
       channels: new Set(),
       webhook: null,
+      email: null,
+      webpush: null,
+      unsubscribe: null,
       delivery: { maxAttempts: 6, retryBaseMs: 2_000, leaseMs: 30_000 },
     },
     classifier: {

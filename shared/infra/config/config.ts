@@ -100,6 +100,10 @@ export function readConfig(given: NodeJS.ProcessEnv): Config {
   const mongodbUrl = from.text('MONGODB_URL');
   const services = from.list('SERVICES', SERVICE_NAMES);
   const senderTokens = readSenderTokens(from);
+  const neighbours = readNeighbours(from, {
+    internal: internalServiceToken?.[0],
+    notification: senderTokens['attempt-service']?.[0],
+  });
   const config: Settings = {
     environment: from.word('NODE_ENV', ENVIRONMENTS),
     production,
@@ -117,14 +121,14 @@ export function readConfig(given: NodeJS.ProcessEnv): Config {
     internalServiceToken,
     opsToken: from.tokens('OPS_TOKEN'),
     opsReadToken: from.tokens('OPS_READ_TOKEN'),
-    neighbours: readNeighbours(from, {
-      internal: internalServiceToken?.[0],
-      notification: senderTokens['attempt-service']?.[0],
-    }),
+    neighbours,
     outboundTimeoutMs: from.integer('OUTBOUND_TIMEOUT_MS'),
     attempt: readAttempt(from),
     auth: readAuth(from, { served: services.has('auth') }),
-    notification: readNotification(from, senderTokens, production && services.has('notification')),
+    notification: readNotification(from, senderTokens, {
+      needsToken: production && services.has('notification'),
+      hasProfile: neighbours.profile !== null,
+    }),
     classifier: readClassifier(from),
     worker: {
       pollIntervalMs: from.integer('WORKER_POLL_INTERVAL_MS'),
@@ -173,6 +177,9 @@ export function secretsOf(config: Config): string[] {
     ...[config.opsToken, config.opsReadToken].flat(),
     ...Object.values(config.notification.senderTokens).flat(),
     ...(config.notification.webhook?.secrets ?? []),
+    config.notification.email?.login?.password,
+    config.notification.unsubscribe?.secret,
+    config.notification.webpush?.privateKey,
     ...Object.values(config.classifier.keys),
     config.auth.jwt.secret,
     ...config.auth.jwt.previousSecrets,

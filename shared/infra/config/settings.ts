@@ -5,6 +5,16 @@ import type { Secrets } from '#shared/kernel/secret.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { CHANNELS, type Channel } from '#shared/notification/delivery.ts';
 import { SENDERS, type Sender } from '#shared/notification/event.ts';
+import {
+  type EmailSettings,
+  readEmail,
+  readUnsubscribe,
+  readWebhook,
+  readWebPush,
+  type UnsubscribeSettings,
+  type WebhookSettings,
+  type WebPushSettings,
+} from './channel-settings.ts';
 import { SELF_REGISTER_ROLES } from './variable.ts';
 import type { VariableReader } from './variable-reader.ts';
 import type { NamesOf } from './variables.ts';
@@ -178,7 +188,13 @@ export interface NotificationSettings {
   senderTokens: SenderTokens;
   channels: ReadonlySet<Channel>;
   /** Present if the `webhook` channel is enabled. */
-  webhook: { url: string; secrets: readonly string[]; timeoutMs: number; called?: CallObserver } | null;
+  webhook: Watched<WebhookSettings> | null;
+  /** Present if the `email` channel is enabled. */
+  email: Watched<EmailSettings> | null;
+  /** Present if there is a key, so that pages can subscribe before the `webpush` channel is enabled. */
+  webpush: Watched<WebPushSettings> | null;
+  /** Signs the links by which users turn e-mails off; null: e-mails have no such link. */
+  unsubscribe: UnsubscribeSettings | null;
   delivery: { maxAttempts: number; retryBaseMs: number; leaseMs: number };
 }
 
@@ -203,7 +219,7 @@ export function readSenderTokens(from: VariableReader): SenderTokens {
 export function readNotification(
   from: VariableReader,
   senderTokens: NotificationSettings['senderTokens'],
-  needsToken: boolean,
+  { needsToken, hasProfile }: { needsToken: boolean; hasProfile: boolean },
 ): NotificationSettings {
   const without = SENDERS.filter((sender) => senderTokens[sender] === undefined);
   if (needsToken && without.length > 0) {
@@ -216,25 +232,15 @@ export function readNotification(
     senderTokens,
     channels,
     webhook: readWebhook(from, channels.has('webhook')),
+    email: readEmail(from, { isOn: channels.has('email'), hasProfile }),
+    unsubscribe: readUnsubscribe(from),
+    webpush: readWebPush(from, channels.has('webpush')),
     delivery: {
       maxAttempts: from.integer('NOTIFICATION_DELIVERY_MAX_ATTEMPTS'),
       retryBaseMs: from.integer('NOTIFICATION_DELIVERY_RETRY_BASE_MS'),
       leaseMs: from.integer('NOTIFICATION_DELIVERY_LEASE_MS'),
     },
   };
-}
-
-function readWebhook(from: VariableReader, isOn: boolean): NotificationSettings['webhook'] {
-  const url = from.webhook('NOTIFICATION_WEBHOOK_URL');
-  const secret = from.webhookSecret('NOTIFICATION_WEBHOOK_SECRET');
-  const previous = from.webhookSecret('NOTIFICATION_WEBHOOK_SECRET_PREVIOUS');
-  const timeoutMs = from.integer('NOTIFICATION_WEBHOOK_TIMEOUT_MS');
-  if (!isOn) return null;
-  if (url?.startsWith('http:')) from.plainHttp.add('NOTIFICATION_WEBHOOK_URL');
-  if (url === null) from.faults.push('NOTIFICATION_WEBHOOK_URL: not set, wanted by the webhook channel');
-  if (secret === undefined) from.faults.push('NOTIFICATION_WEBHOOK_SECRET: not set, wanted by the webhook channel');
-  const secrets = [secret, previous].filter((one) => one !== undefined);
-  return { url: url ?? '', secrets, timeoutMs };
 }
 
 /** Another service: its base URL without a final slash, and the token that calls send, if there is one. */
@@ -250,6 +256,9 @@ export type CallOutcome = 'ok' | 'refused' | 'failed' | 'unanswered';
 
 /** Receives the end of a call and its time in seconds. Never throws. */
 export type CallObserver = (outcome: CallOutcome, seconds: number) => void;
+
+/** The settings of calls whose ends are observed; `called` is absent in a process without metrics. */
+export type Watched<Settings> = Settings & { called?: CallObserver };
 
 /** The services that examhall calls; null if not configured. */
 export interface Neighbours {

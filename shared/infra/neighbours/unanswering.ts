@@ -2,18 +2,24 @@ import type { Config } from '#infra/config/config.ts';
 import type { CallObserver, Neighbours } from '#infra/config/settings.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
-/** Returns the configuration whose neighbours and webhook also pass the end of each call to the observer of their name. */
+/** Returns the configuration whose neighbours and channels also pass the end of each call to the observer of their name. */
 export function withObservers(config: Config, observerOf: (neighbour: string) => CallObserver): Config {
   const entries = Object.entries(config.neighbours).map(([name, neighbour]) => [
     name,
     neighbour === null ? null : { ...neighbour, called: both(neighbour.called, observerOf(labelOf(name))) },
   ]);
-  const { webhook } = config.notification;
-  const called = webhook === null ? null : { ...webhook, called: both(webhook.called, observerOf('webhook')) };
+  const watched = <Settings extends { called?: CallObserver }>(name: string, settings: Settings | null) =>
+    settings === null ? null : { ...settings, called: both(settings.called, observerOf(name)) };
+  const { webhook, email, webpush } = config.notification;
   return {
     ...config,
     neighbours: Object.fromEntries(entries) as Neighbours,
-    notification: { ...config.notification, webhook: called },
+    notification: {
+      ...config.notification,
+      webhook: watched('webhook', webhook),
+      email: watched('email', email),
+      webpush: watched('webpush', webpush),
+    },
   };
 }
 

@@ -88,3 +88,89 @@ t.test('every webhook secret is among the secrets that the log redacts', async (
   });
   t.ok([SECRET, EARLIER].every((secret) => secretsOf(config).includes(secret)));
 });
+
+const EMAIL = {
+  MONGODB_URL,
+  NOTIFICATION_CHANNELS: 'email',
+  PROFILE_SERVICE_URL: 'https://profile.example',
+  NOTIFICATION_EMAIL_HOST: 'mail.school.example',
+  NOTIFICATION_EMAIL_FROM: 'no-reply@school.example',
+};
+
+t.test('the email channel requires a mail server, a sender and the profile service', async (t) => {
+  t.strictSame(readConfig(EMAIL).notification.email, {
+    host: 'mail.school.example',
+    port: 587,
+    tls: 'starttls',
+    login: null,
+    from: 'no-reply@school.example',
+    senderName: 'examhall',
+    timeoutMs: 20_000,
+  });
+  t.equal(readConfig({ ...EMAIL, NOTIFICATION_CHANNELS: '' }).notification.email, null);
+  t.match(configFaults({ MONGODB_URL, NOTIFICATION_CHANNELS: 'email' }), [
+    /^NOTIFICATION_EMAIL_HOST: not set, wanted by the email channel/,
+    /^NOTIFICATION_EMAIL_FROM: not set, wanted by the email channel/,
+    /^PROFILE_SERVICE_URL: not set, wanted by the email channel: the profile service knows the addresses/,
+  ]);
+});
+
+t.test('the email channel sends no plain text over a network and begins no half login', async (t) => {
+  const faults = (more: NodeJS.ProcessEnv) => configFaults({ ...EMAIL, ...more });
+  t.match(faults({ NOTIFICATION_EMAIL_TLS: 'none' }), [/^NOTIFICATION_EMAIL_TLS: .*wanted starttls or implicit/]);
+  for (const NOTIFICATION_EMAIL_HOST of ['localhost', '127.0.0.1', '::1'])
+    t.strictSame(faults({ NOTIFICATION_EMAIL_TLS: 'none', NOTIFICATION_EMAIL_HOST }), [], NOTIFICATION_EMAIL_HOST);
+  t.match(faults({ NOTIFICATION_EMAIL_TLS: 'ssl' }), [/^NOTIFICATION_EMAIL_TLS: set to "ssl", wanted one of starttls/]);
+  t.match(faults({ NOTIFICATION_EMAIL_USER: 'u' }), [/^NOTIFICATION_EMAIL_USER, NOTIFICATION_EMAIL_PASSWORD: one/]);
+  t.match(faults({ NOTIFICATION_EMAIL_PASSWORD: 'hunter2' }), [/: one is not set, wanted both or neither/]);
+  for (const NOTIFICATION_EMAIL_HOST of ['https://mail.example', 'mail.example:587', 'a b', '-x', 'm@h'])
+    t.match(faults({ NOTIFICATION_EMAIL_HOST }), [/^NOTIFICATION_EMAIL_HOST: wanted/], NOTIFICATION_EMAIL_HOST);
+  for (const from of ['x', 'An <a@b>', 'a@b, c@d', 'a@b\nBcc: c@d'])
+    t.match(faults({ NOTIFICATION_EMAIL_FROM: from }), [/^NOTIFICATION_EMAIL_FROM: wanted an address/], from);
+  t.match(faults({ NOTIFICATION_EMAIL_SENDER_NAME: 'a\nb' }), [/^NOTIFICATION_EMAIL_SENDER_NAME: wanted one line/]);
+});
+
+t.test('the password of the mail server may be in a file, and is among the secrets that the log redacts', async (t) => {
+  const login = { NOTIFICATION_EMAIL_USER: 'u', NOTIFICATION_EMAIL_PASSWORD: 'hunter2' };
+  const config = readConfig({ ...EMAIL, ...login });
+  t.strictSame(config.notification.email?.login, { user: 'u', password: 'hunter2' });
+  t.ok(secretsOf(config).includes('hunter2'));
+  const file = `${t.testdir({ password: 'hunter3\n' })}/password`;
+  const filed = readConfig({ ...EMAIL, NOTIFICATION_EMAIL_USER: 'u', NOTIFICATION_EMAIL_PASSWORD_FILE: file });
+  t.equal(filed.notification.email?.login?.password, 'hunter3');
+});
+
+t.test('the webpush channel requires a private key of P-256 and a subject', async (t) => {
+  const key = 'yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw';
+  const env = {
+    MONGODB_URL,
+    NOTIFICATION_CHANNELS: 'webpush',
+    NOTIFICATION_WEBPUSH_PRIVATE_KEY: key,
+    NOTIFICATION_WEBPUSH_SUBJECT: 'mailto:it@school.example',
+  };
+  const config = readConfig(env);
+  t.match(config.notification.webpush, { subject: 'mailto:it@school.example', ttlSeconds: 86_400, timeoutMs: 10_000 });
+  t.match(config.notification.webpush?.keys.publicKey, /^B[\w-]{86}$/);
+  t.ok(secretsOf(config).includes(key));
+  t.not(readConfig({ ...env, NOTIFICATION_CHANNELS: '' }).notification.webpush, null, 'pages may subscribe before');
+  t.match(configFaults({ MONGODB_URL, NOTIFICATION_CHANNELS: 'webpush' }), [/_SUBJECT: not set/, /_KEY: not set/]);
+  t.match(configFaults({ ...env, NOTIFICATION_WEBPUSH_PRIVATE_KEY: 'hunter2' }), [
+    /^NOTIFICATION_WEBPUSH_PRIVATE_KEY: set to a value not shown here, wanted 32 bytes of a P-256 key/,
+  ]);
+  for (const subject of ['it@school.example', 'mailto:it', 'http://school.example', 'x'])
+    t.match(configFaults({ ...env, NOTIFICATION_WEBPUSH_SUBJECT: subject }), [/_SUBJECT: wanted mailto:/], subject);
+});
+
+t.test('the links of e-mails require an address and a secret', async (t) => {
+  const links = {
+    MONGODB_URL,
+    NOTIFICATION_UNSUBSCRIBE_URL: 'https://api.school.example/v1/notifications/unsubscribe',
+    NOTIFICATION_UNSUBSCRIBE_SECRET: 'hunter2 of the links',
+  };
+  const config = readConfig(links);
+  t.match(config.notification.unsubscribe, { url: links.NOTIFICATION_UNSUBSCRIBE_URL });
+  t.ok(secretsOf(config).includes('hunter2 of the links'));
+  t.match(configFaults({ ...links, NOTIFICATION_UNSUBSCRIBE_SECRET: '' }), [/^NOTIFICATION_UNSUBSCRIBE_SECRET: /]);
+  t.equal(readConfig({ MONGODB_URL }).notification.unsubscribe, null);
+  t.match(configFaults({ ...PRODUCTION, ...links }), [/^NOTIFICATION_UNSUBSCRIBE_SECRET: .*at least 32 bytes/]);
+});

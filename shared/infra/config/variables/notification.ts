@@ -42,6 +42,104 @@ export const NOTIFICATION = {
     max: 25_000,
     description: 'Time limit of one call to the webhook receiver; keep it well below the lease of a delivery.',
   },
+  NOTIFICATION_EMAIL_HOST: {
+    group: GROUP,
+    kind: 'text',
+    default: null,
+    description: 'Mail server of the `email` channel. Required by that channel, as is `PROFILE_SERVICE_URL`.',
+  },
+  NOTIFICATION_EMAIL_PORT: {
+    group: GROUP,
+    kind: 'integer',
+    default: 587,
+    min: 1,
+    max: 65_535,
+    description: 'Port of the mail server: usually 587 for `starttls` and 465 for `implicit`.',
+  },
+  NOTIFICATION_EMAIL_TLS: {
+    group: GROUP,
+    kind: 'word',
+    default: 'starttls',
+    words: ['starttls', 'implicit', 'none'],
+    description:
+      '`starttls` requires the upgrade to TLS, `implicit` begins with TLS. `none` is accepted for a loopback address only.',
+  },
+  NOTIFICATION_EMAIL_USER: {
+    group: GROUP,
+    kind: 'text',
+    default: null,
+    description: 'User of the mail server; set together with its password. Unset = no login.',
+  },
+  NOTIFICATION_EMAIL_PASSWORD: {
+    group: GROUP,
+    kind: 'key',
+    default: null,
+    description: 'Password of `NOTIFICATION_EMAIL_USER`.',
+  },
+  NOTIFICATION_EMAIL_FROM: {
+    group: GROUP,
+    kind: 'text',
+    default: null,
+    description: 'Address of the sender, such as `no-reply@school.example`. Required by the `email` channel.',
+  },
+  NOTIFICATION_EMAIL_SENDER_NAME: {
+    group: GROUP,
+    kind: 'text',
+    default: 'examhall',
+    description: 'Name of the sender, in the e-mail too: usually the name of the school.',
+  },
+  NOTIFICATION_EMAIL_TIMEOUT_MS: {
+    group: GROUP,
+    kind: 'integer',
+    default: 20_000,
+    min: 1,
+    max: 25_000,
+    description: 'Time limit of one e-mail, from its wait for a connection to the reply of the mail server.',
+  },
+  NOTIFICATION_UNSUBSCRIBE_URL: {
+    group: GROUP,
+    kind: 'webhook',
+    default: null,
+    description:
+      'Address from which mail programs reach `/v1/notifications/unsubscribe` of this service. Unset = e-mails have no link that turns them off.',
+  },
+  NOTIFICATION_UNSUBSCRIBE_SECRET: {
+    group: GROUP,
+    kind: 'secret',
+    default: null,
+    description:
+      'Signs those links, for `web` and `delivery` alike. Required beside the address. A new one ends all earlier links.',
+  },
+  NOTIFICATION_WEBPUSH_PRIVATE_KEY: {
+    group: GROUP,
+    kind: 'key',
+    default: null,
+    description:
+      'Key of the `webpush` channel (VAPID): 32 bytes of a P-256 private key in base64url. Required by that channel. A new key loses every subscription.',
+  },
+  NOTIFICATION_WEBPUSH_SUBJECT: {
+    group: GROUP,
+    kind: 'text',
+    default: null,
+    description:
+      'How operators of push services reach the school: `mailto:` and an address, or an https URL. Required by the `webpush` channel.',
+  },
+  NOTIFICATION_WEBPUSH_TTL_SECONDS: {
+    group: GROUP,
+    kind: 'integer',
+    default: 86_400,
+    min: 0,
+    max: 2_419_200,
+    description: 'Time for which a push service stores a message for a browser that is off.',
+  },
+  NOTIFICATION_WEBPUSH_TIMEOUT_MS: {
+    group: GROUP,
+    kind: 'integer',
+    default: 10_000,
+    min: 1,
+    max: 25_000,
+    description: 'Time limit of one call to a push service.',
+  },
   NOTIFICATION_DELIVERY_MAX_ATTEMPTS: {
     group: GROUP,
     kind: 'integer',

@@ -95,6 +95,8 @@ export const MAILBOX_OF: Readonly<Record<Queue, (typeof MAILBOXES)[number]>> = {
   accountnotices: COMMANDS,
   'delivery:log': DELIVERIES,
   'delivery:webhook': DELIVERIES,
+  'delivery:email': DELIVERIES,
+  'delivery:webpush': DELIVERIES,
   'upkeep:fanouts': COMMANDS,
   'upkeep:deadletters': COMMANDS,
   classifier: COMMANDS,

@@ -60,3 +60,30 @@ t.test('one job per notification and channel is queued, with its cause or not at
   t.equal((await jobs()).length, 4);
   t.equal(await notifications(mongo).findOne({ _id: 'n3' }), null, 'the notification is rolled back');
 });
+
+t.test('a job of a channel that its user has turned off is stored as suppressed and not rung for', async (t) => {
+  const mongo = await openTestMongo(t);
+  const [on, off] = [freshNotification({ _id: 'on' }), freshNotification({ _id: 'off' })];
+  const preferences = new Map([
+    [on.userId, { channels: { email: true } }],
+    [off.userId, { channels: { email: false } }],
+  ]);
+  const channels = new Set<Channel>(['log', 'email']);
+  const ring = await inTransaction(mongo, 60_000, (session) =>
+    queueDeliveries(mongo, [on, off], { channels, maxAttempts: 6, preferences, now: NOW, session }),
+  );
+  t.strictSame(
+    ring.map(({ _id }) => _id),
+    ['on:log', 'on:email', 'off:log'],
+  );
+  const jobs = mongo.db.collection<Command>(DELIVERIES);
+  t.match(await jobs.findOne({ _id: 'off:email' }), {
+    status: 'SUPPRESSED',
+    attempts: 0,
+    result: { reason: 'CHANNEL_DISABLED' },
+    settledAt: new Date(NOW),
+    live: true,
+  });
+  const others = await jobs.find({ _id: { $ne: 'off:email' } }).toArray();
+  t.strictSame([...new Set(others.map(({ status }) => status))], ['PENDING']);
+});

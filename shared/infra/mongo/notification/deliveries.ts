@@ -1,20 +1,24 @@
 import type { ClientSession } from 'mongodb';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { type DeliveryBody, deliveryOrder } from '#shared/notification/commands.ts';
-import type { Channel, Dispatch } from '#shared/notification/delivery.ts';
+import { CHANNEL_DISABLED, type Channel, type Dispatch } from '#shared/notification/delivery.ts';
 import type { Notification } from '#shared/notification/notification.ts';
-import type { Preferences } from '#shared/notification/preferences.ts';
+import { isChannelOff, type Preferences } from '#shared/notification/preferences.ts';
 import { notificationEvents, notifications } from './collections.ts';
 import { findPreferences } from './preferences.ts';
+
+type DeliveryJobRow = CommandOf<`delivery:${Channel}`>;
 
 /** Settings for the delivery jobs of new rows. */
 export interface Deliveries {
   channels: ReadonlySet<Channel>;
   maxAttempts: number;
+  /** Preferences by user id. A job of a channel that its user has turned off is stored SUPPRESSED. Default: no user has a choice. */
+  preferences?: ReadonlyMap<string, Pick<Preferences, 'channels'>>;
 }
 
 /**
@@ -27,17 +31,23 @@ export async function queueDeliveries(
   rows: readonly Pick<Notification, '_id' | 'userId'>[],
   options: Deliveries & { now: number; session: ClientSession },
 ): Promise<CommandRef[]> {
-  const { channels, maxAttempts, now, session } = options;
+  const { channels, maxAttempts, preferences, now, session } = options;
   const posted = rows.length * channels.size;
   const jobs = rows.flatMap(({ _id: notificationId, userId }) =>
     [...channels].map((channel) => {
       const order = deliveryOrder({ notificationId, userId, channel });
-      return newCommand({ ...order, maxAttempts, now, id: order.key, posted });
+      const job = newCommand({ ...order, maxAttempts, now, id: order.key, posted });
+      return isChannelOff(preferences?.get(userId), channel) ? suppressedJob(job, now) : job;
     }),
   );
   // All delivery queues share one mailbox.
   await postCommandsIn(mongo, session, jobs);
-  return jobs.map(({ _id, queue, key }) => ({ _id, queue, key }));
+  return jobs.filter(({ status }) => status === 'PENDING').map(({ _id, queue, key }) => ({ _id, queue, key }));
+}
+
+/** Returns the job as the worker would end it. It is stored, so that a trace shows why nothing was sent. */
+function suppressedJob(job: DeliveryJobRow, now: number): DeliveryJobRow {
+  return { ...job, status: 'SUPPRESSED', result: { reason: CHANNEL_DISABLED }, settledAt: new Date(now) };
 }
 
 /**
@@ -46,7 +56,7 @@ export async function queueDeliveries(
  */
 export async function findDispatch(
   mongo: Mongo,
-  { notificationId, userId }: Pick<DeliveryBody, 'notificationId' | 'userId'>,
+  { notificationId, userId, channel }: DeliveryBody,
   session: ClientSession,
 ): Promise<Dispatch> {
   const options = () => ({ ...readIn(session), maxTimeMS: QUERY_LIMIT_MS });
@@ -57,7 +67,7 @@ export async function findDispatch(
     fanOutId === null || !disablesAny(own)
       ? null
       : await notificationEvents(mongo).findOne({ _id: fanOutId }, { ...options(), projection: { preferenceType: 1 } });
-  return { notification, preferences: own, eventPreferenceType: event?.preferenceType ?? null };
+  return { channel, notification, preferences: own, eventPreferenceType: event?.preferenceType ?? null };
 }
 
 function disablesAny(own: Preferences | null): boolean {

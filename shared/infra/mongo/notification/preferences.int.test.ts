@@ -70,3 +70,22 @@ t.test('a type of any name is stored as it is and merged by its name', async (t)
   t.strictSame((await findPreferences(mongo, 'u'))?.enabledTypes, wanted);
   t.strictSame((await preferencesOf(mongo, ['u'])).get('u')?.enabledTypes, wanted);
 });
+
+t.test('the choice of channels is absent until it is made, and merged by channel', async (t) => {
+  const mongo = await openTestMongo(t);
+  const patch = (channels?: { email?: boolean }, enabledTypes = {}) =>
+    patchPreferences(mongo, 'u', {
+      enabledTypes,
+      mutedUntil: undefined,
+      ...(channels === undefined ? {} : { channels }),
+    });
+  await patch(undefined, { A: false });
+  t.equal((await findPreferences(mongo, 'u'))?.channels ?? null, null);
+  await patch({ email: false });
+  await patch({}, { B: false });
+  t.match(await findPreferences(mongo, 'u'), { channels: { email: false }, enabledTypes: { A: false, B: false } });
+  await patch({ email: true });
+  t.strictSame((await findPreferences(mongo, 'u'))?.channels, { email: true });
+  t.strictSame(await patch({ email: false }, types(0, MAX_ENABLED_TYPES)), { kind: 'full' });
+  t.strictSame((await findPreferences(mongo, 'u'))?.channels, { email: true });
+});

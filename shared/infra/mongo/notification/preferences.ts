@@ -17,10 +17,14 @@ export async function findPreferences(
 }
 
 /** Returns the preferences of these users. A user who has set none is not in the map. */
-export async function preferencesOf(mongo: Mongo, userIds: readonly string[]): Promise<Map<string, Preferences>> {
+export async function preferencesOf(
+  mongo: Mongo,
+  userIds: readonly string[],
+  session?: ClientSession,
+): Promise<Map<string, Preferences>> {
   if (userIds.length === 0) return new Map();
   const found = await preferences(mongo)
-    .find({ _id: { $in: [...new Set(userIds)] } }, { maxTimeMS: QUERY_LIMIT_MS })
+    .find({ _id: { $in: [...new Set(userIds)] } }, { ...readIn(session), maxTimeMS: QUERY_LIMIT_MS })
     .toArray();
   return new Map(found.map((row) => [row._id, fromRow(row)]));
 }
@@ -38,6 +42,7 @@ export async function patchPreferences(
   const update = guardedUpdate([{ $lte: [{ $size: { $objectToArray: merged } }, MAX_ENABLED_TYPES] }], {
     enabledTypes: merged,
     ...(change.mutedUntil === undefined ? {} : { mutedUntil: literal(change.mutedUntil) }),
+    ...(change.channels === undefined ? {} : { channels: { $mergeObjects: ['$channels', literal(change.channels)] } }),
     updatedAt: '$$NOW',
   });
   const empty: PreferencesRow = { _id: userId, enabledTypes: {}, mutedUntil: null, updatedAt: null };

@@ -158,6 +158,8 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
       break;
     case 'delivery:log':
     case 'delivery:webhook':
+    case 'delivery:email':
+    case 'delivery:webpush':
       await addNotification(reading, subject);
       break;
     case 'upkeep:fanouts':

@@ -2,6 +2,7 @@ import type {
   AlertCallsRow,
   NotificationRow,
   PreferencesRow,
+  PushSubscriptionsRow,
   SnapshotIdRow,
   SuppressionRow,
 } from '#infra/mongo/notification/collections.ts';
@@ -149,10 +150,15 @@ export const NOTIFICATION_FIELDS = {
       _id: 'with its row',
       enabledTypes: 'with its row',
       mutedUntil: 'with its row',
+      channels: 'with its row',
       updatedAt: 'with its row',
       stamp: 'with its row',
     },
   } satisfies Declaration<PreferencesRow>,
+  notification_push_subscriptions: {
+    links: [byPerson('_id')],
+    fields: { _id: 'with its row', subscriptions: 'with its row', stamp: 'with its row' },
+  } satisfies Declaration<PushSubscriptionsRow>,
   notification_deliveries: {
     links: [{ by: 'notification', field: 'subject', erase: 'delete' }],
     fields: { ...COMMAND_FIELDS, subject: 'with its row', body: 'with its row' },

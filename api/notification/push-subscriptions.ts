@@ -1,0 +1,94 @@
+import { type Call, type Reply, type Route, SMALL_BODY } from '#api/route.ts';
+import {
+  deleteSubscription,
+  storeSubscription,
+  subscriptionsOf,
+} from '#infra/mongo/notification/push-subscriptions.ts';
+import type { PushSubscriptionRequest } from '#shared/generated/notification.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
+import { subscriptionFaults, subscriptionOf, subscriptionView } from '#shared/notification/push.ts';
+import { callerOf, type NotificationDeps } from './deps.ts';
+import { users } from './door-guards.ts';
+
+const ROUTE = '/v1/notifications/push-subscriptions';
+
+/** Routes by which the pages of a user register the browser for push messages. */
+export function pushRoutes(deps: NotificationDeps): Route[] {
+  const guards = users();
+  return [
+    {
+      method: 'GET',
+      path: '/v1/notifications/push-key',
+      operation: 'readPushKey',
+      summary: 'Get the public key with which a page subscribes to push messages',
+      guards,
+      replies: [
+        { status: 200, schema: 'notification/push-key', description: 'Public key; null without a configured one' },
+      ],
+      errors: [],
+      handle: async () => ({ status: 200, data: { publicKey: deps.pushKey } }),
+    },
+    {
+      method: 'GET',
+      path: ROUTE,
+      operation: 'listPushSubscriptions',
+      summary: "List the caller's browsers that get push messages",
+      guards,
+      replies: [
+        {
+          status: 200,
+          schema: 'notification/push-subscription-list',
+          description: 'Browsers of the caller, oldest first',
+        },
+      ],
+      errors: [],
+      handle: (call) => listSubscriptions(deps, call),
+    },
+    {
+      method: 'POST',
+      path: ROUTE,
+      operation: 'addPushSubscription',
+      summary: 'Register a browser of the caller for push messages',
+      guards,
+      body: { schema: 'notification/push-subscription-request', maxBytes: SMALL_BODY },
+      replies: [{ status: 201, schema: 'notification/push-subscription-reply', description: 'Registered browser' }],
+      errors: [],
+      handle: (call) => addSubscription(deps, call),
+    },
+    {
+      method: 'DELETE',
+      path: `${ROUTE}/:subscriptionId`,
+      operation: 'deletePushSubscription',
+      summary: 'Remove a browser of the caller',
+      guards,
+      replies: [
+        { status: 200, schema: 'notification/deleted-reply', description: 'Number of browsers removed: 1 or 0' },
+      ],
+      errors: [],
+      handle: (call) => removeSubscription(deps, call),
+    },
+  ];
+}
+
+async function listSubscriptions(deps: NotificationDeps, call: Call): Promise<Reply> {
+  const found = await subscriptionsOf(deps.mongo, callerOf(call.identity).id);
+  return { status: 200, data: { items: found.map(subscriptionView) } };
+}
+
+async function addSubscription(
+  deps: NotificationDeps,
+  call: Call<PushSubscriptionRequest>,
+): Promise<Reply | Rejection> {
+  const details = subscriptionFaults(call.body);
+  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
+  const subscription = subscriptionOf(call.body, new Date(deps.now()));
+  await storeSubscription(deps.mongo, callerOf(call.identity).id, subscription);
+  return { status: 201, data: { subscription: subscriptionView(subscription) } };
+}
+
+/** A repeat, which finds nothing, is no fault: the browser is removed. */
+async function removeSubscription(deps: NotificationDeps, call: Call): Promise<Reply> {
+  const { subscriptionId = '' } = call.params;
+  const isDeleted = await deleteSubscription(deps.mongo, callerOf(call.identity).id, subscriptionId);
+  return { status: 200, data: { deleted: isDeleted ? 1 : 0 } };
+}

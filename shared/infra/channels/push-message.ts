@@ -1,0 +1,100 @@
+import {
+  createCipheriv,
+  createECDH,
+  createPrivateKey,
+  type ECDH,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+  sign,
+} from 'node:crypto';
+import { HOUR } from '#shared/kernel/time.ts';
+
+// A push message is encrypted for its browser (RFC 8291) and signed for its push service (VAPID, RFC 8292). Both are short compositions of
+// Node's own cryptography. The library `web-push` depends on 16 further packages, and its last release is from 2024.
+
+const CURVE = 'prime256v1';
+const SALT_BYTES = 16;
+/** Size of the only record. A push service takes no longer body. */
+const RECORD_BYTES = 4_096;
+/** Ends the last record (RFC 8188, section 2). */
+const DELIMITER = Buffer.from([2]);
+
+/** The keys of a browser, base64url. */
+interface BrowserKeys {
+  p256dh: string;
+  auth: string;
+}
+
+/** The random parts of a message. A test passes those of the example in RFC 8291. */
+interface Fresh {
+  salt: Buffer;
+  sender: ECDH;
+}
+
+function freshParts(): Fresh {
+  const sender = createECDH(CURVE);
+  sender.generateKeys();
+  return { salt: randomBytes(SALT_BYTES), sender };
+}
+
+/**
+ * Returns a body that only this browser can read (RFC 8291, in the coding `aes128gcm` of RFC 8188). The text must fit into one record.
+ *
+ * @throws Error if the browser's key is not on the curve
+ */
+export function encryptPush(text: string, { p256dh, auth }: BrowserKeys, { salt, sender } = freshParts()): Buffer {
+  const browserKey = Buffer.from(p256dh, 'base64url');
+  const senderKey = sender.getPublicKey();
+  const info = Buffer.concat([Buffer.from('WebPush: info\0'), browserKey, senderKey]);
+  const input = hkdf(sender.computeSecret(browserKey), Buffer.from(auth, 'base64url'), info, 32);
+  const key = hkdf(input, salt, Buffer.from('Content-Encoding: aes128gcm\0'), 16);
+  const nonce = hkdf(input, salt, Buffer.from('Content-Encoding: nonce\0'), 12);
+  const cipher = createCipheriv('aes-128-gcm', key, nonce);
+  const record = [cipher.update(Buffer.concat([Buffer.from(text), DELIMITER])), cipher.final(), cipher.getAuthTag()];
+  const size = Buffer.alloc(4);
+  size.writeUInt32BE(RECORD_BYTES);
+  return Buffer.concat([salt, size, Buffer.from([senderKey.length]), senderKey, ...record]);
+}
+
+function hkdf(input: Buffer, salt: Buffer, info: Buffer, bytes: number): Buffer {
+  return Buffer.from(hkdfSync('sha256', input, salt, info, bytes));
+}
+
+/** A key pair by which push services recognize this server (VAPID). */
+export interface VapidKeys {
+  /** As pages pass it to `pushManager.subscribe`, base64url. */
+  publicKey: string;
+  privateKey: KeyObject;
+}
+
+/** Returns the key pair of a private key: 32 bytes, base64url. Returns null if the text is no such key. */
+export function vapidKeys(text: string): VapidKeys | null {
+  if (!/^[A-Za-z0-9_-]{43}$/.test(text)) return null;
+  try {
+    const pair = createECDH(CURVE);
+    pair.setPrivateKey(Buffer.from(text, 'base64url'));
+    const point = pair.getPublicKey();
+    const [x, y] = [point.subarray(1, 33), point.subarray(33)].map((half) => half.toString('base64url'));
+    const key = { kty: 'EC', crv: 'P-256', x: x ?? '', y: y ?? '', d: text };
+    return { publicKey: point.toString('base64url'), privateKey: createPrivateKey({ key, format: 'jwk' }) };
+  } catch {
+    return null;
+  }
+}
+
+/** Validity of a signature. Push services refuse more than 24 hours. */
+const SIGNED_FOR_MS = 12 * HOUR;
+
+/** Returns the `Authorization` of a call to a push service. `subject` is how its operator reaches the school. */
+export function vapidHeader(
+  { publicKey, privateKey }: VapidKeys,
+  { endpoint, subject, now }: { endpoint: string; subject: string; now: number },
+): string {
+  const claims = { aud: new URL(endpoint).origin, exp: Math.floor((now + SIGNED_FOR_MS) / 1_000), sub: subject };
+  const signed = [{ typ: 'JWT', alg: 'ES256' }, claims]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+    .join('.');
+  const signature = sign('sha256', Buffer.from(signed), { key: privateKey, dsaEncoding: 'ieee-p1363' });
+  return `vapid t=${signed}.${signature.toString('base64url')}, k=${publicKey}`;
+}

@@ -1,0 +1,156 @@
+import { createECDH, createPublicKey } from 'node:crypto';
+import jwt from 'jsonwebtoken';
+import t, { type Test } from 'tap';
+import type { WebPushSettings } from '#infra/config/channel-settings.ts';
+import { topicOf } from '#shared/notification/push.ts';
+import { holdTimeLimits } from '#testing/held-time-limits.ts';
+import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
+import { type TestBrowser, testBrowser } from '#testing/stored/test-browser.ts';
+import { adapterSuite, sampleJob } from '#testing/suites/adapter-suite.ts';
+import { Permanent, Retryable, Unreachable } from './channel.ts';
+import { encryptPush, vapidKeys } from './push-message.ts';
+import { webPushAdapter } from './webpush.ts';
+
+const PRIVATE_KEY = 'yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw';
+const PUBLIC_KEY = 'BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8';
+
+/** Opens push services, one for each browser, and an adapter that knows these browsers. */
+async function setUp(t: Test, browsers: number) {
+  const timeOut = holdTimeLimits(t);
+  const keys = vapidKeys(PRIVATE_KEY);
+  if (keys === null) throw new Error('the key of the test is no key');
+  const services = await Promise.all(
+    Array.from({ length: browsers }, async () => {
+      const receiver = await openFaultReceiver(t);
+      receiver.behaviour = { kind: 'answer', status: 201 };
+      return { receiver, browser: testBrowser(`${receiver.url}/send/secret-of-the-endpoint`) };
+    }),
+  );
+  const deleted: string[] = [];
+  const outcomes: string[] = [];
+  const settings: WebPushSettings = {
+    keys,
+    privateKey: PRIVATE_KEY,
+    subject: 'mailto:it@school.example',
+    ttlSeconds: 60,
+    timeoutMs: 20_000,
+  };
+  const adapter = webPushAdapter(
+    { ...settings, called: (outcome) => outcomes.push(outcome) },
+    {
+      now: () => Date.now(),
+      subscriptionsOf: async () => services.map(({ browser }) => browser.subscription),
+      deleteSubscription: async (_userId, id) => deleted.push(id),
+      allowsPrivate: true,
+    },
+  );
+  const send = (job = sampleJob('webpush')) =>
+    adapter.send(job, { signal: new AbortController().signal }).catch((error: unknown) => error);
+  return { services, adapter, timeOut, deleted, outcomes, send };
+}
+
+t.test('the webpush adapter passes the adapter suite', async (t) => {
+  const { services, adapter, timeOut } = await setUp(t, 1);
+  const [service] = services;
+  if (service === undefined) throw new Error('no service');
+  const { receiver, browser } = service;
+  const taken = () => receiver.posts.map(({ bytes }) => browser.read(bytes).deliveryJobId);
+  const secrets = ['secret-of-the-endpoint', PRIVATE_KEY, browser.subscription.auth];
+  await adapterSuite(t, { adapter, taken, secrets, http: { receiver, timeOut, unreachable: [404, 410] } });
+});
+
+t.test('a push message is readable by its browser alone and signed for its push service', async (t) => {
+  const { services, send } = await setUp(t, 2);
+  const job = sampleJob('webpush');
+  t.strictSame(await send(job), { providerId: null });
+  const browsers = services.map(({ browser }) => browser);
+  for (const [at, { receiver, browser }] of services.entries()) {
+    const [post] = receiver.posts;
+    if (post === undefined) throw new Error('nothing arrived');
+    const { id, type, title, content, createdAt } = job.notification;
+    t.strictSame(browser.read(post.bytes), {
+      deliveryJobId: job.deliveryJobId,
+      notification: { id, type, title, content, createdAt },
+    });
+    t.throws(() => (browsers[1 - at] as TestBrowser).read(post.bytes), 'another browser cannot read it');
+    t.match(post.headers, {
+      'content-encoding': 'aes128gcm',
+      ttl: '60',
+      urgency: 'normal',
+      topic: topicOf(job.notification.id),
+    });
+    t.match(post.headers.topic, /^[A-Za-z0-9_-]{32}$/);
+    const [, token = '', key = ''] = /^vapid t=(\S+), k=(\S+)$/.exec(post.headers.authorization ?? '') ?? [];
+    t.equal(key, PUBLIC_KEY);
+    t.match(jwt.verify(token, publicKeyOf(key), { algorithms: ['ES256'], audience: receiver.url }), {
+      sub: 'mailto:it@school.example',
+    });
+  }
+});
+
+function publicKeyOf(key: string) {
+  const point = Buffer.from(key, 'base64url');
+  const [x, y] = [point.subarray(1, 33), point.subarray(33)].map((half) => half.toString('base64url'));
+  return createPublicKey({ key: { kty: 'EC', crv: 'P-256', x: x ?? '', y: y ?? '' }, format: 'jwk' });
+}
+
+t.test('the cipher reproduces the example of RFC 8291', async (t) => {
+  const sender = createECDH('prime256v1');
+  sender.setPrivateKey(Buffer.from(PRIVATE_KEY, 'base64url'));
+  const browser = {
+    p256dh: 'BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4',
+    auth: 'BTBZMqHH6r4Tts7J_aSIgg',
+  };
+  const fresh = { salt: Buffer.from('DGv6ra1nlYgDCS1FRnbzlw', 'base64url'), sender };
+  const body = encryptPush('When I grow up, I want to be a watermelon', browser, fresh);
+  t.equal(
+    body.toString('base64url'),
+    'DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN',
+  );
+});
+
+t.test('a private key yields its public key, and any other text is no key', async (t) => {
+  t.equal(vapidKeys(PRIVATE_KEY)?.publicKey, PUBLIC_KEY);
+  for (const text of ['', 'x', PUBLIC_KEY, `${PRIVATE_KEY}A`, 'A'.repeat(43), '_'.repeat(43)])
+    t.equal(vapidKeys(text), null, text);
+});
+
+t.test('one browser that takes a message makes it a success, and browsers that are gone are deleted', async (t) => {
+  const { services, send, deleted, outcomes } = await setUp(t, 3);
+  const answers = (...statuses: number[]) =>
+    statuses.forEach((status, at) => {
+      const service = services[at];
+      if (service !== undefined) service.receiver.behaviour = { kind: 'answer', status };
+    });
+  answers(503, 410, 201);
+  t.strictSame(await send(), { providerId: null });
+  t.strictSame(deleted, [services[1]?.browser.subscription.id]);
+  t.strictSame(outcomes.toSorted(), ['failed', 'ok', 'refused']);
+  answers(400, 503, 413);
+  t.ok((await send()) instanceof Retryable, 'a retryable failure counts first');
+  answers(400, 404, 410);
+  t.ok((await send()) instanceof Permanent);
+  answers(404, 404, 410);
+  t.match(await send(), { name: 'Unreachable', reason: 'NO_SUBSCRIPTION' });
+  const none = await setUp(t, 0);
+  t.ok((await none.send()) instanceof Unreachable);
+});
+
+t.test('a stored address of this network is deleted and not called', async (t) => {
+  const { services, deleted } = await setUp(t, 1);
+  const keys = vapidKeys(PRIVATE_KEY);
+  if (keys === null) throw new Error('no key');
+  const adapter = webPushAdapter(
+    { keys, privateKey: PRIVATE_KEY, subject: 'mailto:it@school.example', ttlSeconds: 60, timeoutMs: 20_000 },
+    {
+      now: () => Date.now(),
+      subscriptionsOf: async () => services.map(({ browser }) => browser.subscription),
+      deleteSubscription: async (_userId, id) => deleted.push(id),
+    },
+  );
+  await t.rejects(adapter.send(sampleJob('webpush'), { signal: new AbortController().signal }), {
+    name: 'Unreachable',
+  });
+  t.equal(deleted.length, 1);
+  t.strictSame(services[0]?.receiver.posts, []);
+});

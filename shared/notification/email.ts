@@ -1,0 +1,119 @@
+import type { notificationView } from './notification.ts';
+
+/** How a person is reached by e-mail. The profile service owns these data, and examhall stores none of them. */
+export interface Contact {
+  email: string;
+  /** null if unknown. */
+  name: string | null;
+  language: Language;
+}
+
+export type Language = 'vi' | 'en';
+
+export interface EmailText {
+  subject: string;
+  text: string;
+  html: string;
+}
+
+/** Longest accepted address, in characters (RFC 5321, 4.5.3.1.3, without the angle brackets). */
+const MAX_ADDRESS_LENGTH = 254;
+/** Longest name in a greeting, in characters. */
+const MAX_NAME_LENGTH = 128;
+/** Longest subject, in characters; mail programs show fewer. */
+const MAX_SUBJECT_LENGTH = 200;
+
+/**
+ * An address as mail servers everywhere accept it: plain ASCII without quotes, comments or a list. A line break or a second address does
+ * not match, so an address can add no header and no recipient.
+ */
+const ADDRESS = /^[\w.!#$%&'*+/=?^`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*$/;
+
+/** Returns true for an address to which an e-mail may be sent. */
+export function isMailAddress(text: string): boolean {
+  return text.length <= MAX_ADDRESS_LENGTH && ADDRESS.test(text);
+}
+
+/** Returns the contact in a reply of the profile service, or null if the reply contains no usable address. Pure. */
+export function contactOf({ email, name, locale }: Readonly<Record<string, unknown>>): Contact | null {
+  if (typeof email !== 'string' || !isMailAddress(email)) return null;
+  const known = typeof name === 'string' ? oneLine(name, MAX_NAME_LENGTH) : '';
+  return { email, name: known === '' ? null : known, language: languageOf(locale) };
+}
+
+/** Returns English for an English locale (`en`, `en-GB`), and Vietnamese for every other one. */
+function languageOf(locale: unknown): Language {
+  return typeof locale === 'string' && /^en([-_]|$)/i.test(locale) ? 'en' : 'vi';
+}
+
+const WORDS = {
+  vi: {
+    greeting: (name: string | null) => (name === null ? 'Xin chào,' : `Chào ${name},`),
+    why: (sender: string) => `Bạn nhận được thư này vì có tài khoản tại ${sender}.`,
+    unsubscribe: 'Ngừng nhận thư thông báo',
+  },
+  en: {
+    greeting: (name: string | null) => (name === null ? 'Hello,' : `Hello ${name},`),
+    why: (sender: string) => `You get this e-mail because you have an account at ${sender}.`,
+    unsubscribe: 'Stop these e-mails',
+  },
+} as const;
+
+/** Returns the e-mail of a notification: one text for programs without HTML, and the same words as HTML. Pure. */
+export function emailOf(
+  { title, content }: Pick<ReturnType<typeof notificationView>, 'title' | 'content'>,
+  { contact, sender, unsubscribeUrl }: { contact: Contact; sender: string; unsubscribeUrl: string | null },
+): EmailText {
+  const words = WORDS[contact.language];
+  const [greeting, why] = [words.greeting(contact.name), words.why(sender)];
+  const link = unsubscribeUrl === null ? '' : `\n${words.unsubscribe}: ${unsubscribeUrl}`;
+  return {
+    subject: oneLine(title, MAX_SUBJECT_LENGTH),
+    text: `${greeting}\n\n${title}\n\n${content}\n\n-- \n${why}${link}\n`,
+    html: htmlOf({ greeting, why, title, content, language: contact.language }, unsubscribeUrl),
+  };
+}
+
+interface Words {
+  greeting: string;
+  why: string;
+  title: string;
+  content: string;
+  language: Language;
+}
+
+/** Styles are in the elements, because many mail programs drop style sheets. There are no images, which would show the sender who reads. */
+function htmlOf({ greeting, why, title, content, language }: Words, unsubscribeUrl: string | null): string {
+  const label = WORDS[language].unsubscribe;
+  const link = unsubscribeUrl === null ? '' : `<br><a href="${escaped(unsubscribeUrl)}">${escaped(label)}</a>`;
+  return `<!doctype html>
+<html lang="${language}">
+<head><meta charset="utf-8"><title>${escaped(oneLine(title, MAX_SUBJECT_LENGTH))}</title></head>
+<body style="font-family:sans-serif;font-size:16px;line-height:1.5;color:#1a1a1a;max-width:38em;margin:0 auto;padding:16px">
+<p>${escaped(greeting)}</p>
+<h1 style="font-size:20px">${escaped(title)}</h1>
+<p>${escaped(content).replaceAll('\n', '<br>\n')}</p>
+<hr style="border:0;border-top:1px solid #cccccc">
+<p style="font-size:14px;color:#555555">${escaped(why)}${link}</p>
+</body>
+</html>
+`;
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
+}
+
+/** Returns a text as one line: each run of white space and control characters, line breaks included, becomes one space. */
+function oneLine(text: string, maxLength: number): string {
+  const line = text.replace(/[\s\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim();
+  return [...line].slice(0, maxLength).join('').trim();
+}
