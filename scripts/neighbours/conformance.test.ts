@@ -205,7 +205,7 @@ for (const { failure, outcome, performs } of FAILURES) {
       outcomes.length = 0;
       const before = effects[name]();
       await calls[name]().catch(() => undefined);
-      t.strictSame(outcomes, [outcome], name);
+      t.strictSame([...new Set(outcomes)], [outcome], name);
       const isRead = name === 'profile' || name === 'question-bank';
       t.equal(effects[name]() > before, performs && !isRead, `${name} has its effect`);
       standIns.fail(name, null);
@@ -236,6 +236,8 @@ t.test('a stand-in refuses another token, and accepts that of each sender', asyn
     INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
     ...strange.env,
   });
-  if (neighbours.audit === null) throw new Error('the audit service is configured');
-  await t.rejects(sendToAudit(neighbours.audit, auditEvent(stored), { timeoutMs: PATIENT_MS }), /answered 401/);
+  if (neighbours.profile === null) throw new Error('the profile service is configured');
+  const student = { studentId: 'student-1', organizationId: null };
+  const read = await resolveParents(neighbours.profile, student, { timeoutMs: PATIENT_MS });
+  t.match(read, { kind: 'refused', reply: { status: 401 } });
 });
