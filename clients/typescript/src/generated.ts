@@ -629,6 +629,10 @@ export interface BulkAct {
    */
   counted: number;
   /**
+   * True if `counted` is a lower bound.
+   */
+  more: boolean;
+  /**
    * Letters that were acted on.
    */
   done: number;
@@ -953,6 +957,14 @@ export interface DeadActResult {
    */
   counted: number;
   /**
+   * True if there are more letters than were counted; each number is then a lower bound.
+   */
+  more: boolean;
+  /**
+   * Superseded settlements that a replay without consent skips. `counted` leaves them out.
+   */
+  superseded: number;
+  /**
    * Letters of a `filter` by queue and cause; empty for `ids`.
    *
    * @maxItems 100000
@@ -1190,6 +1202,10 @@ export interface DeadLetterGroups {
    * @maxItems 100000
    */
   groups: DeadLetterGroup[];
+  /**
+   * True if there are more letters than were counted; each number is then a lower bound.
+   */
+  more: boolean;
 }
 
 /**
