@@ -113,6 +113,6 @@ const ADDRESS_OF_CHANNEL: Readonly<Record<string, string>> = {
 };
 
 /** Returns the variable with the address of a service. */
-function settingOf(name: string): string {
+export function settingOf(name: string): string {
   return ADDRESS_OF_CHANNEL[name] ?? `${name.toUpperCase()}_SERVICE_URL`;
 }

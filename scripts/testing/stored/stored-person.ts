@@ -15,6 +15,7 @@ import {
 } from '#infra/mongo/notification/collections.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { storeSubscription } from '#infra/mongo/notification/push-subscriptions.ts';
+import { storeSuppressed } from '#infra/mongo/notification/suppressions.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
 import { attemptEvent } from '#shared/attempt/events.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
@@ -102,6 +103,7 @@ async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Prom
   }
   await patchPreferences(mongo, userId, { enabledTypes: { GRADE_RELEASED: true }, mutedUntil: null });
   await storeSubscription(mongo, userId, testBrowser().subscription);
+  await storeSuppressed(mongo, [{ ...muted(userId), type: 'T' }], { requestId: newId(), now: Date.now() });
   await countAlertCall(mongo, userId, { limit: 5, now: Date.now() });
 }
 
