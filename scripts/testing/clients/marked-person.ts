@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Cluster } from '#testing/processes/cluster.ts';
+import { testBrowser } from '#testing/stored/test-browser.ts';
 import { until } from '#testing/until.ts';
 import { attemptClient, essay } from './attempt-client.ts';
 import { authClient, newEmail, PASSWORD } from './auth-client.ts';
@@ -96,6 +97,8 @@ async function driveInbox(cluster: Cluster, id: string): Promise<Record<string, 
   accepted(await service.weakTopic(weakTopic));
   accepted(await own.alertWeakTopic({ studentId: 'student-of-another', parentIds: [PARENT] }));
   accepted(await own.prefer({ enabledTypes: { [`TYPE_${MARK}`]: false } }));
+  const browser = { headers: own.headers, body: testBrowser().request };
+  accepted(await client.call('POST', '/v1/notifications/push-subscriptions', browser));
   const made = accepted(await admin.create(id, { content: `Chào ${MARK}`, data: { name: MARK }, actorId: id }));
   accepted(await admin.create('user-of-another', { actorId: id }));
   // The person has disabled the type: no row is created, and the event names the person all the same.
