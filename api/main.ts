@@ -8,7 +8,7 @@ import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
 import { deadLetterRoutes } from '#api/operations/dead-letters.ts';
 import { beginObjectives, doorMetrics, storesOf } from '#api/operations/door-metrics.ts';
-import { examRoutes, readAttemptsFor } from '#api/operations/exams.ts';
+import { boardReader, examRoutes, readAttemptsFor } from '#api/operations/exams.ts';
 import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
 import { startSampling } from '#api/operations/sampling.ts';
@@ -22,6 +22,7 @@ import { openMongo, pingMongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
 import { openClusterReader } from '#infra/mongo/operations/cluster.ts';
+import { openExamReader } from '#infra/mongo/operations/exam.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { BACKGROUND_LIMITS, type Background, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
@@ -212,6 +213,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     }),
     ...behindGateway(onlyWhenUsable(served, usable), gatewayToken(config)),
   ];
+  const board = boardReader(operating);
   const login = routes.find(({ operation }) => operation === 'login')?.handle;
   // Pages for a browser are no part of the API: neither its document nor its list of routes has them.
   const pages: Route[] = [
@@ -226,7 +228,8 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
       usable,
       cluster,
       trace: (asked, by) => traceFor(operating, asked, by),
-      examAttempts: (page, by) => readAttemptsFor(operating, page, by),
+      exam: openExamReader(mongo, now),
+      examAttempts: (page, by) => readAttemptsFor(operating, page, by, board),
       commandAttempts: config.worker.maxAttempts,
       auth: login === undefined ? null : { login, settings },
     }),

@@ -11,6 +11,8 @@ export interface Route {
   path: string;
   /** True if HEAD is answered as GET is, without the body; for probes. */
   alsoHead?: true;
+  /** A browser's GET of any address below this one that no route answers gets the page of this route. */
+  pageBelow?: string;
   operation: string;
   summary: string;
   /** Effect, use and repetition of the operation, as Markdown. Every operation of the API has one; a page of the console has none. */

@@ -25,7 +25,7 @@ import {
   writeReply,
   writeText,
 } from '#api/http/reply.ts';
-import { compileTable, type MountedRoute, mountRoute } from '#api/http/route-table.ts';
+import { compileTable, type MountedRoute, mountRoute, withPages } from '#api/http/route-table.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { ObserveHttp } from '#infra/metrics/metrics.ts';
@@ -90,13 +90,12 @@ export interface MeasuredDoor extends Door {
 /** Returns the front door around restify's server. This file handles each request, in order from top to bottom. */
 export function openServer(deps: ServerDeps): MeasuredDoor {
   const rows = deps.routes.map((route) => mountRoute(route, deps.schemas));
-  const table = compileTable(
-    rows.flatMap((row) => {
-      const { method, path, alsoHead } = row.route;
-      const methods = alsoHead === true ? [method, 'HEAD'] : [method];
-      return methods.map((name) => ({ method: name, path, value: row }));
-    }),
-  );
+  const named = rows.flatMap((row) => {
+    const { method, path, alsoHead } = row.route;
+    const methods = alsoHead === true ? [method, 'HEAD'] : [method];
+    return methods.map((name) => ({ method: name, path, value: row }));
+  });
+  const table = withPages(compileTable(named), rows);
   const bodies = openBodyReader(deps.limits, openCountedAddress(deps.trustedProxies));
   const running = openRunningRequests();
   const newest = new WeakMap<Duplex, Exchange>();
@@ -142,7 +141,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     if (request.headers.host === undefined && request.httpVersionMinor > 0) return refused(WITHOUT_HOST);
     const { path, query } = splitTarget(request.url ?? '');
 
-    const match = table(method, path);
+    const match = table(method, path, request.headers.accept);
     if (match.kind === 'no-route') return refused({ rejected: 'ROUTE_NOT_FOUND' });
     if (match.kind === 'wrong-method') {
       return refused({ rejected: 'METHOD_NOT_ALLOWED', headers: { Allow: match.allow } });

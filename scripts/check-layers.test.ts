@@ -51,6 +51,8 @@ const FORBIDDEN: readonly [string, string, string, RegExp][] = [
   ['infra → api', 'shared/infra/mongo/a.ts', '../../../api/b.ts', /stands below/],
   ['infra → workers', 'shared/infra/mongo/a.ts', '../../../workers/b.ts', /stands below/],
   ['infra → scripts', 'shared/infra/mongo/a.ts', '../../../scripts/b.ts', /not part of what runs/],
+  ['api → client', 'api/attempt/a.ts', '../../clients/typescript/src/index.ts', /for callers of the server/],
+  ['api → client by its name', 'api/attempt/a.ts', '@examhall/client', /no production dependency/],
   ['mongodb elsewhere', 'api/attempt/a.ts', 'mongodb', /only shared\/infra\/mongo/],
   ['mongodb subpath elsewhere', 'workers/a.ts', 'mongodb/lib/x', /only shared\/infra\/mongo/],
   ['ioredis elsewhere', 'shared/infra/mongo/a.ts', 'ioredis', /only shared\/infra\/redis/],

@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util';
 import { mathsPaper } from '#scripts/demo/paper.ts';
 import { addDispatcher, type Dispatcher, type OwnCluster, startOwnCluster, storesOf } from '#scripts/demo/processes.ts';
 import { runDemo } from '#scripts/demo/run-demo.ts';
-import { openStandIn } from '#scripts/demo/stand-in.ts';
 import { schoolYear } from '#scripts/demo/students.ts';
+import { openStandIns } from '#scripts/neighbours/open-stand-ins.ts';
 import { openProgress } from '#scripts/progress.ts';
 
 const USAGE = `npm run demo -- [options]
@@ -13,7 +13,7 @@ const USAGE = `npm run demo -- [options]
   --own               always start a cluster for the demo; at the end it is stopped and its data deleted
   --students N        number of students, 1 to 5000 (default 40)
   --seed TEXT         equal seeds make equal names, skills and answers (default 2025)
-  --profile-port P    port of the stand-in for the profile service and the question bank (default 3999; a free port if the demo starts
+  --profile-port P    port of the stand-ins for the profile service and the question bank (default 3999; a free port if the demo starts
                       the cluster)
 
 The demo reads the same tokens from the environment as the cluster: ATTEMPT_INTERNAL_SERVICE_TOKEN, otherwise INTERNAL_SERVICE_TOKEN
@@ -48,21 +48,25 @@ async function main(args: string[]): Promise<number> {
   const students = schoolYear(options.students, options.seed);
   const port = options.profilePort ?? (running === null ? 0 : DEFAULT_PROFILE_PORT);
   const questions = mathsPaper();
-  const standIn = await openStandIn(port, { students, questions }).catch(portTakenOrThrow);
-  if (standIn === null) {
+  const standIns = await openStandIns({ port, env: process.env, questions }).catch(portTakenOrThrow);
+  if (standIns === null) {
     console.error(`error: port ${port} is in use, perhaps by another demo; end that one, or pass --profile-port`);
     return 1;
   }
+  const parents = Object.fromEntries(students.map(({ id, parentIds }) => [id, parentIds]));
+  // Notices of other students wait for the real profile service, and spend no attempt.
+  standIns.profile.learn({ parents, unknownStudent: 403 });
   let own: OwnCluster | undefined;
   let dispatcher: Dispatcher | undefined;
   const stop = async () => {
     await Promise.allSettled([own?.stop(), dispatcher?.stop()]);
-    await standIn.close().catch(() => undefined);
+    await standIns.close().catch(() => undefined);
   };
   onSignal(stop);
   const dispatch = (clusterUrl: string) => {
     const stores = storesOf(ROOT, process.env);
-    if (stores !== undefined) dispatcher = addDispatcher(ROOT, stores, { clusterUrl, profileUrl: standIn.url });
+    if (stores !== undefined)
+      dispatcher = addDispatcher(ROOT, stores, { clusterUrl, profileUrl: standIns.urlOf('profile') });
     return stores !== undefined;
   };
   try {
@@ -70,7 +74,7 @@ async function main(args: string[]): Promise<number> {
       progress.line('Starting a cluster for this demo; it is stopped at the end');
       own = await startOwnCluster({
         root: ROOT,
-        standInUrl: standIn.url,
+        standIns,
         say: (line) => progress.line(`  ${line}`),
       });
     }
@@ -82,12 +86,15 @@ async function main(args: string[]): Promise<number> {
       seed: options.seed,
       progress,
       questions,
-      standIn,
+      standIns,
       isOwn: own !== undefined,
       internalToken:
         process.env.ATTEMPT_INTERNAL_SERVICE_TOKEN ?? process.env.INTERNAL_SERVICE_TOKEN ?? 'dev-internal-token',
       gatewayToken: process.env.GATEWAY_TOKEN,
-      delivery: { intake: own?.intake ?? null, addDispatcher: own === undefined ? () => dispatch(url) : null },
+      delivery: {
+        losses: own === undefined ? null : standIns.notification.losses,
+        addDispatcher: own === undefined ? () => dispatch(url) : null,
+      },
     });
   } finally {
     await stop();

@@ -6,8 +6,8 @@ import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 
 /**
  * `npm start`: runs MongoDB, Redis and every process type of the Procfile until a stop signal, and restarts those that die.
- * Environment: PORT, DATA_DIR, FORMATION (web=2,grading=2), PROCFILE, MONGODB_URL, REDIS_URL, NO_COLOR, and the variables of the
- * processes.
+ * Environment: PORT, DATA_DIR, FORMATION (web=2,grading=2), PROCFILE, MONGODB_URL, REDIS_URL, NEIGHBOURS_URL, NO_COLOR, and the variables
+ * of the processes.
  */
 const ended = new AbortController();
 let cluster: Cluster | undefined;

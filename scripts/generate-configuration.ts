@@ -74,6 +74,7 @@ Each variable only if the environment does not set it, and none of them with \`N
 - \`MONGODB_URL\` and \`REDIS_URL\` of the stores that it starts.
 - \`NOTIFICATION_SERVICE_URL\` = its own front door, unless the second name of that variable is set.
 - \`AI_CLASSIFIER_WORKER_ENABLED=1\` and \`AI_GENERATION_SETTLEMENT_WORKER_ENABLED=1\`. A process that is started alone has both off.
+- With \`NEIGHBOURS_URL\`, the addresses of the stand-ins of \`npm run neighbours\` there: [development.md](development.md#stand-ins-for-neighbours).
 
 \`npm start\` also reads \`DATA_DIR\` (\`.data\`): the folder of these stores and that secret. [Operating](operating.md#local-cluster) lists the
 other variables that it reads.

@@ -6,13 +6,15 @@ import { referencedId, type SchemaDocument, type SchemaNode, typeName } from '#i
 import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
 import { readCosts } from '#scripts/capacity/costs.ts';
 import { capacityMarkdown } from '#scripts/capacity/document.ts';
+import { CLIENT_SOURCE, clientSource } from '#scripts/client/source.ts';
 import { enginesMarkdown } from '#scripts/engines/document.ts';
 import { configurationMarkdown, envExample } from './generate-configuration.ts';
 import { errorsMarkdown } from './generate-errors.ts';
 
 /**
  * Writes every generated file: types from `schemas/`, documents from the error catalogues, the table of variables, the recordings of
- * `npm run engines` and the costs of `npm run capacity`. With `--check`, writes nothing, prints the files that differ and exits with 1 if there are any.
+ * `npm run engines`, and the costs of `npm run capacity`. The types of the client come from the OpenAPI document. With `--check`, writes nothing,
+ * prints the files that differ and exits with 1 if there are any.
  */
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
@@ -28,6 +30,7 @@ export async function generatedFiles(schemas: Schemas): Promise<ReadonlyMap<stri
     ['docs/engines.md', enginesMarkdown()],
     ['docs/capacity.md', capacityMarkdown(readCosts())],
     ['.env.example', envExample()],
+    [CLIENT_SOURCE, await clientSource(schemas)],
   ]);
 }
 

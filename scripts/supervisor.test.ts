@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { type ConfigError, readConfig } from '#infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
+import { standInEnvironment } from '#scripts/neighbours/environment.ts';
 import { planCluster } from '#scripts/supervisor/cluster.ts';
 import { takeDataFolder } from '#scripts/supervisor/data-folder.ts';
 import {
@@ -121,6 +122,36 @@ t.test('a token in a file has no development default beside it', async (t) => {
     opsToken: ['of-our-own'],
     auth: { jwt: { secret: 'of-our-own' } },
   });
+});
+
+t.test('NEIGHBOURS_URL points a development cluster at the stand-ins, where nothing else is set', async (t) => {
+  const place = { port: 3_000, secret: () => 'generated' };
+  const configOf = (given: NodeJS.ProcessEnv) => {
+    const { env, faults } = effectiveEnvironment({ NEIGHBOURS_URL: 'http://127.0.0.1:3999/', ...given }, place);
+    t.strictSame(faults, []);
+    return readConfig({ MONGODB_URL: 'mongodb://a', ...env });
+  };
+  t.match(configOf({}), {
+    neighbours: {
+      profile: { url: 'http://127.0.0.1:3999/profile', token: 'dev-internal-token' },
+      wallet: { url: 'http://127.0.0.1:3999/wallet' },
+      notification: { url: 'http://127.0.0.1:3000' },
+    },
+    classifier: { provider: 'local', baseUrl: 'http://127.0.0.1:3999/models/v1', settles: true },
+    notification: { webhook: { url: 'http://127.0.0.1:3999/webhook' } },
+  });
+  t.equal(configOf({ PROFILE_SERVICE_BASE_URL: 'http://own' }).neighbours.profile?.url, 'http://own');
+  t.match(configOf({ AI_CLASSIFIER_PROVIDER: 'mock' }).classifier, { provider: 'mock', baseUrl: null });
+  const refused = effectiveEnvironment({ NODE_ENV: 'production', NEIGHBOURS_URL: 'http://127.0.0.1:3999' }, place);
+  t.match(refused.faults, [/^NEIGHBOURS_URL: /]);
+  const leaked = effectiveEnvironment(
+    { NODE_ENV: 'production', ...standInEnvironment('http://127.0.0.1:3999') },
+    place,
+  );
+  t.ok(
+    leaked.faults.some((fault) => fault.startsWith('NOTIFICATION_WEBHOOK_SECRET: ')),
+    'production refuses the secret of the stand-in',
+  );
 });
 
 t.test('the first steps name the console, the reference and the demo, and no token of the owner', async (t) => {

@@ -1,8 +1,11 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { Permanent } from '#infra/channels/channel.ts';
 import { readConfig } from '#infra/config/config.ts';
+import { OwnerFailed, refusal } from '#infra/neighbours/owner-call.ts';
 import { SETTLEMENT_BACKOFF } from '#shared/classifier/generation.ts';
-import { noticeOutcome } from '#workers/notice-outcome.ts';
+import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import { noticeOutcome, profileRefusal } from '#workers/notice-outcome.ts';
 import type { Outcome } from './actor.ts';
 import { nextStateOf } from './next-state.ts';
 
@@ -70,6 +73,7 @@ t.test('a retry on the last attempt makes the command DEAD, whatever delay was r
     error: {
       fingerprint: 'Error: the notification service answered <n>',
       message: 'the notification service answered 503',
+      code: null,
     },
   });
 });
@@ -92,9 +96,33 @@ t.test('a missing reply is stored with its receiver and root cause, under one fi
   t.strictSame(errorOf(failed), {
     fingerprint,
     message: 'the notification service sent no complete reply (ECONNREFUSED)',
+    code: null,
   });
   t.strictSame(errorOf(late), {
     fingerprint,
     message: 'the notification service sent no complete reply (TimeoutError)',
+    code: null,
   });
+});
+
+t.test('a failure is stored with the code that a trace reads', async (t) => {
+  const codeOf = (outcome: Outcome) => {
+    const next = nextStateOf({ attempts: 1, maxAttempts: DELIVERIES }, outcome, { backoff: OUTBOX, random: 0 });
+    return 'error' in next ? next.error?.code : undefined;
+  };
+  const answered = (status: number) => ({ status, body: null, retryAfterMs: null });
+  const refused = (status: number) => noticeOutcome({ kind: 'refused', reply: answered(status) }, { recipients: 1 });
+  t.equal(codeOf(refused(422)), 'RECEIVER_REFUSED');
+  t.equal(codeOf(refused(401)), 'MISCONFIGURED');
+  t.equal(codeOf(profileRefusal(answered(404))), 'MISCONFIGURED');
+  t.equal(codeOf(profileRefusal(answered(500))), null);
+  const retry = (error: Error) => codeOf({ kind: 'retry', error });
+  t.equal(retry(new Permanent('the webhook receiver answered 410')), 'RECEIVER_REFUSED');
+  t.equal(retry(refusal('wallet', answered(402))), 'WALLET_EMPTY');
+  t.equal(retry(refusal('usage', answered(403))), 'MISCONFIGURED');
+  t.equal(retry(refusal('usage', answered(500))), 'OWNER_FAILED');
+  t.equal(retry(new OwnerFailed('usage', 'could not be reached')), 'OWNER_FAILED');
+  t.equal(retry(new ProviderFailure('AI_PROVIDER_CIRCUIT_OPEN', 'open', { message: 'x' })), 'CIRCUIT_OPEN');
+  t.equal(retry(new ProviderFailure('AI_PROVIDER_TIMEOUT', 'passing', { message: 'x' })), null);
+  t.equal(retry(new Error('the wallet service answered 402')), null, 'the text alone has no code');
 });

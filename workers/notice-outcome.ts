@@ -1,4 +1,5 @@
 import type { CallEnd, ServiceReply } from '#infra/neighbours/call.ts';
+import { coded, refusesSettings } from '#shared/kernel/failure.ts';
 import type { Outcome } from './actor.ts';
 
 /** Outcome of a command that sends a notice: of any queue whose result is the number of recipients. */
@@ -9,8 +10,7 @@ export const NOTICE_BACKOFF_CAP_MS = 60 * 60_000;
 
 /** Statuses with which the receiver refuses the row for good. A retry cannot help. */
 const PERMANENT = new Set([400, 413, 422]);
-/** Statuses of a wrong token, sender or address. The configuration is at fault, so the row's attempts must not be spent. */
-const MISCONFIGURED = new Set([401, 403, 404, 405]);
+/** Wait after a refused token, sender or address. The configuration is at fault, so the row's attempts must not be spent. */
 const MISCONFIGURED_WAIT_MS = 60_000;
 /** Upper bound for a `Retry-After` that exceeds our backoff. */
 const MAX_WAIT_MS = 60 * 60_000;
@@ -28,17 +28,20 @@ export function noticeOutcome(sent: CallEnd, result: { recipients: number }): No
 }
 
 function noticeRefusal(reply: ServiceReply): NoticeOutcome {
-  const error = new Error(`the notification service answered ${reply.status}`);
-  if (PERMANENT.has(reply.status)) return { kind: 'dead', error };
-  if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_WAIT_MS, error };
-  return { kind: 'retry', error, ...requestedDelay(reply) };
+  const message = `the notification service answered ${reply.status}`;
+  if (PERMANENT.has(reply.status)) return { kind: 'dead', error: coded('RECEIVER_REFUSED', message) };
+  return refusedOrBusy(message, reply);
 }
 
 /** Maps a refusal by the profile service, which never ends a row. A refused token, sender or address spends no attempt. */
 export function profileRefusal(reply: ServiceReply): NoticeOutcome {
-  const error = new Error(`the profile service answered ${reply.status}`);
-  if (MISCONFIGURED.has(reply.status)) return { kind: 'snooze', afterMs: MISCONFIGURED_WAIT_MS, error };
-  return { kind: 'retry', error, ...requestedDelay(reply) };
+  return refusedOrBusy(`the profile service answered ${reply.status}`, reply);
+}
+
+function refusedOrBusy(message: string, reply: ServiceReply): NoticeOutcome {
+  if (refusesSettings(reply.status))
+    return { kind: 'snooze', afterMs: MISCONFIGURED_WAIT_MS, error: coded('MISCONFIGURED', message) };
+  return { kind: 'retry', error: new Error(message), ...requestedDelay(reply) };
 }
 
 /** Names the service in the operator's list, because `fetch failed` names neither service nor reason. The reason stays as `cause`. */

@@ -3,7 +3,7 @@ import type { PreviewDeps } from '#api/classifier/deps.ts';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
-import { deadGroups } from '#infra/mongo/mailbox/dead-letters.ts';
+import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
 import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { settlementCommand, settlementOrder } from '#shared/classifier/commands.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
@@ -100,7 +100,7 @@ for (const [settler, open] of BOTH) {
         settledAt: Date,
         lastError: { message: /24 hours/ },
       });
-      t.match(await deadGroups(mongo), [{ queue: 'settlement', count: 1, example: commandId }]);
+      t.match((await deadGroups(mongo)).groups, [{ queue: 'settlement', count: 1, example: commandId }]);
       t.strictSame(await held(), [], 'nothing is held for it any longer');
       t.strictSame(await preview(door), again);
     },

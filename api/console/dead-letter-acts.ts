@@ -2,14 +2,8 @@ import { findBulk, postBulk, previewBulk, stopBulk } from '#infra/mongo/operatio
 import { type ActRow, actOnIds, NOT_CHARGED } from '#infra/mongo/operations/dead-acts.ts';
 import { logActs, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import {
-  bulkView,
-  DEAD_ACTS,
-  type DeadActName,
-  isBulkServed,
-  type LetterFilter,
-  PER_SECOND,
-} from '#shared/operations/bulk-act.ts';
+import { bulkView, DEAD_ACTS, type DeadActName, isBulkServed, PER_SECOND } from '#shared/operations/bulk-act.ts';
+import type { LetterFilter } from '#shared/operations/letter-filter.ts';
 import { ACT_NAMES, DEAD_WORDS, DONE_NAMES, STATE_NAMES } from './dead-letter-words.ts';
 import { addressOf, filterFields, HOME, readFilter, scrolled, timeIn } from './dead-letters.ts';
 import { flag, type Html, html } from './html.ts';
@@ -109,17 +103,23 @@ async function confirmPage(
   const { act, ids, filter, key, chargeSuperseded } = wanted;
   const isBulk = ids.length === 0;
   const dry = isBulk ? null : await actOnIds(mongo, { act, chargeSuperseded }, ids, null);
-  const { counted, groups } = dry ?? (await previewBulk(mongo, { act, filter }, now));
+  const preview = dry ?? (await previewBulk(mongo, { act, filter, chargeSuperseded }, now));
+  const { counted, more, superseded, groups } = preview;
   return html`<h1>${ACT_NAMES[act][language]}</h1>
-<p class="${act === 'drop' ? 'alarm' : 'warning'}"><strong>${w.would(counted, DONE_NAMES[act][language])}</strong> ${isBulk && w.pace(PER_SECOND)} ${act === 'replay' && !chargeSuperseded && w.chargeHint}</p>
+<p class="${act === 'drop' ? 'alarm' : 'warning'}"><strong>${w.would(atLeast(counted, more, language), DONE_NAMES[act][language])}</strong> ${superseded > 0 && w.wouldRefuse(superseded)} ${isBulk && w.pace(PER_SECOND)} ${act === 'replay' && !chargeSuperseded && w.chargeHint}</p>
 ${isBulk ? scrolled('preview', w.letters, [w.cause, w.queue, { number: w.count }, { number: w.acknowledged }], groups.map(groupRow)) : rowTable(dry?.rows ?? [], language)}
 <form method="post" action="${HOME}/act">${proof}<input type="hidden" name="act" value="${act}"><input type="hidden" name="key" value="${key}">
 ${isBulk ? html`${filterFields(filter)}<input type="hidden" name="countedAt" value="${new Date(now).toISOString()}">` : ids.map((id) => html`<input type="hidden" name="id" value="${id}">`)}
 ${fault !== null && html`<p class="alarm" role="alert">${fault}</p>`}
 <label>${w.reason} (${w.reasonHint})<input name="reason" minlength="${MIN_REASON}" maxlength="500" size="30" required autocomplete="off"></label>
 ${act === 'replay' && html`<label class="tick"><input type="checkbox" name="charge" value="1"${flag('checked', chargeSuperseded)}>${w.charge}</label>`}
-<p class="row"><button class="${act === 'drop' ? 'danger' : ''}">${ACT_NAMES[act][language]}: ${counted}</button><a href="${HOME}">${w.cancel}</a></p>
+<p class="row"><button class="${act === 'drop' ? 'danger' : ''}">${ACT_NAMES[act][language]}: ${atLeast(counted, more, language)}</button><a href="${HOME}">${w.cancel}</a></p>
 </form>`;
+}
+
+/** Returns a number, or that it is a lower bound. */
+function atLeast(count: number, more: boolean, language: PageCall['language']): string {
+  return more ? DEAD_WORDS[language].atLeast(count) : `${count}`;
 }
 
 function groupRow({
@@ -197,7 +197,7 @@ function jobPage(view: ReturnType<typeof bulkView>, { language, proof }: PageCal
   const passed = view.done + view.skipped + view.refused;
   const facts: [string, Html | string | number][] = [
     [w.state, STATE_NAMES[view.state][language]],
-    [w.done, `${view.done} ${w.of} ${view.counted}`],
+    [w.done, `${view.done} ${w.of} ${atLeast(view.counted, view.more, language)}`],
     [w.skipped, view.skipped],
     [w.refused, view.refused],
     [w.perSecond, view.perSecond],

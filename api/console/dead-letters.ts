@@ -1,10 +1,12 @@
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
-import { type DeadGroup, deadGroups, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
+import { type DeadGroup, deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
+import { firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
 import { listBulks } from '#infra/mongo/operations/bulk-acts.ts';
 import { actsOnLetter, findLetter } from '#infra/mongo/operations/dead-acts.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { bulkView, DEAD_ACTS, type LetterFilter } from '#shared/operations/bulk-act.ts';
+import { bulkView, DEAD_ACTS } from '#shared/operations/bulk-act.ts';
 import { letterCursor, readLetterCursor } from '#shared/operations/dead-letter-view.ts';
+import { type LetterFilter, readLetterFilter } from '#shared/operations/letter-filter.ts';
 import { ACT_NAMES, DEAD_WORDS, STATE_NAMES } from './dead-letter-words.ts';
 import { flag, type Html, html } from './html.ts';
 import { time } from './layout.ts';
@@ -26,12 +28,13 @@ export function deadLetters({ mongo }: ConsoleDeps): Screen {
       if (filter === null)
         return { status: 400, html: html`<h1>${w.heading}</h1><p class="warning">${w.filterFault}</p>` };
       const isDropped = query.get('dropped') === '1';
-      const [groups, bulks] = await Promise.all([
+      const [{ groups, more }, bulks] = await Promise.all([
         deadGroups(mongo, { ...filter, ...(isDropped && { letter: 'DROPPED' }) }),
         listBulks(mongo, BULKS),
       ]);
       return html`<h1>${w.heading}</h1><p class="hush">${w.intro}</p>
 ${filterForm(filter, isDropped, language)}
+${more && html`<p class="warning">${w.more}</p>`}
 ${groups.length === 0 ? html`<p class="well">${w.none}</p>` : groupTable(groups, filter, { isDropped, language })}
 <h2 class="unseen">${w.bulks}</h2>
 ${bulks.length === 0 ? html`<p class="hush">${w.noBulks}</p>` : bulkTable(bulks.map(bulkView), language)}`;
@@ -214,23 +217,16 @@ ${acts.length === 0 ? html`<p class="hush">${w.noActs}</p>` : html`<ol class="ti
 
 const MINUTE = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?$/;
 
-/** Returns the filter of a query or a form, or null if a time is invalid. Times without a zone are UTC. */
+/** Returns the filter of a query or a form, or null if its queue or a time is invalid. Times without a zone are UTC. */
 export function readFilter(text: (name: string) => string): LetterFilter | null {
-  const [queue, cause, subject] = [QUEUES.find((name) => name === text('queue')), text('cause'), text('subject')];
-  const [since, until] = [timeIn(text('since')), timeIn(text('until'))];
-  if (since === null || until === null || (text('queue') !== '' && queue === undefined)) return null;
-  return {
-    ...(queue === undefined ? {} : { queue }),
-    ...(cause === '' ? {} : { cause }),
-    ...(subject === '' ? {} : { subject }),
-    ...(since === undefined ? {} : { since }),
-    ...(until === undefined ? {} : { until }),
-  };
+  const given = (name: string) => (text(name) === '' ? undefined : text(name));
+  const [queue, cause, subject, since, until] = ['queue', 'cause', 'subject', 'since', 'until'].map(given);
+  const filter = readLetterFilter({ queue, cause, subject, since, until }, { queues: QUEUES, timeOf: timeIn });
+  return 'fault' in filter ? null : filter;
 }
 
-/** Reads a time in UTC: undefined if the text is empty, null if it is invalid. */
-export function timeIn(text: string): Date | null | undefined {
-  if (text === '') return undefined;
+/** Reads a time in UTC, or returns null if the text is invalid. */
+export function timeIn(text: string): Date | null {
   const at = new Date(`${text.replace(/Z$/, '')}Z`);
   return MINUTE.test(text) && !Number.isNaN(at.getTime()) ? at : null;
 }

@@ -1,7 +1,8 @@
 import t from 'tap';
-import { readAttemptsFor } from '#api/operations/exams.ts';
+import { boardReader, readAttemptsFor } from '#api/operations/exams.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { openExamReader, readExam } from '#infra/mongo/operations/exam.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import {
@@ -13,6 +14,7 @@ import {
   storeAttempt,
 } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { exams } from './exams.ts';
 import { html } from './html.ts';
 import type { PageCall } from './screen.ts';
@@ -21,7 +23,7 @@ const mongo = await openTestMongo(t);
 const log = { info: () => undefined };
 const reading = { mongo, log, now: Date.now, pingRedis: async () => undefined };
 const screen = exams({
-  mongo,
+  exam: (examId) => readExam(mongo, examId, Date.now()),
   examAttempts: (page, by) => readAttemptsFor(reading, page, by),
 });
 
@@ -85,4 +87,35 @@ t.test('an unknown exam is 404, and without an id the page requires one', async 
   t.match(await show({ exam: 'unknown' }), { status: 404, text: /Nothing of this exam is stored/ });
   t.match(await show({}), { status: 200, text: /Enter the id of an exam/ });
   t.match(await show({ exam: '"><script>' }), { status: 404, text: /value="&quot;&gt;&lt;script&gt;"/ });
+});
+
+t.test('viewers of a board at the same time share one reading, and each of them is logged', async (t) => {
+  const [lonely, popular] = ['exam-of-one-viewer', 'exam-of-many-viewers'] as const;
+  for (const examId of [lonely, popular]) await storeAttempt(mongo, { examId, deadlineAt: null });
+  let reads = 0;
+  const db = tappedDb(mongo, (_, name) => {
+    if (name === 'find' || name === 'findOne' || name === 'aggregate' || name === 'countDocuments') reads += 1;
+    return undefined;
+  });
+  const tapped = { ...mongo, db };
+  const logged: unknown[] = [];
+  const watching = { ...reading, mongo: tapped, log: { info: (fields: object) => void logged.push(fields) } };
+  const board = boardReader(watching);
+  const shared = exams({
+    exam: openExamReader(tapped, Date.now),
+    examAttempts: (page, by) => readAttemptsFor(watching, page, by, board),
+  });
+  const call = { params: {}, language: 'en', proof: html``, requestId: 'r', now: Date.now() } as const;
+  const view = (exam: string, operator: string) =>
+    shared.render({ ...call, operator, query: new URLSearchParams({ exam }) });
+  await view(lonely, 'ADMIN a');
+  const ofOne = reads;
+  t.ok(ofOne > 0);
+  const pages = await Promise.all(['ADMIN b', 'ADMIN c', 'ADMIN d'].map((operator) => view(popular, operator)));
+  for (const page of pages) t.match(`${page}`, popular);
+  t.equal(reads, 2 * ofOne, 'three viewers read as much as one');
+  t.match(logged, [
+    { operator: 'ADMIN a', examId: lonely },
+    ...['b', 'c', 'd'].map((name) => ({ operator: `ADMIN ${name}`, examId: popular })),
+  ]);
 });

@@ -1,4 +1,3 @@
-import { readExam } from '#infra/mongo/operations/exam.ts';
 import type { Exam, ExamAttempt, ExamAttemptList, ExamRelease } from '#shared/generated/operations.ts';
 import { ATTEMPT_STATUSES, type ExamWalk, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { REASONS } from '#shared/operations/reasons.ts';
@@ -13,7 +12,7 @@ import { type Language, spanText } from './words.ts';
 const PATH = '/ops/exams';
 
 /** The live board of one exam: counts, releases, and a walk over its attempts. */
-export function exams(deps: Pick<ConsoleDeps, 'mongo' | 'examAttempts'>): Screen {
+export function exams(deps: Pick<ConsoleDeps, 'exam' | 'examAttempts'>): Screen {
   return {
     path: PATH,
     title: { en: WORDS.en.heading, vi: WORDS.vi.heading },
@@ -45,16 +44,16 @@ interface Board {
 
 /** Reads the counts and one page of the attempts. */
 async function readBoard(
-  { mongo, examAttempts }: Pick<ConsoleDeps, 'mongo' | 'examAttempts'>,
-  { now, operator, requestId }: PageCall,
+  deps: Pick<ConsoleDeps, 'exam' | 'examAttempts'>,
+  { operator, requestId }: PageCall,
   walk: ExamWalk,
   cursor: string | null,
 ): Promise<Board | 'unknown' | 'foreign cursor'> {
   const after = cursor === null ? null : readWalkCursor(walk, cursor);
   if (cursor !== null && after === null) return 'foreign cursor';
   const [exam, list] = await Promise.all([
-    readExam(mongo, walk.examId, now),
-    examAttempts({ ...walk, after, limit: PAGE_ATTEMPTS }, { operator, requestId }),
+    deps.exam(walk.examId),
+    deps.examAttempts({ ...walk, after, limit: PAGE_ATTEMPTS }, { operator, requestId }),
   ]);
   return exam === null || list === null ? 'unknown' : { exam, list };
 }

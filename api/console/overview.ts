@@ -1,5 +1,6 @@
 import { type QueueCourse, readCourses } from '#infra/mongo/operations/samples.ts';
-import type { Alarm, QueueState } from '#shared/generated/operations.ts';
+import type { Alarm, QueueState, WorkerList } from '#shared/generated/operations.ts';
+import { settingOf } from '#shared/operations/alarms.ts';
 import { spark } from './chart.ts';
 import { type Html, html } from './html.ts';
 import type { ConsoleDeps, Screen } from './screen.ts';
@@ -23,6 +24,12 @@ const WORDS = words(
     noWorker: (due: number) => `${due} due, 0 workers: scale`,
     backlog: (due: number, age: string) => `${due} due, the oldest for ${age}: run more of`,
     deadLetters: (dead: number) => `${dead} dead ${dead === 1 ? 'letter' : 'letters'}`,
+    redisDown: 'Redis does not answer',
+    redisEffect: 'Nothing is lost, and each command waits for the poll of its workers. Restore Redis, or correct',
+    serviceDown: (age: string | null) => `does not answer its workers${age === null ? '' : ` for ${age}`}`,
+    serviceRemedy: 'Check that service, its network and',
+    schema: 'The schema of the database does not fit this version',
+    run: 'Run',
     unconfigured: 'not configured',
     quiet: 'Quiet queues',
     lastHour: 'the last hour',
@@ -49,6 +56,12 @@ const WORDS = words(
     noWorker: (due) => `${due} lệnh đến hạn, 0 worker: hãy tăng`,
     backlog: (due, age) => `${due} lệnh đến hạn, trễ nhất ${age}: hãy chạy thêm`,
     deadLetters: (dead) => `${dead} thư chết`,
+    redisDown: 'Redis không trả lời',
+    redisEffect: 'Không mất gì cả, nhưng mỗi lệnh phải chờ worker tự kiểm tra. Hãy khôi phục Redis hoặc sửa',
+    serviceDown: (age) => `không trả lời worker${age === null ? '' : ` trong ${age}`}`,
+    serviceRemedy: 'Hãy kiểm tra dịch vụ đó, mạng tới nó và',
+    schema: 'Lược đồ của cơ sở dữ liệu không hợp với phiên bản này',
+    run: 'Hãy chạy',
     unconfigured: 'chưa cấu hình',
     quiet: 'Hàng đợi đang yên',
     lastHour: 'giờ vừa qua',
@@ -66,16 +79,17 @@ export function overview({ cluster, mongo }: ConsoleDeps): Screen {
     title: { en: WORDS.en.heading, vi: WORDS.vi.heading },
     refreshes: true,
     async render({ language, now }) {
-      const [status, { queues }, courses] = await Promise.all([
+      const [status, { queues }, { workers }, courses] = await Promise.all([
         cluster.status(),
         cluster.queues(),
+        cluster.workers(),
         readCourses(mongo, now),
       ]);
       const w = WORDS[language];
       const busy = queues.filter((queue) => isBusy(queue, courses.get(queue.queue)));
       const quiet = queues.filter((queue) => !busy.includes(queue));
       return html`<h1>${w.heading}</h1>
-${status.alarms.map((alarm) => alarmBar(alarm, queues, language))}
+${status.alarms.map((alarm) => alarmBar(alarm, { queues, workers, now }, language))}
 ${status.well && html`<p class="well"><strong>${w.well}</strong></p>`}
 <p class="note">${w.summary(status.workers, status.running, status.due)}</p>
 ${busy.length > 0 && html`<h2>${w.queues} <span class="hush">· ${w.lastHour}</span></h2>`}
@@ -97,10 +111,30 @@ function quietItem({ queue, workers, configured }: QueueState, language: Languag
   return html`<li><strong>${queue}</strong> <span class="hush">${configured ? `${workers} ${workers === 1 ? w.worker : w.workers}` : w.unconfigured}</span></li>`;
 }
 
-/** Returns an alarm in the language of the page. Those of a queue are stated by its counts, the others in the words of `examhall status`. */
-function alarmBar({ kind, about, text, remedy }: Alarm, queues: readonly QueueState[], language: Language): Html {
+/** Facts that the page has read beside the alarms. */
+interface Read {
+  queues: readonly QueueState[];
+  workers: WorkerList['workers'];
+  /** Unix milliseconds by MongoDB's clock. */
+  now: number;
+}
+
+/** Returns an alarm in the language of the page, by its kind. The details of a schema are in English, as the release prints them. */
+export function alarmBar(alarm: Alarm, { queues, workers, now }: Read, language: Language): Html {
+  const { kind, about, text, remedy } = alarm;
   const w = WORDS[language];
+  switch (kind) {
+    case 'redis-down':
+      return html`<p class="alarm"><strong>${w.redisDown}.</strong> ${w.redisEffect} <code>REDIS_URL</code>.</p>`;
+    case 'dependency-down':
+      return html`<p class="alarm"><strong>${about}</strong>: ${w.serviceDown(silentFor(about, workers, now, language))}. ${w.serviceRemedy} <code>${settingOf(about ?? '')}</code>.</p>`;
+    case 'schema':
+      return html`<p class="alarm"><strong>${w.schema}</strong>: <span lang="en">${text}</span>. ${w.run} <code>examhall migrate --status</code>.</p>`;
+    default:
+      break;
+  }
   const queue = queues.find((one) => one.queue === about);
+  // The queue may be of a newer version.
   if (queue === undefined) return html`<p class="alarm" lang="en"><strong>${text}</strong>: ${remedy}</p>`;
   const { due, actor, oldestDueMs, dead } = queue;
   const name = html`<strong>${about}</strong>`;
@@ -112,6 +146,13 @@ function alarmBar({ kind, about, text, remedy }: Alarm, queues: readonly QueueSt
     default:
       return html`<p class="alarm">${name}: <a href="/ops/dead-letters?queue=${about}">${w.deadLetters(dead)}</a></p>`;
   }
+}
+
+/** Returns for how long a service has not answered, or null if no live worker reports it any longer. */
+function silentFor(about: string | null, workers: Read['workers'], now: number, language: Language): string | null {
+  const reports = workers.flatMap(({ unanswering }) => unanswering).filter(({ name }) => name === about);
+  if (reports.length === 0) return null;
+  return spanText(now - Math.min(...reports.map(({ since }) => Date.parse(since))), language);
 }
 
 function card(queue: QueueState, course: QueueCourse | undefined, language: Language): Html {

@@ -5,6 +5,7 @@ import { operatorName } from '#api/http/guards/tokens.ts';
 import type { Call, RawReply, Route } from '#api/route.ts';
 import { endSession, findSession } from '#infra/mongo/auth/sessions.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
+import { endConsoleSession, isConsoleSessionEnded } from '#infra/mongo/operations/console-ends.ts';
 import type { Form as FormBody } from '#shared/generated/operations.ts';
 import { secretCheck } from '#shared/kernel/secret.ts';
 import { type Html, html } from './html.ts';
@@ -20,7 +21,7 @@ const YEAR_SECONDS = 31_536_000;
 /** Size limit of a form: a thousand chosen ids. */
 const MAX_FORM_BYTES = 64 * 1_024;
 
-/** Addresses that no screen has, by their depth. A longer one is that of no link. */
+/** Addresses that no screen has, by their depth. The first of these routes also answers what a browser opens below `/ops` besides them. */
 const UNKNOWN = ['/ops/:a', '/ops/:a/:b', '/ops/:a/:b/:c', '/ops/:a/:b/:c/:d'] as const;
 const NOT_FOUND = {
   path: '/ops/not-found',
@@ -69,7 +70,7 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
         }),
       ),
     ]),
-    ...UNKNOWN.map((path) => get(path, notFound)),
+    ...UNKNOWN.map((path, index) => ({ ...get(path, notFound), ...(index === 0 && { pageBelow: '/ops/' }) })),
   ];
 
   /** Without a session the sign-in answers, as it does for each screen: it does not show which addresses exist. */
@@ -131,13 +132,14 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
     return { call, page, session, target: path + (query === '' ? '' : `?${query}`) };
   }
 
-  /** Returns the session of the cookie. That of an account is read again, so that a suspension or a changed password ends it at once. */
+  /** Returns the session of the cookie, unless it has ended. That of an account ends at once with a suspension or a changed password. */
   async function liveSession(call: Call<FormBody>, now: number): Promise<Session | null> {
     const { auth, opsToken } = deps;
     const { jwt, sessionMaxMs = 0 } = auth?.settings ?? {};
     const jwtSecrets = jwt === undefined ? [] : [jwt.secret, ...jwt.previousSecrets];
     const session = unsealed(cookieOf(call.headers.cookie, COOKIE), { opsToken, jwtSecrets }, now);
-    if (session === null || session.account === null) return session;
+    if (session === null) return null;
+    if (session.account === null) return (await isConsoleSessionEnded(deps.mongo, session)) ? null : session;
     const { id, sessionId } = session.account;
     const found = await findSession(deps.mongo, { sub: id, sid: sessionId });
     return found.kind === 'found' && mayOperate(found, new Date(now), sessionMaxMs) ? session : null;
@@ -155,7 +157,8 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
 
   async function signOut({ session }: Visit): Promise<RawReply> {
     const { auth } = deps;
-    if (session?.account != null && auth !== null) {
+    if (session?.account === null) await endConsoleSession(deps.mongo, session);
+    else if (session !== null && auth !== null) {
       const { id: accountId, sessionId } = session.account;
       const maxAgeMs = auth.settings.sessionMaxMs;
       await endSession(deps.mongo, { accountId, sessionId, reason: 'LOGOUT', maxAgeMs });

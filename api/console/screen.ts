@@ -5,7 +5,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { ClusterReader } from '#infra/mongo/operations/cluster.ts';
 import type { WantedPage } from '#infra/mongo/operations/exam-attempts.ts';
 import type { Asked, Trace } from '#infra/mongo/operations/trace.ts';
-import type { ExamAttemptList } from '#shared/generated/operations.ts';
+import type { Exam, ExamAttemptList } from '#shared/generated/operations.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Html } from './html.ts';
@@ -25,6 +25,8 @@ export interface ConsoleDeps {
   cluster: ClusterReader;
   /** Reads a trace for an operator, logs the read, and audits that of a person. Null: nothing is stored. */
   trace: (asked: Asked, by: { operator: string; requestId: string }) => Promise<Trace | null>;
+  /** Reads the counts of an exam, once for all who view it at the same time. Null: nothing of the exam is stored. */
+  exam: (examId: string) => Promise<Exam | null>;
   /** Reads a page of an exam's attempts for an operator, logs the read, and audits that of one student. Null: the exam is unknown. */
   examAttempts: (page: WantedPage, by: { operator: string; requestId: string }) => Promise<ExamAttemptList | null>;
   /** Claims of a bulk act before it is dead. */

@@ -88,6 +88,30 @@ t.test('a mistyped address has a page, and without a session it is answered as e
   }
 });
 
+t.test('a browser gets a page for every other address below /ops, and a program a JSON reply', async (t) => {
+  const cookie = cookieIn(await withToken(ops));
+  const accept = 'text/html,application/xhtml+xml,*/*;q=0.8';
+  const odd = ['/ops/', '/ops/a/b/c/d/e/f', '/ops//overview', '/ops/%C3%A9', '/ops/a%20b', '/ops/x;y', '/ops/sign-out'];
+  for (const path of odd) {
+    const page = await get(path, { cookie, headers: { accept } });
+    t.match(page, { status: 404, headers: { 'content-type': /^text\/html/ }, text: /Page not found/ }, path);
+    const next = new URLSearchParams({ next: path });
+    t.match(
+      await get(path, { headers: { accept } }),
+      { status: 303, headers: { location: `/ops/sign-in?${next}` } },
+      path,
+    );
+    const json = await get(path, { cookie, headers: { accept: 'application/json' } });
+    t.match(
+      json,
+      { status: path === '/ops/sign-out' ? 405 : 404, headers: { 'content-type': /^application\/json/ } },
+      path,
+    );
+  }
+  t.match(await get('/v1/no-such-route', { headers: { accept } }), { status: 404, json: { code: 'ROUTE_NOT_FOUND' } });
+  t.match(await get('/opsx', { headers: { accept } }), { status: 404, json: { code: 'ROUTE_NOT_FOUND' } });
+});
+
 t.test('OPS_TOKEN opens a session that only its cookie carries', async (t) => {
   const reply = await withToken(ops);
   t.match(reply, { status: 303, headers: { location: '/ops/overview' } });
@@ -101,6 +125,19 @@ t.test('OPS_TOKEN opens a session that only its cookie carries', async (t) => {
   t.match(page.text, /OPS_TOKEN/);
   t.match(await get('/ops/sign-in', { cookie: cookieIn(reply) }), { status: 303 });
   t.match(await get('/ops/overview', { cookie: `${cookieIn(reply)}x` }), { status: 303 }, 'an altered cookie');
+});
+
+t.test('signing out ends a session of OPS_TOKEN at every front door, and no other session', async (t) => {
+  const [cookie, other] = [cookieIn(await withToken(ops)), cookieIn(await withToken(ops))];
+  const page = await get('/ops/overview', { cookie });
+  const signedOut = await post('/ops/sign-out', { proof: proofIn(page) }, { cookie });
+  t.match(signedOut, { status: 303, headers: { 'set-cookie': /^examhall_console=; .*Max-Age=0/ } });
+  for (const door of [1, 2])
+    t.equal((await get('/ops/overview', { cookie, door })).status, 303, 'a copy of the cookie is worthless');
+  t.equal((await get('/ops/overview', { cookie: other })).status, 200);
+  const stored = await cluster.mongo.collection('console_ends').find({}).toArray();
+  t.notOk(JSON.stringify(stored).includes(proofIn(page)), 'the proof is stored nowhere');
+  t.equal((await post('/ops/sign-out', { proof: proofIn(page) }, { cookie })).status, 303, 'a repeat changes nothing');
 });
 
 t.test('a session ends with the OPS_TOKEN that opened it', async (t) => {

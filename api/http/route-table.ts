@@ -25,6 +25,7 @@ interface Branch<T> {
 
 const PATH_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({});
+const HTML = /\btext\/html\b/i;
 const NO_ROUTE = { kind: 'no-route' } as const;
 
 /**
@@ -44,6 +45,23 @@ export function compileTable<T>(rows: readonly TableRow<T>[]): RouteTable<T> {
     const leaf = branch.methods.get(method);
     if (leaf === undefined) return { kind: 'wrong-method', allow: [...branch.methods.keys()].sort().join(', ') };
     return { kind: 'found', value: leaf.value, params: values.length === 0 ? NO_PARAMS : named(leaf.names, values) };
+  };
+}
+
+/**
+ * Returns a lookup that also has the page of `pageBelow` for a browser that opens an address without a route, or one that takes other
+ * methods only. `accept` is the header of the request; a browser names `text/html` in it.
+ */
+export function withPages(
+  table: RouteTable<MountedRoute>,
+  rows: readonly MountedRoute[],
+): (method: string, path: string, accept: string | undefined) => Match<MountedRoute> {
+  const pages = rows.filter(({ route }) => route.pageBelow !== undefined);
+  return (method, path, accept = '') => {
+    const match = table(method, path);
+    if (match.kind === 'found' || method !== 'GET' || !HTML.test(accept)) return match;
+    const value = pages.find(({ route }) => path.startsWith(route.pageBelow ?? path));
+    return value === undefined ? match : { kind: 'found', value, params: NO_PARAMS };
   };
 }
 

@@ -2,6 +2,7 @@ import { ringFor } from '#api/ring-and-wait.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
+import { storeSuppressed, suppressedOf } from '#infra/mongo/notification/suppressions.ts';
 import { erasedAmong } from '#infra/mongo/person/erased-persons.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import { sendToAudit } from '#infra/neighbours/audit.ts';
@@ -51,9 +52,18 @@ async function replayed(
   return { kind: 'replayed', event };
 }
 
-/** Stores rows that belong to no event. */
-export async function fanOutRows(deps: NotificationDeps, input: FanOutInput<null>): Promise<FannedOut<null>> {
-  return fanOut(deps, input, () => null);
+/** Stores rows that belong to no event, and whom the request did not notify. */
+export async function fanOutRows(
+  deps: NotificationDeps,
+  input: FanOutInput<null>,
+  { requestId }: { requestId: string },
+): Promise<FannedOut<null>> {
+  return fanOut(
+    deps,
+    input,
+    () => null,
+    (plan, now) => storeSuppressed(deps.mongo, suppressedOf(plan), { requestId, now }),
+  );
 }
 
 /** The facts of a fan-out that its event stores. */
@@ -66,12 +76,13 @@ interface EventFacts extends Pick<FanOutPlan, 'suppressed'> {
 
 /**
  * Stores rows and their event, or finds that a concurrent call has stored the event. One commit stores event, rows and delivery
- * jobs. The later steps (rings, wakes of live streams, the audit's copy) may be lost.
+ * jobs. The later steps (rings, wakes of live streams, the audit's copy) may be lost. `before` runs before that commit.
  */
 async function fanOut<Stored extends NotificationEvent | null>(
   deps: NotificationDeps,
   input: FanOutInput<EventInput | null>,
   eventOf: (facts: EventFacts) => Stored,
+  before: (plan: FanOutPlan, now: number) => Promise<void> = async () => undefined,
 ): Promise<FannedOut<Stored>> {
   const recipients = input.notifications.map(({ userId }) => userId);
   const persons = personsIn(input.notifications, input.event);
@@ -87,6 +98,7 @@ async function fanOut<Stored extends NotificationEvent | null>(
   const eventFor = ({ rows, suppressed }: FanOutPlan, gone: ErasedIds) =>
     eventOf({ id: fanOutId, now: facts.now, created: rows.length, suppressed, erased: gone });
   const event = eventFor(plan, erased);
+  await before(plan, now);
   const inserted = await insertFanOut(deps.mongo, {
     fanOutId,
     event,

@@ -5,6 +5,7 @@ import { idsOfFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { insertNotification } from '#infra/mongo/notification/inbox-changes.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { putSnapshot } from '#infra/mongo/notification/snapshots.ts';
+import { storeSuppressed } from '#infra/mongo/notification/suppressions.ts';
 import { erasedAmong, isErased } from '#infra/mongo/person/erased-persons.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type {
@@ -28,7 +29,7 @@ import { type FannedOut, fanOutEvent, fanOutRows } from './fan-out.ts';
 
 /**
  * Creates one notification for one recipient. If the recipient has disabled or muted it, replies 200 with the reason and creates
- * none.
+ * none; the reason is stored for operators.
  */
 export async function createOneNotification(deps: NotificationDeps, call: Call<CreateRequest>): Promise<Reply> {
   const input = call.body;
@@ -39,7 +40,12 @@ export async function createOneNotification(deps: NotificationDeps, call: Call<C
   const now = deps.now();
   const wanted = preferences.get(input.userId) ?? null;
   const reason = concernsErased(input, erased) ? 'ERASED' : suppressionOf(wanted, preferenceKey(input), new Date(now));
-  if (reason !== null) return suppressedReply(input.userId, reason);
+  if (reason !== null) {
+    const { userId, type } = input;
+    await storeSuppressed(deps.mongo, [{ userId, reason, type }], { requestId: call.requestId, now });
+    await eraseStoredMeanwhile(deps.mongo, [userId], { known: erased, now });
+    return suppressedReply(userId, reason);
+  }
   const origin = { fanOutId: null, sourceEventRef: null, organizationId: call.identity.organizationId ?? null };
   const row = newNotification(withoutErasedActor(input, erased), {
     id: newId(now),
@@ -76,7 +82,7 @@ export async function createBatch(deps: NotificationDeps, call: Call<BatchReques
   }
   const made =
     event === null
-      ? await fanOutRows(deps, { notifications, event, organizationId })
+      ? await fanOutRows(deps, { notifications, event, organizationId }, call)
       : await fanOutEvent(deps, { notifications, event, organizationId });
   if (made.kind === 'replayed') {
     const ids = await idsOfFanOut(deps.mongo, made.event._id);

@@ -3,7 +3,8 @@ import { type Call, type Reply, type Route, SMALL_BODY, type Tag } from '#api/ro
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
-import { type DeadLetterFilter, deadGroups, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
+import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
+import { type DeadLetterFilter, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findBulk, listBulks, postBulk, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { actOnIds, type DeadOrder, findLetter, ofPreview } from '#infra/mongo/operations/dead-acts.ts';
 import { logActs, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
@@ -14,13 +15,13 @@ import type {
   DeadLetterListQuery,
   DeadLetterQuery,
 } from '#shared/generated/operations.ts';
-import type { Queue } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
-import { bulkView, DEAD_ACTS, type DeadActName, type LetterFilter, PER_SECOND } from '#shared/operations/bulk-act.ts';
+import { bulkView, DEAD_ACTS, type DeadActName, PER_SECOND } from '#shared/operations/bulk-act.ts';
 import { letterCursor, letterView, readLetterCursor } from '#shared/operations/dead-letter-view.ts';
+import { type GivenFilter, type LetterFilter, readLetterFilter } from '#shared/operations/letter-filter.ts';
 
 export interface DeadLetterDeps {
   mongo: Mongo;
@@ -167,7 +168,7 @@ export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
 async function getGroups({ mongo }: DeadLetterDeps, { query }: Call<never, DeadLetterQuery>) {
   const filter = readFilter(query, '');
   if ('rejected' in filter) return filter;
-  return { status: 200, data: { groups: await deadGroups(mongo, { ...filter, ...markOf(query) }) } };
+  return { status: 200, data: await deadGroups(mongo, { ...filter, ...markOf(query) }) };
 }
 
 async function listLetters({ mongo }: DeadLetterDeps, { query }: Call<never, DeadLetterListQuery>) {
@@ -204,7 +205,8 @@ async function carryOut(
   const wanted = readFilter(filter ?? {}, '/filter');
   if ('rejected' in wanted) return wanted;
   if (Object.keys(wanted).length === 0) return invalid('/filter', 'must have at least one field');
-  if (isDry) return { status: 200, data: ofPreview(await previewBulk(deps.mongo, { act, filter: wanted }, by.now)) };
+  if (isDry)
+    return { status: 200, data: ofPreview(await previewBulk(deps.mongo, { ...order, filter: wanted }, by.now)) };
   const { key, perSecond } = body;
   const request = { ...order, filter: wanted, perSecond: perSecond ?? PER_SECOND, key: key ?? newId(by.now) };
   const posted = await postBulk(deps.mongo, request, by, { maxAttempts: deps.commandAttempts });
@@ -240,17 +242,10 @@ function actOf(
   return { operator: identity.operator ?? 'unknown', reason: reason.trim(), now: now(), committed };
 }
 
-/** Returns the filter of a query or a body, or the rejection of its queue. `at` is the path of the filter. */
-function readFilter({ queue, cause, subject, since, until }: DeadLetterQuery, at: string): LetterFilter | Rejection {
-  const known = QUEUES.find((name): name is Queue => name === queue);
-  if (queue != null && known === undefined) return invalid(`${at}/queue`, `must be one of ${QUEUES.join(', ')}`);
-  return {
-    ...(known === undefined ? {} : { queue: known }),
-    ...(cause == null ? {} : { cause }),
-    ...(subject == null ? {} : { subject }),
-    ...(since == null ? {} : { since: new Date(since) }),
-    ...(until == null ? {} : { until: new Date(until) }),
-  };
+/** Returns the filter of a query or a body, or the rejection of its queue. The schema has checked its times. `at` is the path of the filter. */
+function readFilter(given: GivenFilter, at: string): LetterFilter | Rejection {
+  const filter = readLetterFilter(given, { queues: QUEUES, timeOf: (text) => new Date(text) });
+  return 'fault' in filter ? invalid(`${at}/queue`, `must be one of ${QUEUES.join(', ')}`) : filter;
 }
 
 function invalid(path: string, message: string): Rejection {

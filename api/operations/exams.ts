@@ -1,9 +1,10 @@
 import { operator } from '#api/http/guards/tokens.ts';
 import type { Call, Reply, Route } from '#api/route.ts';
 import { auditExamAttempts } from '#infra/mongo/operations/audited-reads.ts';
-import { readExam } from '#infra/mongo/operations/exam.ts';
+import { BOARD_FRESH_MS, readExam } from '#infra/mongo/operations/exam.ts';
 import { readExamAttempts, type WantedPage } from '#infra/mongo/operations/exam-attempts.ts';
 import { logActs } from '#infra/mongo/operator-audit.ts';
+import { shareRunsBy } from '#infra/process/health.ts';
 import type { ExamAttemptList, ExamAttemptsQuery } from '#shared/generated/operations.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type ExamWalk, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
@@ -64,16 +65,31 @@ async function listAttempts(
   return { status: 200, data };
 }
 
+/** Reads a page of an exam's attempts. Returns null if nothing of the exam is stored. */
+type ReadPage = (page: WantedPage) => Promise<ExamAttemptList | null>;
+
+function attemptReader({ mongo, now, pingRedis }: Pick<TraceDeps, 'mongo' | 'now' | 'pingRedis'>): ReadPage {
+  return async (page) => {
+    const redis = (await redisAnswers(pingRedis)) ? 'up' : 'down';
+    return readExamAttempts(mongo, page, { now: now(), redis });
+  };
+}
+
+/** Returns a reader for boards: the viewers of one page share one reading. */
+export function boardReader(deps: Parameters<typeof attemptReader>[0]): ReadPage {
+  return shareRunsBy(BOARD_FRESH_MS, attemptReader(deps));
+}
+
 /** Reads a page of an exam's attempts for an operator, logs the read, and audits that of one student. Null: nothing of the exam is stored. */
 export async function readAttemptsFor(
   { mongo, log, ...deps }: Pick<TraceDeps, 'mongo' | 'log' | 'now' | 'pingRedis'>,
   page: WantedPage,
   { operator: by, requestId }: { operator: string; requestId: string },
+  read: ReadPage = attemptReader({ mongo, ...deps }),
 ): Promise<ExamAttemptList | null> {
-  const now = deps.now();
-  const redis = (await redisAnswers(deps.pingRedis)) ? 'up' : 'down';
-  const found = await readExamAttempts(mongo, page, { now, redis });
+  const found = await read(page);
   if (found === null) return null;
+  const now = deps.now();
   const { student, examId } = page;
   const attempts = found.attempts.length;
   log.info({ requestId, operator: by, examId, attempts }, 'attempts of an exam read');

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
+import { firstSteps } from '#scripts/supervisor/development-defaults.ts';
 import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { openMongoTap } from '#testing/stores/mongo-tap.ts';
@@ -134,4 +135,15 @@ t.test('a draining door reports unready and still serves requests', async (t) =>
   t.equal(statusCode, 404, 'the open request is answered');
   t.equal(await ended, 0, 'the process exits with 0');
   t.equal(cluster.pid('web2'), undefined);
+});
+
+t.test('each address that npm start prints after `ready` leads to a page that answers 200', async (t) => {
+  const { url } = cluster.door();
+  const addresses = firstSteps({ url, env: {} }).flatMap((line) => line.match(/http:\S+?(?=;|\s|$)/g) ?? []);
+  t.strictSame(addresses, [`${url}/ops`, `${url}/openapi.json`]);
+  for (const address of [url, ...addresses]) {
+    const reply = await fetch(address, { headers: { accept: 'text/html' } });
+    t.equal(reply.status, 200, `${address} leads to ${reply.url}`);
+    await reply.arrayBuffer();
+  }
 });

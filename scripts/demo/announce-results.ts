@@ -171,6 +171,6 @@ async function readSome(deps: DemoDeps, inboxes: readonly Inbox[]): Promise<Noti
   return { one: readers.length, all: readsAll === undefined ? 0 : 1 };
 }
 
-function intakeFacts({ intake }: Delivery): NoticeFacts['intake'] {
-  return intake === null ? null : { lost: intake.lost(), recognised: intake.recognised() };
+function intakeFacts({ losses }: Delivery): NoticeFacts['intake'] {
+  return losses === null ? null : { lost: losses.lost(), recognised: losses.recognised() };
 }

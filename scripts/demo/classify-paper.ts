@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { BankStandIn } from '#scripts/neighbours/question-bank.ts';
 import type { Progress } from '#scripts/progress.ts';
 import type { StartQuestion } from '#shared/generated/attempt.ts';
 import type {
@@ -13,7 +14,6 @@ import { openEventSource } from './event-source.ts';
 import { type Caller, dataOf, type Gateway } from './gateway.ts';
 import type { ClassificationFacts } from './report.ts';
 import { asTeacher, type DemoDeps } from './sitting.ts';
-import type { StandIn } from './stand-in.ts';
 
 const PATH = '/v1/ai-classifier/jobs';
 /** The fields that the job classifies. */
@@ -29,7 +29,7 @@ export async function classifyPaper(
   deps: DemoDeps,
   progress: Progress,
   questions: readonly StartQuestion[],
-  bank: StandIn | null,
+  bank: BankStandIn | null,
 ): Promise<ClassificationFacts> {
   const owner = asTeacher();
   const questionIds = questions.map(({ questionId }) => questionId);

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { LostReplies } from '#scripts/neighbours/notification.ts';
 import type { Progress } from '#scripts/progress.ts';
 import type { Gateway } from './gateway.ts';
 import { type Inbox, readPage } from './inbox.ts';
-import type { LossyIntake } from './lossy-intake.ts';
 import { inParallel } from './parts.ts';
 import type { DemoDeps } from './sitting.ts';
 
 /** The ways on which the notices of a run reach their inboxes. */
 export interface Delivery {
-  /** The lossy proxy that the demo's own cluster delivers through; null for another cluster. */
-  intake: LossyIntake | null;
+  /** Replies to notices of the demo's own cluster that were lost on purpose; null for another cluster. */
+  losses: LostReplies | null;
   /** Adds a worker that calls the demo for parents; returns false if the cluster's stores are unknown. null: the cluster needs none. */
   addDispatcher: (() => boolean) | null;
 }
@@ -26,7 +26,7 @@ export async function deliverNotices(
   { gateway, complain }: DemoDeps,
   progress: Progress,
   { students, parents }: { students: readonly Inbox[]; parents: readonly Inbox[] },
-  { intake, addDispatcher }: Delivery,
+  { losses, addDispatcher }: Delivery,
 ): Promise<boolean> {
   const arrived = progress.step;
   let help = addDispatcher;
@@ -50,19 +50,19 @@ export async function deliverNotices(
 
   const missing = (await wait(students)).length;
   const missingParents = parents.length === 0 ? 0 : (await wait(parents)).length;
-  if (intake !== null) await awaitRepeats(intake, complain);
+  if (losses !== null) await awaitRepeats(losses, complain);
   const all = students.length + parents.length;
   progress.end(`${all - missing - missingParents} of ${all} arrived`);
   return parents.length === 0 || missingParents < parents.length || !isHelpless;
 }
 
 /** Waits until each notice whose reply was lost has been sent again, about a second later; otherwise no repeat would be checked. */
-async function awaitRepeats(intake: LossyIntake, complain: (fault: string) => void): Promise<void> {
+async function awaitRepeats(losses: LostReplies, complain: (fault: string) => void): Promise<void> {
   const until = performance.now() + REPEATS_MS;
-  const settled = () => intake.recognised() + intake.doubled.length >= intake.lost();
+  const settled = () => losses.recognised() + losses.doubled.length >= losses.lost();
   while (!settled() && performance.now() < until) await delay(50);
   if (!settled()) complain('a notice whose reply was lost was not sent again');
-  for (const id of intake.doubled) complain(`the repeat of ${id} was not recognised`);
+  for (const id of losses.doubled) complain(`the repeat of ${id} was not recognised`);
 }
 
 /**

@@ -28,7 +28,7 @@ export interface Caller {
 export interface GatewayCall {
   /** Label of the call in the latency table. */
   name: string;
-  method: 'GET' | 'POST';
+  method: 'GET' | 'PATCH' | 'POST';
   path: string;
   caller?: Caller;
   headers?: Record<string, string>;

@@ -47,7 +47,10 @@ function writtenEssays(sittings: readonly Sitting[], essay: StartQuestion): Sitt
 }
 
 /** Returns a handoff as the AI classifier would send it, with the demo's own grade. */
-function madeUpHandoff(sitting: Sitting, essay: StartQuestion): EssayGradeHandoffRequest {
+export function madeUpHandoff(
+  sitting: Pick<Sitting, 'attemptId' | 'answers'>,
+  essay: StartQuestion,
+): EssayGradeHandoffRequest {
   const { score, criteria, feedback } = gradeEssay(
     sitting.answers.get(essay.questionId)?.textAnswer ?? '',
     essay.score,

@@ -6,39 +6,41 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
+import type { Failure } from '#scripts/neighbours/failure.ts';
+import type { StandIns } from '#scripts/neighbours/open-stand-ins.ts';
 import { freePort, rememberedStores } from '#scripts/services/port.ts';
-import { type LossyIntake, openLossyIntake } from './lossy-intake.ts';
 
 /** A cluster that the demo started. */
 export interface OwnCluster {
   url: string;
-  /** The lossy proxy between the cluster's outbox and its notification service. */
-  intake: LossyIntake;
   /** Stops every process of the cluster and deletes its data. */
   stop(): Promise<void>;
 }
 
 /** Lines of output that an error quotes if the cluster does not start. */
 const LAST_LINES = 30;
+/** The service stores the event, and the sender gets 503 in place of its reply, so that it repeats the event a second later. */
+const LOST_REPLIES: Failure = { lose: true, answer: 503, retryAfter: 1, every: 25 };
 const SHARED_MEMORY = '/dev/shm';
 /** Free space that shared memory needs to be chosen for the data folder. */
 const ENOUGH_BYTES = 2 * 1024 ** 3;
 
 /**
- * Runs the script of `npm start` on a free port and a temporary data folder, with `standInUrl` as profile service and question bank.
- * Notices reach its notification service through the lossy intake. MONGODB_URL and REDIS_URL are used as in `npm start`; the
+ * Runs the script of `npm start` on a free port and a temporary data folder, with the stand-ins as profile service and question bank.
+ * Notices reach its notification service through the stand-in, which loses every 25th reply. MONGODB_URL and REDIS_URL are used as in `npm start`; the
  * database is `examhall_demo`.
  * @throws Error with the last lines of output if the cluster does not start
  */
 export async function startOwnCluster(deps: {
   root: string;
-  standInUrl: string;
+  standIns: StandIns;
   say: (line: string) => void;
 }): Promise<OwnCluster> {
   const folder = await mkdtemp(path.join(await scratch(), 'examhall-demo-'));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const intake = await openLossyIntake(url);
+  deps.standIns.notification.forwardTo(url);
+  deps.standIns.fail('notification', LOST_REPLIES);
   const child = spawn(process.execPath, ['scripts/dev.ts'], {
     cwd: deps.root,
     env: {
@@ -48,9 +50,9 @@ export async function startOwnCluster(deps: {
       DATA_DIR: folder,
       LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
       MONGODB_DATABASE: 'examhall_demo',
-      NOTIFICATION_SERVICE_URL: intake.url,
-      PROFILE_SERVICE_URL: deps.standInUrl,
-      QUESTION_BANK_SERVICE_URL: deps.standInUrl,
+      NOTIFICATION_SERVICE_URL: deps.standIns.urlOf('notification'),
+      PROFILE_SERVICE_URL: deps.standIns.urlOf('profile'),
+      QUESTION_BANK_SERVICE_URL: deps.standIns.urlOf('question-bank'),
     },
     // In its own process group: otherwise Ctrl-C in a terminal would reach the cluster before the demo stops it in order.
     detached: true,
@@ -62,7 +64,6 @@ export async function startOwnCluster(deps: {
       child.kill('SIGTERM');
       await ended;
     }
-    await intake.close();
     await rm(folder, { recursive: true, force: true });
   };
   const tail: string[] = [];
@@ -86,7 +87,7 @@ export async function startOwnCluster(deps: {
     await stop();
     throw error;
   }
-  return { url, intake, stop };
+  return { url, stop };
 }
 
 /**

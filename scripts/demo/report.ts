@@ -46,7 +46,7 @@ export interface NoticeFacts {
   parents: { arrived: number; all: number };
   /** False if no worker could deliver the notices to parents. */
   parentsChecked: boolean;
-  /** null: the cluster does not deliver through the demo's lossy intake. */
+  /** null: the cluster does not deliver through the stand-ins of the demo. */
   intake: { lost: number; recognised: number } | null;
   /** Milliseconds from the release to the event in the open inbox; null if it did not arrive. */
   live: { owner: string; ms: number | null };

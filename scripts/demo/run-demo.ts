@@ -1,3 +1,4 @@
+import type { StandIns } from '#scripts/neighbours/open-stand-ins.ts';
 import type { Progress } from '#scripts/progress.ts';
 import type { StartQuestion } from '#shared/generated/attempt.ts';
 import { announceResults } from './announce-results.ts';
@@ -10,7 +11,6 @@ import { inParallel, part, SOCKETS } from './parts.ts';
 import { reportLines } from './report.ts';
 import { startAttempt, submitUntilGraded, takeStep } from './sit-exam.ts';
 import type { DemoDeps, Sitting } from './sitting.ts';
-import type { StandIn } from './stand-in.ts';
 import type { Student } from './students.ts';
 import { type Verified, verifySitting, verifyTeacherView } from './verify.ts';
 
@@ -24,8 +24,8 @@ export interface DemoRun {
   internalToken: string;
   gatewayToken: string | undefined;
   delivery: Delivery;
-  /** The demo's replacement for the profile service and the question bank. */
-  standIn: StandIn;
+  /** The stand-ins for the profile service and the question bank. */
+  standIns: StandIns;
   /** True if the demo started the cluster, which then reads questions from the stand-in. */
   isOwn: boolean;
 }
@@ -58,7 +58,7 @@ export async function runDemo(run: DemoRun): Promise<number> {
     progress.line('  the cluster serves no classifier: the paper stays unclassified, and the demo marks the essays');
   if (!hasInboxes) progress.line('  the cluster serves no notification service: the notices cannot be read');
 
-  const bank = run.isOwn ? run.standIn : null;
+  const bank = run.isOwn ? run.standIns.questionBank : null;
   const classification = hasClassifier ? await classifyPaper(deps, progress, questions, bank) : null;
 
   const sittings = new Array<Sitting>(students.length);
@@ -110,7 +110,8 @@ export async function runDemo(run: DemoRun): Promise<number> {
     faults,
   };
   for (const line of reportLines(facts, latencies)) progress.line(line);
-  if (notices?.parentsChecked === false) for (const line of parentsHint(run.standIn.url)) progress.line(line);
+  if (notices?.parentsChecked === false)
+    for (const line of parentsHint(run.standIns.urlOf('profile'))) progress.line(line);
   if (faults.length > 0) return 1;
   return notices?.parentsChecked === true ? 0 : 2;
 }

@@ -1,4 +1,4 @@
-import { seededRandom } from './random.ts';
+import { type Random, seededRandom } from './random.ts';
 
 export interface Student {
   id: string;
@@ -28,6 +28,15 @@ export function schoolYear(count: number, seed: string): Student[] {
   return Array.from({ length: count }, (_, index) => student(index + 1, seed));
 }
 
+/** Returns a random Vietnamese name. */
+export function personName(random: Random): string {
+  return nameOf(random.chance(0.5) ? GIRLS : BOYS, random);
+}
+
+function nameOf({ middle, given }: typeof GIRLS, random: Random): string {
+  return `${random.pick(FAMILY)} ${random.pick(middle)} ${random.pick(given)}`;
+}
+
 function student(number: number, seed: string): Student {
   const random = seededRandom(`${seed}:student:${number}`);
   const names = random.chance(0.5) ? GIRLS : BOYS;
@@ -35,7 +44,7 @@ function student(number: number, seed: string): Student {
   const parents = random.chance(0.025) ? 0 : random.chance(0.6) ? 2 : 1;
   return {
     id: `hs-${code}`,
-    fullName: `${random.pick(FAMILY)} ${random.pick(names.middle)} ${random.pick(names.given)}`,
+    fullName: nameOf(names, random),
     studentCode: `2025${code}`,
     className: CLASSES[number % CLASSES.length] ?? '12A1',
     email: `hs${code}@thpt-demo.edu.vn`,

@@ -28,7 +28,7 @@ t.test('a link to a missing file, heading or id is broken', async (t) => {
 });
 
 t.test('every link within the documents leads to a place that exists', async (t) => {
-  const files = globSync(['*.md', 'docs/**/*.md'], { cwd: ROOT });
+  const files = globSync(['*.md', 'docs/**/*.md', 'clients/*/*.md'], { cwd: ROOT });
   t.ok(files.includes('README.md') && files.length > 10);
   t.strictSame(
     files.flatMap((file) => brokenLinks(ROOT, file)),

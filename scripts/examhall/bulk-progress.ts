@@ -23,7 +23,8 @@ export async function followBulk(operator: Operator, flags: Flags, posted: BulkA
     if (ENDED.has(view.state)) {
       bar.end(view.state);
       print(operator, flags, view, () => sumOf(view));
-      return view.state === 'DONE' && view.done === view.counted ? EXIT.done : EXIT.failed;
+      const isWhole = view.more ? view.skipped + view.refused === 0 : view.done === view.counted;
+      return view.state === 'DONE' && isWhole ? EXIT.done : EXIT.failed;
     }
     if (view.waitsFor !== null && view.waitsFor !== waitsFor)
       bar.line(`  waits until ${view.waitsFor} has fewer due commands`);
@@ -41,9 +42,9 @@ export async function followBulk(operator: Operator, flags: Flags, posted: BulkA
 }
 
 /** Returns the letters of a bulk act as text. */
-function sumOf({ act, state, counted, done, skipped, refused, error }: BulkView): string {
+function sumOf({ act, state, counted, more, done, skipped, refused, error }: BulkView): string {
   const parts = [
-    `${done} of ${counted} ${DONE_WORDS[act]}`,
+    `${done} of ${more ? 'at least ' : ''}${counted} ${DONE_WORDS[act]}`,
     ...(skipped === 0 ? [] : [`${skipped} skipped: changed by another operator`]),
     ...(refused === 0 ? [] : [`${refused} skipped: superseded, see --charge-superseded`]),
     ...(state === 'DONE' ? [] : [state.toLowerCase()]),

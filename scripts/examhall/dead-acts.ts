@@ -1,3 +1,4 @@
+import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { deadCommands } from '#infra/mongo/mailbox/dead-letters.ts';
 import { type BulkPreview, postBulk, previewBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import {
@@ -8,15 +9,9 @@ import {
   ofPreview,
   resultOf,
 } from '#infra/mongo/operations/dead-acts.ts';
-import type { Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import {
-  type DeadActName,
-  DONE_WORDS,
-  type LetterFilter,
-  MAX_PER_SECOND,
-  PER_SECOND,
-} from '#shared/operations/bulk-act.ts';
+import { type DeadActName, DONE_WORDS, MAX_PER_SECOND, PER_SECOND } from '#shared/operations/bulk-act.ts';
+import { type LetterFilter, readLetterFilter } from '#shared/operations/letter-filter.ts';
 import { followBulk } from './bulk-progress.ts';
 import { EXIT } from './exit-codes.ts';
 import { actFor, type CommandWork, counted, type Flags, type Operator, reasonOf } from './operator.ts';
@@ -110,19 +105,22 @@ async function actOnAll(operator: Operator, flags: Flags, { act, filter, reason 
     return refuse(operator, `--per-second must be a whole number from 1 to ${MAX_PER_SECOND}`);
   const { mongo, commandAttempts } = operator;
   const by = actFor(operator, reason);
+  const chargeSuperseded = flags.chargeSuperseded === true;
   if (flags.yes !== true) {
-    const preview = await previewBulk(mongo, { act, filter }, by.now);
+    const preview = await previewBulk(mongo, { act, filter, chargeSuperseded }, by.now);
     print(operator, flags, ofPreview(preview), () => previewText(preview, act, perSecond));
     return EXIT.done;
   }
-  const chargeSuperseded = flags.chargeSuperseded === true;
   const request = { act, filter, perSecond, chargeSuperseded, key: newId(by.now) };
   const { command } = await postBulk(mongo, request, by, { maxAttempts: commandAttempts });
   return followBulk(operator, flags, command);
 }
 
-function previewText({ counted: count, groups }: BulkPreview, act: DeadActName, perSecond: number): string {
-  const head = `dry run: ${counted(count, 'dead command')} would be ${DONE_WORDS[act]}, ${perSecond} a second; pass --yes to ${VERBS[act]} them`;
+function previewText(preview: BulkPreview, act: DeadActName, perSecond: number): string {
+  const { counted: count, more, superseded, groups } = preview;
+  const letters = `${more ? 'at least ' : ''}${counted(count, 'dead command')}`;
+  const skipped = superseded === 0 ? '' : `; ${superseded} skipped: ${whyText(NOT_CHARGED)}`;
+  const head = `dry run: ${letters} would be ${DONE_WORDS[act]}, ${perSecond} a second; pass --yes to ${VERBS[act]} them${skipped}`;
   if (groups.length === 0) return head;
   const rows = groups.map((group) => [
     `${group.count}`,
@@ -134,17 +132,11 @@ function previewText({ counted: count, groups }: BulkPreview, act: DeadActName, 
   return [head, table(['count', 'acknowledged', 'queue', 'cause', 'last'], rows)].join('\n');
 }
 
-/** Returns the filter of a command line, or the fault of one of its times. `now` is in Unix milliseconds. */
+/** Returns the filter of a command line, or its fault. `now` is in Unix milliseconds. */
 export function readFilter(flags: Flags, now: number): LetterFilter | string {
-  const since = flags.since === undefined ? undefined : readMoment(flags.since, now);
-  const until = flags.until === undefined ? undefined : readMoment(flags.until, now);
-  if (since === null || until === null)
-    return '--since and --until must be a time such as 2026-11-23T08:00Z, or an age such as 90m, 2h or 3d';
-  return {
-    ...(flags.queue === undefined ? {} : { queue: flags.queue as Queue }),
-    ...(flags.cause === undefined ? {} : { cause: flags.cause }),
-    ...(flags.subject === undefined ? {} : { subject: flags.subject }),
-    ...(since === undefined ? {} : { since }),
-    ...(until === undefined ? {} : { until }),
-  };
+  const filter = readLetterFilter(flags, { queues: QUEUES, timeOf: (text) => readMoment(text, now) });
+  if (!('fault' in filter)) return filter;
+  return filter.fault === 'queue'
+    ? `--queue must be one of ${QUEUES.join(', ')}`
+    : '--since and --until must be a time such as 2026-11-23T08:00Z, or an age such as 90m, 2h or 3d';
 }

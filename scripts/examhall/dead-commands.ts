@@ -1,4 +1,4 @@
-import { deadGroups } from '#infra/mongo/mailbox/dead-letters.ts';
+import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
 import { findLetter } from '#infra/mongo/operations/dead-acts.ts';
 import { showBulks, stopOne } from './bulk-progress.ts';
 import { deadAct, readFilter } from './dead-acts.ts';
@@ -75,8 +75,10 @@ set. With --all, a bulk act replays every letter of the filter at a steady pace;
 async function listDead(operator: Operator, _words: string[], flags: Flags): Promise<number> {
   const filter = readFilter(flags, operator.now());
   if (typeof filter === 'string') return refuse(operator, filter);
-  const groups = await deadGroups(operator.mongo, { ...filter, ...(flags.dropped === true && { letter: 'DROPPED' }) });
-  print(operator, flags, { groups }, () =>
+  const wanted = { ...filter, ...(flags.dropped === true && ({ letter: 'DROPPED' } as const)) };
+  const { groups, more } = await deadGroups(operator.mongo, wanted);
+  if (more) operator.note('there are more letters than were counted: each count is a lower bound');
+  print(operator, flags, { groups, more }, () =>
     groups.length === 0
       ? 'no dead letters'
       : table(

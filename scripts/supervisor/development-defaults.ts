@@ -5,6 +5,7 @@ import { ConfigError, readConfig } from '#infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
 import { defaultOf } from '#infra/config/variable-reader.ts';
 import { VARIABLES } from '#infra/config/variables.ts';
+import { standInEnvironment } from '#scripts/neighbours/environment.ts';
 
 /** Enables both opt-in workers, with a provider that costs nothing. */
 const CLASSIFIER_SETTINGS = {
@@ -28,16 +29,34 @@ export function effectiveEnvironment(
   given: NodeJS.ProcessEnv,
   place: { port: number; secret: () => string },
 ): EffectiveEnvironment {
-  if (given.NODE_ENV === 'production') return { env: { ...given }, faults: configFaults(given) };
+  if (given.NODE_ENV === 'production') {
+    const refused = given.NEIGHBOURS_URL === undefined ? [] : ['NEIGHBOURS_URL: stand-ins are for development'];
+    return { env: { ...given }, faults: [...refused, ...configFaults(given)] };
+  }
   // A value in a file is given too: with a default beside it, it would be set twice.
   const tokens = Object.entries(DEVELOPMENT_DEFAULTS).filter(([name]) => given[`${name}_FILE`] === undefined);
-  const defaults = { NODE_ENV: 'development', ...Object.fromEntries(tokens), ...CLASSIFIER_SETTINGS };
+  const settings = { ...CLASSIFIER_SETTINGS, ...neighbourSettings(given) };
+  const defaults = { NODE_ENV: 'development', ...Object.fromEntries(tokens), ...settings };
   const env: NodeJS.ProcessEnv = { ...defaults, ...given };
   if (env.AUTH_JWT_SECRET_FILE === undefined) env.AUTH_JWT_SECRET ??= place.secret();
   // Its second name counts as well: two addresses would let the default win over the one that was given.
   if (env.NOTIFICATION_SERVICE_URL === undefined && env.NOTIFICATION_SERVICE_BASE_URL === undefined)
     env.NOTIFICATION_SERVICE_URL = frontDoorUrl(env, place.port);
   return { env, faults: configFaults(env) };
+}
+
+/**
+ * Returns the settings that point the cluster at the stand-ins of `npm run neighbours`: none without NEIGHBOURS_URL. A service that is
+ * given by its second name, or another model provider, has no stand-in.
+ */
+function neighbourSettings(given: NodeJS.ProcessEnv): Record<string, string> {
+  if (given.NEIGHBOURS_URL === undefined) return {};
+  const settings = Object.entries(standInEnvironment(given.NEIGHBOURS_URL.replace(/\/+$/, '')));
+  const isGiven = (name: string) =>
+    name.startsWith('AI_CLASSIFIER_')
+      ? given.AI_CLASSIFIER_PROVIDER !== undefined
+      : given[name.replace(/_SERVICE_URL$/, '_SERVICE_BASE_URL')] !== undefined;
+  return Object.fromEntries(settings.filter(([name]) => !isGiven(name)));
 }
 
 /** Returns the URL of the front door for clients on this machine. If HOST means every address, that is the loopback address. */

@@ -237,6 +237,10 @@ export interface BulkAct {
    */
   counted: number;
   /**
+   * True if `counted` is a lower bound.
+   */
+  more: boolean;
+  /**
    * Letters that were acted on.
    */
   done: number;
@@ -395,6 +399,14 @@ export interface DeadActResult {
    * Letters that the act would take or has taken.
    */
   counted: number;
+  /**
+   * True if there are more letters than were counted; each number is then a lower bound.
+   */
+  more: boolean;
+  /**
+   * Superseded settlements that a replay without consent skips. `counted` leaves them out.
+   */
+  superseded: number;
   /**
    * Letters of a `filter` by queue and cause; empty for `ids`.
    *
@@ -633,6 +645,10 @@ export interface DeadLetterGroups {
    * @maxItems 100000
    */
   groups: DeadLetterGroup[];
+  /**
+   * True if there are more letters than were counted; each number is then a lower bound.
+   */
+  more: boolean;
 }
 
 /**

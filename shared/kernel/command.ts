@@ -1,5 +1,6 @@
 import type { Cause } from './cause.ts';
 import type { Rejection } from './errors.ts';
+import type { FailureCode } from './failure.ts';
 
 /**
  * Core terms. Routes, queues, folders and documents use them alike; ARCHITECTURE.md, section 8, has the whole glossary.
@@ -71,6 +72,13 @@ export interface CommandError {
   fingerprint: string;
   message: string;
   at: Date;
+  /** Null if the cause has no code. */
+  code?: FailureCode | null;
+  /**
+   * The `at` of the failure to which `code` belongs. A process of an earlier version stores a later failure without changing either of
+   * them, so `code` counts only if both times are equal.
+   */
+  codeAt?: Date;
 }
 
 /**

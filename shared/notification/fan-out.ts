@@ -56,6 +56,8 @@ export interface FanOutPlan {
   rows: Notification[];
   /** One entry for each notification that is not created, in the order of the request. */
   suppressed: Suppression[];
+  /** Types of these notifications, in the same order. */
+  suppressedTypes: string[];
   /** True if the rows exceed one transaction and must be staged before they become visible. */
   staged: boolean;
 }
@@ -90,14 +92,20 @@ export function planFanOut(
       }),
     ),
     suppressed: checked.flatMap(({ input, reason }) => (reason === null ? [] : [{ userId: input.userId, reason }])),
+    suppressedTypes: checked.flatMap(({ input, reason }) => (reason === null ? [] : [input.type])),
   };
 }
 
 /** Returns the plan without the rows to or about these persons, whose erasure began after it was made. */
 export function planWithout(plan: FanOutPlan, erased: ErasedIds): FanOutPlan {
   if (erased.size === 0) return plan;
-  const { rows, suppressed, staged } = plan;
+  const { rows, suppressed, suppressedTypes, staged } = plan;
   const { gone = [], left = [] } = Object.groupBy(rows, (row) => (concernsErased(row, erased) ? 'gone' : 'left'));
   const late = gone.map(({ userId }) => ({ userId, reason: 'ERASED' as const }));
-  return { rows: left, suppressed: [...suppressed, ...late], staged };
+  return {
+    rows: left,
+    suppressed: [...suppressed, ...late],
+    suppressedTypes: [...suppressedTypes, ...gone.map(({ type }) => type)],
+    staged,
+  };
 }

@@ -106,6 +106,6 @@ function dependencyAlarms(unanswering: readonly UnansweringFacts[], now: number)
 }
 
 /** Returns the variable with the address of a service. */
-function settingOf(name: string): string {
+export function settingOf(name: string): string {
   return name === 'webhook' ? 'NOTIFICATION_WEBHOOK_URL' : `${name.toUpperCase()}_SERVICE_URL`;
 }

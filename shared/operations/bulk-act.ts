@@ -1,5 +1,6 @@
 import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { SECOND } from '#shared/kernel/time.ts';
+import type { LetterFilter } from './letter-filter.ts';
 
 /** The acts on a dead letter. */
 export const DEAD_ACTS = ['replay', 'ack', 'drop'] as const;
@@ -11,18 +12,6 @@ export const DONE_WORDS: Readonly<Record<DeadActName, string>> = {
   ack: 'acknowledged',
   drop: 'dropped',
 };
-
-/** Chooses dead letters. */
-export interface LetterFilter {
-  queue?: Queue;
-  /** Fingerprint of the error. */
-  cause?: string;
-  subject?: string;
-  /** They died at this time or later. */
-  since?: Date;
-  /** They died before this time. */
-  until?: Date;
-}
 
 /** An operator's name and reason, as the audit stores them. */
 export interface Asker {
@@ -37,6 +26,10 @@ export interface BulkBody extends Asker {
   filter: LetterFilter & { until: Date };
   /** Letters that the filter chose at the time of the request. */
   counted: number;
+  /** True if that number is a lower bound. Absent otherwise. */
+  more?: boolean;
+  /** Digest of the filter's subject, as the audit names it. Absent without one, and in acts of earlier versions. */
+  subjectDigest?: string;
   perSecond: number;
   /** Consent to charge answers that no request returns any longer. */
   chargeSuperseded: boolean;
@@ -141,7 +134,7 @@ function bulkState({ status, progress, lockedUntil, result, body }: BulkCommand)
 /** Returns a bulk act as command line, routes and console show it. */
 export function bulkView(command: BulkCommand) {
   const { _id: id, body, progress, createdAt, settledAt, lastError } = command;
-  const { act, operator, reason, counted, perSecond, chargeSuperseded, stop } = body;
+  const { act, operator, reason, counted, more = false, perSecond, chargeSuperseded, stop } = body;
   const { queue, cause, subject, since, until } = body.filter;
   const { done, skipped, refused } = progress ?? { done: 0, skipped: 0, refused: 0 };
   return {
@@ -160,6 +153,7 @@ export function bulkView(command: BulkCommand) {
     perSecond,
     chargeSuperseded,
     counted,
+    more,
     done,
     skipped,
     refused,

@@ -1,4 +1,5 @@
 import t from 'tap';
+import type { FailureCode } from '#shared/kernel/failure.ts';
 import { type ClusterFacts, commandReason, type LiveWorker, type TracedCommand } from './command-reason.ts';
 import { REASONS, type ReasonCode, refusalReason, suppressionReason } from './reasons.ts';
 
@@ -86,11 +87,46 @@ t.test('a wait names its cause', async (t) => {
   t.equal(codeOf(notice('the notification service answered 500'), live), 'BACKS_OFF');
 });
 
+t.test('a stored code counts, whatever the text of the error is', async (t) => {
+  const live = cluster(worker('settlement'), worker('gradenotices'));
+  const failed = (code: FailureCode | null, message = 'something else') => ({
+    lastError: { fingerprint: 'Error: x', message, at: at(-1_000), code, codeAt: at(-1_000) },
+  });
+  const waiting = (code: FailureCode | null, message?: string) =>
+    command({ nextRunAt: at(30_000), queue: 'settlement', ...failed(code, message) });
+  for (const code of ['MISCONFIGURED', 'CIRCUIT_OPEN', 'WALLET_EMPTY', 'OWNER_FAILED'] as const)
+    t.match(commandReason(waiting(code), live), { code, text: /^something else; next at/, remedy: String });
+  t.equal(
+    codeOf(waiting(null, 'the wallet service answered 402'), live),
+    'BACKS_OFF',
+    'no code, although the text fits',
+  );
+  const dead = (code: FailureCode | null, message?: string) =>
+    command({ status: 'DEAD', attempts: 3, ...failed(code, message) });
+  t.match(commandReason(dead('RECEIVER_REFUSED'), live), { text: 'dead: something else, which is final' });
+  t.match(commandReason(dead('WORKER_KILLED'), live), { code: 'WORKER_KILLED' });
+  t.match(commandReason(dead('WALLET_EMPTY'), live), { code: 'DEAD' });
+  t.equal(codeOf(dead(null, 'the notification service answered 422'), live), 'DEAD');
+});
+
+t.test(
+  'a code of an earlier failure does not count: a process of an earlier version has stored a later one',
+  async (t) => {
+    const live = cluster(worker('settlement'));
+    const lastError = { fingerprint: 'Error: x', message: 'the disk is full', at: at(-1_000) };
+    const stale = { ...lastError, code: 'WALLET_EMPTY', codeAt: at(-60_000) } as const;
+    const waiting = command({ nextRunAt: at(30_000), queue: 'settlement', lastError: stale });
+    t.equal(codeOf(waiting, live), 'BACKS_OFF');
+  },
+);
+
 t.test('a settled command names why it had no effect', async (t) => {
   const live = cluster();
   const dead = (message: string, fingerprint = 'Error: x') =>
     command({ status: 'DEAD', attempts: 1, lastError: { fingerprint, message, at: at(0) } });
   t.match(commandReason(dead('the notification service answered 422'), live), { code: 'RECEIVER_REFUSED' });
+  t.match(commandReason(dead('the webhook receiver answered 410'), live), { code: 'RECEIVER_REFUSED' });
+  t.match(commandReason(dead('the webhook receiver answered 429'), live), { code: 'DEAD' });
   t.match(commandReason(dead('the disk is full'), live), { code: 'DEAD', remedy: /examhall dead replay c-1/ });
   t.match(commandReason(dead('no attempt is left', 'WorkerLost'), live), { code: 'WORKER_KILLED' });
   t.match(commandReason(command({ status: 'DEAD' }), live), { code: 'DEAD', text: /no error is stored/ });

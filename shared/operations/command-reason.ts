@@ -1,4 +1,5 @@
-import { actorOf, type Command, type Queue } from '#shared/kernel/command.ts';
+import { actorOf, type Command, type CommandError, type Queue } from '#shared/kernel/command.ts';
+import type { FailureCode } from '#shared/kernel/failure.ts';
 import { type Reason, reason, span, suppressionReason } from './reasons.ts';
 
 /** A worker process that is alive, as its row describes it. */
@@ -94,18 +95,42 @@ export function commandReason(command: TracedCommand, cluster: ClusterFacts, gra
   }
 }
 
-/** Refusals that end a command at once. Those of the profile service never do. */
-const REFUSED_STATUS = /^the (notification service|webhook) answered (400|413|422)\b/;
-const WRONG_STATUS = /answered (401|403|404|405)\b/;
-
-function deadReason({ _id, lastError, attempts }: TracedCommand): Reason {
+function deadReason(command: TracedCommand): Reason {
+  const { _id, lastError, attempts } = command;
   const message = lastError?.message ?? 'no error is stored';
   const replay = `remove the cause, then \`examhall dead replay ${_id}\``;
-  if (lastError?.fingerprint === 'WorkerLost') {
-    return reason('WORKER_KILLED', `dead: its worker ended at each of ${attempts} attempts`, replay);
+  switch (failureOf(command)) {
+    case 'WORKER_KILLED':
+      return reason('WORKER_KILLED', `dead: its worker ended at each of ${attempts} attempts`, replay);
+    case 'RECEIVER_REFUSED':
+      return reason('RECEIVER_REFUSED', `dead: ${message}, which is final`, replay);
+    default:
+      return reason('DEAD', `dead after ${attempts} attempts: ${message}`, replay);
   }
-  if (REFUSED_STATUS.test(message)) return reason('RECEIVER_REFUSED', `dead: ${message}, which is final`, replay);
-  return reason('DEAD', `dead after ${attempts} attempts: ${message}`, replay);
+}
+
+/** Returns the code that was stored with the failure. Rows of earlier versions have none, so that their text is read. */
+function failureOf({ lastError }: TracedCommand): FailureCode | null {
+  if (lastError === null) return null;
+  const { code = null, codeAt, at } = lastError;
+  return codeAt?.getTime() === at.getTime() ? code : failureInText(lastError);
+}
+
+/** Texts of earlier versions for each code. The notification service refuses for good with few statuses, a webhook with most. */
+const TEXTS: readonly (readonly [FailureCode, RegExp])[] = [
+  [
+    'RECEIVER_REFUSED',
+    /^the (notification service answered (400|413|422)|webhook receiver answered (?!408|429)4\d\d)\b/,
+  ],
+  ['CIRCUIT_OPEN', /suspended after repeated failures/],
+  ['MISCONFIGURED', /answered (401|403|404|405)\b/],
+  ['WALLET_EMPTY', /^the (wallet|usage) service answered 402/],
+  ['OWNER_FAILED', /^the (wallet|usage) service/],
+];
+
+function failureInText({ fingerprint, message }: CommandError): FailureCode | null {
+  if (fingerprint === 'WorkerLost') return 'WORKER_KILLED';
+  return TEXTS.find(([, text]) => text.test(message))?.[0] ?? null;
 }
 
 function pendingReason(command: TracedCommand, cluster: ClusterFacts, graded: boolean): Reason {
@@ -166,21 +191,24 @@ function plannedWait({ queue, nextRunAt, lastError, body }: TracedCommand, now: 
   return queue === 'upkeep' ? reason('RUNNING', `the sweep runs again at ${nextRunAt.toISOString()}`) : null;
 }
 
-function backingOff({ nextRunAt, lastError, attempts, maxAttempts }: TracedCommand, waitMs: number): Reason {
+function backingOff(command: TracedCommand, waitMs: number): Reason {
+  const { nextRunAt, lastError, attempts, maxAttempts } = command;
   const next = `next at ${nextRunAt.toISOString()}, in ${span(waitMs)}`;
   if (lastError === null) return reason('SCHEDULED', next);
   const { message } = lastError;
-  if (/suspended after repeated failures/.test(message))
-    return reason('CIRCUIT_OPEN', `${message}; ${next}`, 'check the model provider');
-  if (WRONG_STATUS.test(message)) {
-    return reason('MISCONFIGURED', `${message}; ${next}`, 'check the URL, the token and the name of the sender');
-  }
-  if (/^the (wallet|usage) service answered 402/.test(message))
-    return reason('WALLET_EMPTY', `${message}; ${next}`, 'top up the wallet');
-  if (/^the (wallet|usage) service/.test(message))
-    return reason('OWNER_FAILED', `${message}; ${next}`, 'check that service');
-  return reason('BACKS_OFF', `attempt ${attempts} of ${maxAttempts} failed: ${message}; ${next}`);
+  const failure = failureOf(command);
+  return failure !== null && Object.hasOwn(REMEDIES, failure)
+    ? reason(failure, `${message}; ${next}`, REMEDIES[failure])
+    : reason('BACKS_OFF', `attempt ${attempts} of ${maxAttempts} failed: ${message}; ${next}`);
 }
+
+/** The next step of an operator for a command that waits after such a failure. */
+const REMEDIES: Readonly<Partial<Record<FailureCode, string>>> = {
+  CIRCUIT_OPEN: 'check the model provider',
+  MISCONFIGURED: 'check the URL, the token and the name of the sender',
+  WALLET_EMPTY: 'top up the wallet',
+  OWNER_FAILED: 'check that service',
+};
 
 function unserved(queue: Queue, own: readonly LiveWorker[]): Reason {
   const [text, remedy] = UNSERVED[queue];

@@ -1,4 +1,4 @@
-import type { Command, Queue } from '#shared/kernel/command.ts';
+import type { Command, CommandError, Queue } from '#shared/kernel/command.ts';
 
 type ShownLetter = Pick<
   Command,
@@ -19,7 +19,7 @@ type ShownLetter = Pick<
 export function letterView(command: ShownLetter) {
   const { _id: id, queue, subject, status, letter, attempts, maxAttempts, replays } = command;
   const { createdAt, settledAt, lastError } = command;
-  const error = lastError === null ? null : { ...lastError, at: lastError.at.toISOString() };
+  const error = lastError === null ? null : errorView(lastError);
   return {
     id,
     queue,
@@ -33,6 +33,10 @@ export function letterView(command: ShownLetter) {
     settledAt: settledAt?.toISOString() ?? null,
     error,
   };
+}
+
+function errorView({ fingerprint, message, at }: CommandError) {
+  return { fingerprint, message, at: at.toISOString() };
 }
 
 /** Returns the cursor after a letter: opaque to clients. */

@@ -1,11 +1,17 @@
 import t, { type Test } from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
-import { newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { deadGroups, findCommand, letterPage, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import { COMMANDS, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
+import { findCommand, letterPage, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { type BulkAct, findBulk, listBulks, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
-import { operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
+import { actsOnLetter } from '#infra/mongo/operations/dead-acts.ts';
+import { readTrace } from '#infra/mongo/operations/trace.ts';
+import { OPERATOR_AUDIT, operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
+import { erasePerson } from '#infra/mongo/person/erase.ts';
+import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
+import { accountNoticeOrder } from '#shared/auth/notices.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { bulkView, MAX_DUE } from '#shared/operations/bulk-act.ts';
@@ -57,7 +63,7 @@ t.test('a bulk replay takes each letter of its filter once, and none that died a
   const { mongo, dead, run, audited, view } = await open(t, 5);
   const other = await storeDeadGrading(mongo, 'another cause');
   const cause = 'Error: the disk is full';
-  t.match(await previewBulk(mongo, { act: 'replay', filter: { cause } }, Date.now()), {
+  t.match(await previewBulk(mongo, { act: 'replay', filter: { cause }, chargeSuperseded: false }, Date.now()), {
     counted: 5,
     groups: [{ fingerprint: cause }],
   });
@@ -134,7 +140,7 @@ t.test('a bulk acknowledgement ends the alarm and counts only unmarked letters',
   t.equal(await run(act), 'done');
   t.match(await view(act), { counted: 3, done: 3 });
   t.match(await depth(), { dead: 0, acknowledged: 3 });
-  t.match(await deadGroups(mongo), [{ count: 3, acknowledged: 3 }]);
+  t.match((await deadGroups(mongo)).groups, [{ count: 3, acknowledged: 3 }]);
   const again = await postBulkAct(mongo, { act: 'ack' });
   t.equal(await run(again), 'done');
   t.match(await view(again), { counted: 0, done: 0, skipped: 0 });
@@ -159,9 +165,16 @@ t.test('a bulk replay refuses superseded settlements without consent', async (t)
   const settlement = await postSettlement(mongo);
   await generations(mongo).updateOne({ _id: settlement.subject }, { $set: { closed: 'SUPERSEDED' } });
   await die(mongo, settlement._id, 'the wallet is empty');
+  const other = await postSettlement(mongo);
+  await die(mongo, other._id, 'the wallet is empty');
+  const preview = (chargeSuperseded: boolean, wanted: 'replay' | 'drop' = 'replay') =>
+    previewBulk(mongo, { act: wanted, filter: { queue: 'settlement' }, chargeSuperseded }, Date.now());
+  t.match(await preview(false), { counted: 1, superseded: 1, groups: [{ count: 2 }] }, 'as the act will do');
+  t.match(await preview(true), { counted: 2, superseded: 0 });
+  t.match(await preview(false, 'drop'), { counted: 2, superseded: 0 });
   const act = await postBulkAct(mongo, { filter: { queue: 'settlement' } });
   t.equal(await run(act), 'done');
-  t.match(await view(act), { done: 0, refused: 1 });
+  t.match(await view(act), { counted: 2, done: 1, refused: 1 });
   t.match(await findCommand(mongo, settlement._id), { status: 'DEAD' });
   const consented = await postBulkAct(mongo, { filter: { queue: 'settlement' }, chargeSuperseded: true });
   t.equal(await run(consented), 'done');
@@ -191,4 +204,54 @@ t.test('a walk over pages meets each letter once while others are acted on', asy
     seen,
     dead.map(({ _id }) => _id),
   );
+});
+
+t.test('a bulk act for a person is named by a digest, and an erasure lets it end', async (t) => {
+  const { mongo, run, view } = await open(t, 0);
+  const person = `account-${newId()}`;
+  const notice = { eventId: newId(), accountId: person, event: 'PASSWORD_SET', at: new Date() } as const;
+  const command = newCommand({ ...accountNoticeOrder(notice), maxAttempts: 3, now: Date.now() });
+  await mailboxOf(mongo, 'accountnotices').insertOne(command);
+  await die(mongo, command._id, 'the receiver refuses it');
+  const act = await postBulkAct(mongo, { filter: { subject: person } });
+  t.match(await erasePerson(mongo, person, BY()), { kind: 'erased' });
+  t.equal(await findCommand(mongo, command._id), null);
+  t.equal(await run(act), 'done');
+  t.match(await view(act), { state: 'DONE', done: 0 });
+  const lines = await operatorAudit(mongo).find({ commandId: act._id }).sort({ _id: 1 }).toArray();
+  t.match(lines, [{ action: 'dead.bulk-begin' }, { action: 'dead.bulk-end' }]);
+  for (const { subject } of lines) t.equal(subject, tombstoneId(person));
+  for (const name of [COMMANDS, OPERATOR_AUDIT])
+    t.notOk(JSON.stringify(await mongo.db.collection(name).find({}).toArray()).includes(person), name);
+});
+
+t.test('each act on a notice to the owner of an account names the owner by a digest', async (t) => {
+  const { mongo, run } = await open(t, 0);
+  const person = `account-${newId()}`;
+  const notice = { eventId: newId(), accountId: person, event: 'PASSWORD_SET', at: new Date() } as const;
+  const command = newCommand({ ...accountNoticeOrder(notice), maxAttempts: 3, now: Date.now() });
+  await mailboxOf(mongo, 'accountnotices').insertOne(command);
+  await die(mongo, command._id, 'the receiver refuses it');
+  t.equal(await run(await postBulkAct(mongo, { filter: { subject: person } })), 'done');
+  const replayed = await findCommand(mongo, command._id);
+  t.match(replayed, { status: 'PENDING', replays: 1 });
+  if (replayed === null) throw new Error('the notice is gone');
+  t.match(await actsOnLetter(mongo, replayed), [{ action: 'dead.replay', subject: tombstoneId(person) }]);
+  const trace = await readTrace(mongo, { by: 'user', value: person }, { now: Date.now(), redis: 'up' });
+  const acts = trace?.lines.filter(({ kind }) => kind === 'act').map(({ state }) => state);
+  t.strictSame(acts?.sort(), ['dead.bulk-begin', 'dead.bulk-end', 'dead.replay']);
+});
+
+t.test('a count of a large pile reads a bounded number of letters, and states it', async (t) => {
+  const { mongo } = await open(t, 5);
+  await storeDeadGrading(mongo, 'another cause');
+  t.match(await deadGroups(mongo), { more: false });
+  const bounded = await deadGroups(mongo, {}, 3);
+  t.match(bounded, { more: true });
+  t.equal(
+    bounded.groups.reduce((sum, { count }) => sum + count, 0),
+    3,
+  );
+  t.match(await deadGroups(mongo, { cause: 'Error: another cause' }), { groups: [{ count: 1 }], more: false });
+  t.match(await deadGroups(mongo, { queue: 'settlement' }, 3), { groups: [], more: false });
 });

@@ -1,3 +1,4 @@
+import { expireSuppressions } from '#infra/mongo/notification/suppressions.ts';
 import {
   type Expiry,
   expireAttempts,
@@ -51,6 +52,7 @@ export async function sweepRetention(
   const kinds = [
     { name: 'notifications', ageMs: notificationsMs, expire: expireNotifications },
     { name: 'events', ageMs: notificationsMs, expire: expireEvents },
+    { name: 'suppressions', ageMs: notificationsMs, expire: expireSuppressions },
     { name: 'jobs', ageMs: jobsMs, expire: expireJobs },
   ];
   for (const { name, ageMs, expire } of kinds) {

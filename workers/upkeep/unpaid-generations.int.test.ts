@@ -3,7 +3,7 @@ import { generations } from '#infra/mongo/classifier/collections.ts';
 import { closeOverdueSettlement, overdueSettlements } from '#infra/mongo/classifier/unpaid-generations.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { deadGroups } from '#infra/mongo/mailbox/dead-letters.ts';
+import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
 import { mailboxOf, postCommand, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { UNPAID_GENERATIONS_SWEEP } from '#shared/classifier/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
@@ -52,7 +52,7 @@ t.test('without a settlement worker, an answer that was never paid for becomes a
     lastError: { fingerprint: 'Unsettled', message: /24 hours/ },
   });
   t.match(await generationOf(mongo, unpaid), { state: 'PENDING', closed: 'EXPIRED', settledAt: null });
-  t.match(await deadGroups(mongo), [{ queue: 'settlement', count: 1, example: unpaid._id }]);
+  t.match((await deadGroups(mongo)).groups, [{ queue: 'settlement', count: 1, example: unpaid._id }]);
   t.match(await readCommand(mongo, young), { status: 'PENDING' });
   t.match(errors, [{ fields: { commandId: unpaid._id, queue: 'settlement', subject: unpaid.subject } }]);
   t.strictSame((await sweep(mongo)).errors, [], 'it is dead once');

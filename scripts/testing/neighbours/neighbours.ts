@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
-import { CONTEXT_PATH, questionsAnswer } from '#scripts/http/question-bank.ts';
+import { answerFrom, type Ledger, newLedger } from '#scripts/neighbours/ledger.ts';
+import { CONTEXT_PATH, questionsAnswer } from '#scripts/neighbours/question-bank.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
-import { answerFrom, type Ledger, newLedger } from './fake-owners.ts';
 import { bankQuestion } from './question-bank.ts';
 
 /** One call that arrived at the neighbours. */

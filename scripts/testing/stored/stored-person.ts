@@ -14,6 +14,7 @@ import {
   snapshotIds,
 } from '#infra/mongo/notification/collections.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
+import { storeSuppressed } from '#infra/mongo/notification/suppressions.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
 import { attemptEvent } from '#shared/attempt/events.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
@@ -99,6 +100,7 @@ async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Prom
     await deliveryAttempts(mongo).insertOne({ ...recordedAttempt(sent, facts()), isSupport: false });
   }
   await patchPreferences(mongo, userId, { enabledTypes: { GRADE_RELEASED: true }, mutedUntil: null });
+  await storeSuppressed(mongo, [{ ...muted(userId), type: 'T' }], { requestId: newId(), now: Date.now() });
   await countAlertCall(mongo, userId, { limit: 5, now: Date.now() });
 }
 

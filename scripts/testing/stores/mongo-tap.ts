@@ -14,6 +14,9 @@ export interface MongoTap {
   /** Makes MongoDB unreachable through this proxy until `join`. */
   cut(): void;
   join(): void;
+  /** Keeps back every reply until `release`: MongoDB hangs, and its connections stay open. */
+  hold(): void;
+  release(): void;
 }
 
 const OP_MSG = 2013;
@@ -37,7 +40,9 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
   const seen: SeenCommand[] = [];
   const open = new Set<Socket>();
   const bytes = { sent: 0, received: 0 };
+  const replies = new Map<Socket, Socket>();
   let isCut = false;
+  let isHeld = false;
   const server = createServer((client) => {
     if (isCut) return void client.destroy();
     const upstream = connect({ host: target.hostname, port: Number(target.port || 27_017) });
@@ -49,12 +54,15 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
       open.add(socket);
       socket.on('error', ended).on('close', ended);
     }
+    replies.set(upstream, client);
+    upstream.on('close', () => replies.delete(upstream));
     const read = commandReader((command) => seen.push(command));
     client.on('data', read);
     client.on('data', ({ length }) => (bytes.sent += length));
     upstream.on('data', ({ length }) => (bytes.received += length));
     client.pipe(upstream);
-    upstream.pipe(client);
+    if (isHeld) upstream.pause();
+    else upstream.pipe(client);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => {
@@ -81,6 +89,14 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
     },
     join() {
       isCut = false;
+    },
+    hold() {
+      isHeld = true;
+      for (const [upstream, client] of replies) upstream.unpipe(client).pause();
+    },
+    release() {
+      isHeld = false;
+      for (const [upstream, client] of replies) upstream.pipe(client);
     },
   };
 }

@@ -11,6 +11,7 @@ import type {
   Solution,
 } from '#shared/generated/classifier.ts';
 import type { ErrorCode } from '#shared/kernel/errors.ts';
+import type { FailureCode } from '#shared/kernel/failure.ts';
 
 export const TASK_KINDS = ['classify', 'generate', 'explain', 'grade'] as const;
 export type TaskKind = (typeof TASK_KINDS)[number];
@@ -66,6 +67,7 @@ export class ProviderFailure extends Error {
   readonly nature: FailureNature;
   /** Minimum wait before the next call (ms), or null if unknown. */
   readonly retryAfterMs: number | null;
+  readonly failure: FailureCode | null;
 
   constructor(
     code: Extract<ErrorCode, `AI_PROVIDER_${string}`>,
@@ -76,6 +78,7 @@ export class ProviderFailure extends Error {
     this.name = 'ProviderFailure';
     this.code = code;
     this.nature = nature;
+    this.failure = nature === 'open' ? 'CIRCUIT_OPEN' : null;
     this.retryAfterMs = options.retryAfterMs ?? null;
   }
 }

@@ -1,3 +1,4 @@
+import type { FailureCode } from '#shared/kernel/failure.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
 import type { notificationView } from '#shared/notification/notification.ts';
 
@@ -38,6 +39,8 @@ export class Retryable extends Error {
 
 /** Thrown if the provider will never accept this delivery. */
 export class Permanent extends Error {
+  readonly failure: FailureCode = 'RECEIVER_REFUSED';
+
   constructor(message: string) {
     super(message);
     this.name = 'Permanent';

@@ -51,7 +51,7 @@ export interface AccountLine {
   detail: Readonly<Record<string, string | number | null>>;
 }
 
-/** An act on a dead command, with the error of which it died. */
+/** An act on a dead command, with the error of which it died. `subject` is a digest if the command may concern a person. */
 export interface DeadLetterLine extends Pick<Command, 'queue' | 'subject' | 'lastError'> {
   action: (typeof LETTER_ACTIONS)[number];
   commandId: string;
@@ -59,7 +59,7 @@ export interface DeadLetterLine extends Pick<Command, 'queue' | 'subject' | 'las
   chargeSuperseded?: true;
 }
 
-/** A request for an act on many dead letters, its stop, or its end. Each letter has a line of its own. */
+/** A request for an act on many dead letters, its stop, or its end. Each letter has a line of its own. `subject` is a digest if one is named. */
 export interface BulkLine extends Pick<Command, 'queue' | 'subject'> {
   action: (typeof BULK_ACTIONS)[number];
   commandId: string;

@@ -35,14 +35,8 @@ import {
   reserveLoginAttempt,
   throttleKey,
 } from '#infra/mongo/auth/throttle.ts';
-import {
-  deadCommands,
-  deadGroups,
-  findCommand,
-  firstPlace,
-  letterPage,
-  replayDead,
-} from '#infra/mongo/mailbox/dead-letters.ts';
+import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
+import { deadCommands, findCommand, firstPlace, letterPage, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { listBulks, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { actsOnLetter } from '#infra/mongo/operations/dead-acts.ts';
@@ -221,6 +215,9 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
     return (await findCommand(mongo, poison._id))?.status !== 'PENDING';
   });
   await deadGroups(mongo);
+  await deadGroups(mongo, { queue: 'grading' });
+  await deadGroups(mongo, { subject: 'a-1' });
+  await deadGroups(mongo, { queue: 'grading', since: new Date(0) });
   await deadCommands(mongo, { queue: 'grading', limit: 5 });
   await deadCommands(mongo, { cause: 'Error: no', limit: 5 });
   await queueDepths(mongo, Date.now(), await liveWorkers(mongo, Date.now()));

@@ -1,4 +1,5 @@
 import type { Neighbour } from '#infra/config/settings.ts';
+import { type FailureCode, refusesSettings } from '#shared/kernel/failure.ts';
 import { type CallLimits, callService, isSuccess, type ServiceReply } from './call.ts';
 
 /** The organization and the actor on whose behalf an owner is called. */
@@ -11,11 +12,17 @@ export interface OwnerScope {
 export class OwnerFailed extends Error {
   /** The minimum delay that the owner requested, in milliseconds; null if it requested none. */
   readonly retryAfterMs: number | null;
+  readonly failure: FailureCode;
 
-  constructor(owner: string, reason: string, options: { retryAfterMs?: number | null; cause?: unknown } = {}) {
+  constructor(
+    owner: string,
+    reason: string,
+    options: { retryAfterMs?: number | null; cause?: unknown; failure?: FailureCode } = {},
+  ) {
     super(`the ${owner} service ${reason}`, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'OwnerFailed';
     this.retryAfterMs = options.retryAfterMs ?? null;
+    this.failure = options.failure ?? 'OWNER_FAILED';
   }
 }
 
@@ -58,7 +65,8 @@ export async function callOwner(service: Neighbour, request: OwnerRequest): Prom
 
 /** Returns the error for a reply with another status than 2xx. */
 export function refusal(owner: string, { status, retryAfterMs }: ServiceReply): OwnerFailed {
-  return new OwnerFailed(owner, `answered ${status}`, { retryAfterMs });
+  const failure = status === 402 ? 'WALLET_EMPTY' : refusesSettings(status) ? 'MISCONFIGURED' : 'OWNER_FAILED';
+  return new OwnerFailed(owner, `answered ${status}`, { retryAfterMs, failure });
 }
 
 /**

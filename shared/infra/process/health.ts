@@ -20,7 +20,7 @@ export async function checkWithin(check: () => Promise<void>, boundMs: number): 
 
 /**
  * Returns a function that shares one run of `work` among concurrent callers, and its result among those of the next `cacheMs`. Many
- * probes thus cause little load. `work` must not reject.
+ * probes thus cause little load. If `work` rejects, the callers of the next `cacheMs` get the same error.
  */
 export function shareRuns<Result>(cacheMs: number, work: () => Promise<Result>): () => Promise<Result> {
   let last: Promise<Result> | undefined;
@@ -33,5 +33,25 @@ export function shareRuns<Result>(cacheMs: number, work: () => Promise<Result>):
       freshUntil = performance.now() + cacheMs;
     });
     return last;
+  };
+}
+
+/** Keys whose results are remembered; beyond it the oldest one is forgotten. */
+const MAX_SHARED = 100;
+
+/** Returns a function that shares runs as `shareRuns` does, for each key by itself. A run that fails is shared with those who wait for it. */
+export function shareRunsBy<Key, Result>(
+  cacheMs: number,
+  work: (key: Key) => Promise<Result>,
+): (key: Key) => Promise<Result> {
+  const runs = new Map<string, () => Promise<Result>>();
+  return (key) => {
+    const name = JSON.stringify(key);
+    const run = runs.get(name) ?? shareRuns(cacheMs, () => work(key));
+    runs.delete(name);
+    runs.set(name, run);
+    const [oldest = name] = runs.keys();
+    if (runs.size > MAX_SHARED) runs.delete(oldest);
+    return run();
   };
 }

@@ -249,7 +249,7 @@ export const WORKERS = {
     default: null,
     min: 1,
     max: MAX_DAYS,
-    description: 'Notifications, their deliveries and events are deleted at this age. Unset = never.',
+    description: 'Notifications, their deliveries, suppressions and events are deleted at this age. Unset = never.',
   },
   AI_JOB_RETENTION_DAYS: {
     group: RETENTION_GROUP,

@@ -2,7 +2,7 @@ import { type ClientSession, UUID } from 'mongodb';
 import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import type { CommandRef, Queue } from '#shared/kernel/command.ts';
+import type { CommandError, CommandRef, Queue } from '#shared/kernel/command.ts';
 import type { CommandOf } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
@@ -52,7 +52,7 @@ export async function claimCommand<Q extends Queue>(
       lockedUntil: unless(null, nowPlus(holder.leaseMs)),
       nextRunAt: unless('$nextRunAt', nowPlus(holder.leaseMs)),
       settledAt: unless('$$NOW', null),
-      lastError: unless({ fingerprint: 'WorkerLost', message: LOST, at: '$$NOW' }, '$lastError'),
+      lastError: unless(WORKER_LOST, '$lastError'),
     },
   );
   const after = await mailboxOf<Queue>(mongo, queue).findOneAndUpdate({ _id, key }, update.pipeline, {
@@ -66,7 +66,13 @@ export async function claimCommand<Q extends Queue>(
   return { kind: command.status === 'DEAD' ? 'dead' : 'claimed', command };
 }
 
-const LOST = 'no attempt is left: the worker of the last attempt ended without settling the command';
+const WORKER_LOST: Record<keyof CommandError, string> = {
+  fingerprint: 'WorkerLost',
+  message: 'no attempt is left: the worker of the last attempt ended without settling the command',
+  at: '$$NOW',
+  code: 'WORKER_KILLED' satisfies CommandError['code'],
+  codeAt: '$$NOW',
+};
 
 export interface DueCommand extends CommandRef {
   /** Id of the session of a worker whose lease expired before it settled the command, or null. */

@@ -7,7 +7,8 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { runCommand } from '#workers/run-command.ts';
-import { deadCommands, deadGroups, findCommand, markDead, replayDead } from './dead-letters.ts';
+import { deadGroups } from './dead-groups.ts';
+import { deadCommands, findCommand, markDead, replayDead } from './dead-letters.ts';
 import { queueDepths } from './queue-depths.ts';
 
 t.test('a dead letter is acknowledged or dropped once, and only a replay revives the alarm', async (t) => {
@@ -31,7 +32,7 @@ t.test('a dead letter is acknowledged or dropped once, and only a replay revives
   const clicks = await Promise.all(Array.from({ length: 5 }, () => markDead(mongo, first, 'ACKNOWLEDGED', by)));
   t.equal(clicks.filter((done) => done).length, 1, 'five operators at once: one acknowledgement');
   t.match(await depth(), { dead: 0, acknowledged: 1 });
-  t.match(await deadGroups(mongo), [{ count: 1, acknowledged: 1 }]);
+  t.match(await deadGroups(mongo), { groups: [{ count: 1, acknowledged: 1 }], more: false });
   t.equal(await replayDead(mongo, first, by), true, 'an acknowledged letter is replayed');
   t.notOk('letter' in (await read()));
   t.equal(await runCommand(testKernel(mongo), fails, command), 'dead');
@@ -41,8 +42,8 @@ t.test('a dead letter is acknowledged or dropped once, and only a replay revives
   const second = await read();
   t.equal(await markDead(mongo, second, 'DROPPED', by), true);
   t.match(await depth(), { dead: 0, acknowledged: 0 });
-  t.strictSame(await deadGroups(mongo), []);
-  t.match(await deadGroups(mongo, { letter: 'DROPPED' }), [{ count: 1 }]);
+  t.strictSame(await deadGroups(mongo), { groups: [], more: false });
+  t.match(await deadGroups(mongo, { letter: 'DROPPED' }), { groups: [{ count: 1 }] });
   t.equal(await replayDead(mongo, second, by), false, 'a dropped letter is never replayed');
   t.equal(await replayDead(mongo, await read(), by), false);
   t.equal(await markDead(mongo, await read(), 'ACKNOWLEDGED', by), false);
@@ -64,7 +65,7 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
   for (let n = 0; n < 3; n++) alike.push(await dieOf((id) => `cannot read 'x${n}' of ${id} after ${n} ms`));
   const other = await dieOf(() => 'another cause');
 
-  const groups = await deadGroups(mongo);
+  const { groups } = await deadGroups(mongo);
   t.match(groups, [
     { queue: 'grading', fingerprint: 'TypeError: cannot read <value> of <id> after <n> ms', count: 3 },
     { queue: 'grading', fingerprint: 'TypeError: another cause', count: 1, example: other._id },
@@ -106,5 +107,5 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
   t.equal(await runCommand(testKernel(mongo), actor, dead), 'done', 'a second replay succeeds with a new budget');
   t.equal(await replayDead(mongo, deadAgain, by), false, 'a done command is not replayed');
   t.equal((await audit()).length, 2);
-  t.equal((await deadGroups(mongo)).length, 1);
+  t.equal((await deadGroups(mongo)).groups.length, 1);
 });

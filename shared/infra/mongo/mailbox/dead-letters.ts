@@ -2,8 +2,9 @@ import type { ClientSession, Collection, Document, Filter } from 'mongodb';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { actAsOperator, type DeadLetterLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import type { Command, DeadLetterMark, Queue } from '#shared/kernel/command.ts';
-import type { LetterFilter } from '#shared/operations/bulk-act.ts';
+import type { LetterFilter } from '#shared/operations/letter-filter.ts';
 import { MAILBOX_OF, MAILBOXES, QUEUES } from './commands.ts';
 
 /** Marks of the letters that are listed, replayed and dropped. Null also matches a letter without a mark. */
@@ -15,7 +16,7 @@ export interface DeadLetterFilter extends LetterFilter {
 }
 
 /** Returns the stages that choose. MongoDB joins them; the first one alone decides on the index and the shards. */
-function stagesOf(wanted: DeadLetterFilter): Document[] {
+export function stagesOf(wanted: DeadLetterFilter): Document[] {
   const { letter } = wanted;
   const isMarked = letter === undefined ? { $in: LISTED } : { $in: [letter] };
   return [{ $match: { status: 'DEAD', letter: isMarked } }, { $match: filterOf(wanted) }];
@@ -92,58 +93,6 @@ export async function letterPage(
   return { letters, next: null };
 }
 
-/** Dead commands of one kind that died of one cause. */
-export interface DeadGroup {
-  queue: Queue;
-  fingerprint: string;
-  count: number;
-  /** How many of them an operator has acknowledged. */
-  acknowledged: number;
-  firstAt: Date;
-  lastAt: Date;
-  /** Id of one command of the group. */
-  example: string;
-}
-
-/** Returns the dead letters of every mailbox, grouped by queue and cause, largest group first. */
-export async function deadGroups(mongo: Mongo, wanted: DeadLetterFilter = {}): Promise<DeadGroup[]> {
-  const perMailbox = await Promise.all(
-    mailboxesOf(mongo).map((mailbox) =>
-      mailbox
-        .aggregate<DeadGroup>(
-          [
-            ...stagesOf(wanted),
-            {
-              $group: {
-                _id: { queue: '$queue', fingerprint: '$lastError.fingerprint' },
-                count: { $sum: 1 },
-                acknowledged: { $sum: { $cond: [{ $eq: ['$letter', 'ACKNOWLEDGED'] }, 1, 0] } },
-                firstAt: { $min: '$settledAt' },
-                lastAt: { $max: '$settledAt' },
-                example: { $first: '$_id' },
-              },
-            },
-            {
-              $project: {
-                _id: 0,
-                queue: '$_id.queue',
-                fingerprint: '$_id.fingerprint',
-                count: 1,
-                acknowledged: 1,
-                firstAt: 1,
-                lastAt: 1,
-                example: 1,
-              },
-            },
-          ],
-          { hint: 'dead_letters', maxTimeMS: QUERY_LIMIT_MS },
-        )
-        .toArray(),
-    ),
-  );
-  return perMailbox.flat().sort((a, b) => b.count - a.count);
-}
-
 /** Returns the newest dead commands that match, at most `limit`. */
 export async function deadCommands(mongo: Mongo, wanted: DeadLetterFilter & { limit: number }): Promise<Command[]> {
   const { limit } = wanted;
@@ -163,7 +112,8 @@ export async function deadCommands(mongo: Mongo, wanted: DeadLetterFilter & { li
     .slice(0, limit);
 }
 
-function mailboxesOf(mongo: Mongo): Collection<Command>[] {
+/** Returns every collection of commands. */
+export function mailboxesOf(mongo: Mongo): Collection<Command>[] {
   return MAILBOXES.map((name) => mongo.db.collection<Command>(name));
 }
 
@@ -241,8 +191,12 @@ export function markOf(command: Command, letter: DeadLetterMark): DeadLetterChan
   return { pipeline: [{ $set: { letter } }], marks: letter === 'DROPPED' ? LISTED : [null], line };
 }
 
+/** Queues whose commands may concern a person. The audit is stored for ever and names a person by a digest. */
+const MAY_NAME_PERSON: ReadonlySet<Queue> = new Set<Queue>(['accountnotices', 'upkeep:deadletters']);
+
 function lineOf(action: DeadLetterLine['action'], command: Command): DeadLetterLine {
-  const { _id: commandId, queue, subject, lastError } = command;
+  const { _id: commandId, queue, lastError } = command;
+  const subject = MAY_NAME_PERSON.has(queue) ? tombstoneId(command.subject) : command.subject;
   return { action, commandId, queue, subject, lastError };
 }
 

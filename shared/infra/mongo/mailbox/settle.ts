@@ -15,7 +15,7 @@ export class LeaseLost extends Error {
 }
 
 /** The error of a run, as it is stored. The write adds the time, by MongoDB's clock. */
-export type Failure = Omit<CommandError, 'at'>;
+export type Failure = Omit<CommandError, 'at' | 'codeAt'>;
 
 /** The state in which a run leaves its command. `inMs` counts from MongoDB's time of the write; `unspent` refunds the attempt. */
 export type NextState<Q extends Queue = Queue> =
@@ -150,8 +150,10 @@ function changesOf(next: NextState): Record<string, unknown> {
   };
 }
 
-function lastError({ fingerprint, message }: Failure): Record<keyof CommandError, unknown> {
-  return { fingerprint: literal(fingerprint), message: literal(message), at: '$$NOW' };
+/** MongoDB merges this with the stored error, so that every field is written. */
+function lastError({ fingerprint, message, code = null }: Failure): Record<keyof CommandError, unknown> {
+  const text = { fingerprint: literal(fingerprint), message: literal(message) };
+  return { ...text, at: '$$NOW', code: literal(code), codeAt: '$$NOW' };
 }
 
 /**

@@ -2,7 +2,7 @@ import type { Collection } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Stamped } from '#infra/mongo/guarded-update.ts';
 import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
-import type { NotificationEvent } from '#shared/notification/event.ts';
+import type { NotificationEvent, StoredSuppression } from '#shared/notification/event.ts';
 import type { FanOut } from '#shared/notification/fan-out.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import type { Preferences } from '#shared/notification/preferences.ts';
@@ -22,6 +22,19 @@ export interface AlertCallsRow extends Stamped {
   lastAt: Date;
 }
 
+/**
+ * A notification of no event that was not created, with the reason. An event stores its suppressed recipients itself. No reply depends on
+ * a row: it lets operators find why a user was not notified.
+ */
+export interface SuppressionRow extends StoredSuppression {
+  _id: string;
+  /** Type of the notification. */
+  type: string;
+  /** Id of the request that would have created it. */
+  requestId: string;
+  at: Date;
+}
+
 /** An id that another system has chosen for a notification; see `snapshots.ts`. */
 export interface SnapshotIdRow {
   _id: string;
@@ -31,6 +44,7 @@ export const NOTIFICATIONS = 'notifications';
 export const NOTIFICATION_EVENTS = 'notification_events';
 export const FAN_OUTS = 'notification_fan_outs';
 export const SNAPSHOT_IDS = 'notification_snapshot_ids';
+export const SUPPRESSIONS = 'notification_suppressions';
 const PREFERENCES = 'notification_preferences';
 export const DELIVERY_ATTEMPTS = 'notification_delivery_attempts';
 export const ALERT_CALLS = 'notification_alert_calls';
@@ -39,6 +53,7 @@ export const notifications = (mongo: Mongo): Collection<NotificationRow> => mong
 export const snapshotIds = (mongo: Mongo): Collection<SnapshotIdRow> => mongo.db.collection(SNAPSHOT_IDS);
 export const notificationEvents = (mongo: Mongo): Collection<NotificationEvent> =>
   mongo.db.collection(NOTIFICATION_EVENTS);
+export const notificationSuppressions = (mongo: Mongo): Collection<SuppressionRow> => mongo.db.collection(SUPPRESSIONS);
 export const fanOuts = (mongo: Mongo): Collection<FanOut> => mongo.db.collection(FAN_OUTS);
 export const preferences = (mongo: Mongo): Collection<PreferencesRow> => mongo.db.collection(PREFERENCES);
 export const deliveryAttempts = (mongo: Mongo): Collection<DeliveryAttempt> => mongo.db.collection(DELIVERY_ATTEMPTS);

@@ -3,11 +3,17 @@ import { findTombstone, tombstoneId } from '#infra/mongo/person/erased-persons.t
 import { traceLine } from '#shared/operations/timeline.ts';
 import { BOUND, CAP, capped, type Reading } from './reading.ts';
 
-/** Adds the acts of operators on these subjects: replays of their commands, changes of an account, reads of a person's data. */
+/**
+ * Adds the acts of operators on these subjects: replays of their commands, changes of an account, reads of a person's data. A bulk act that
+ * was requested for a subject names its digest.
+ */
 export async function addActs(reading: Reading, subjects: readonly string[]): Promise<number> {
   if (subjects.length === 0) return 0;
   const rows = await operatorAudit(reading.mongo)
-    .find({ subject: { $in: [...subjects] } }, { ...BOUND, hint: 'of_subject', sort: { at: -1 }, limit: CAP + 1 })
+    .find(
+      { subject: { $in: [...subjects, ...subjects.map(tombstoneId)] } },
+      { ...BOUND, hint: 'of_subject', sort: { at: -1 }, limit: CAP + 1 },
+    )
     .toArray();
   for (const row of capped(reading, 'act', rows)) {
     const about = 'commandId' in row ? row.commandId : row.subject;
@@ -21,7 +27,7 @@ export async function addActs(reading: Reading, subjects: readonly string[]): Pr
 /** Adds the acts on a person, whom the audit names by the id of an account or by a digest, and the tombstone of an erased one. */
 export async function addActsOnPerson(reading: Reading, personId: string): Promise<number> {
   const digest = tombstoneId(personId);
-  const count = await addActs(reading, [personId, digest]);
+  const count = await addActs(reading, [personId]);
   const tombstone = await findTombstone(reading.mongo, personId);
   if (tombstone === null) return count;
   const { state, operator: what, begunAt: at, erasedAt: endedAt } = tombstone;

@@ -1,11 +1,15 @@
+import { supersededAmong } from '#infra/mongo/classifier/generation-epochs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { type DeadGroup, deadGroups, findCommand } from '#infra/mongo/mailbox/dead-letters.ts';
+import { type DeadGroups, deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
+import { findCommand, lettersAfter } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findLive, mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { actAsOperator, type BulkLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
-import { type BulkBody, bulkOrder, isSameRequest, isTaken, type LetterFilter } from '#shared/operations/bulk-act.ts';
+import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
+import { type BulkBody, bulkOrder, isSameRequest, isTaken } from '#shared/operations/bulk-act.ts';
+import type { LetterFilter } from '#shared/operations/letter-filter.ts';
 import type { DeadOrder } from './dead-acts.ts';
 
 const QUEUE = 'upkeep:deadletters';
@@ -18,22 +22,45 @@ export interface BulkRequest extends DeadOrder {
   key: string;
 }
 
-/** The exact number of letters that an act with this filter would take now, and their groups. */
-export interface BulkPreview {
+/** The letters that an act with this filter would take now, and their groups. */
+export interface BulkPreview extends DeadGroups {
+  /** Letters that the act would change. If there are `more`, it is a lower bound. */
   counted: number;
-  groups: DeadGroup[];
+  /** Superseded settlements, which a replay without consent skips. They are in `groups`, and not in `counted`. */
+  superseded: number;
 }
 
 /** Counts the letters that a bulk act would take if it were requested at `now` (Unix milliseconds, MongoDB's clock). */
 export async function previewBulk(
   mongo: Mongo,
-  { act, filter }: Pick<BulkRequest, 'act' | 'filter'>,
+  { act, filter, chargeSuperseded }: Pick<BulkRequest, 'act' | 'filter' | 'chargeSuperseded'>,
   now: number,
 ): Promise<BulkPreview> {
-  const all = await deadGroups(mongo, { ...filter, until: untilOf(filter, now) });
-  const groups = all.filter(({ queue }) => isTaken(queue, filter));
-  const taken = (group: DeadGroup) => group.count - (act === 'ack' ? group.acknowledged : 0);
-  return { counted: groups.reduce((sum, group) => sum + taken(group), 0), groups };
+  const chosen = { ...filter, until: untilOf(filter, now) };
+  const { groups, counted, more } = await countChosen(mongo, { act, filter: chosen });
+  const mayRefuse = act === 'replay' && !chargeSuperseded && groups.some(({ queue }) => queue === 'settlement');
+  const superseded = mayRefuse ? await supersededAmong(mongo, await settlementsOf(mongo, chosen)) : 0;
+  return { groups, more, superseded, counted: Math.max(0, counted - superseded) };
+}
+
+/** Returns the letters of a filter by cause, and how many of them an act meets. */
+async function countChosen(
+  mongo: Mongo,
+  { act, filter }: Pick<BulkRequest, 'act' | 'filter'>,
+): Promise<Omit<BulkPreview, 'superseded'>> {
+  const all = await deadGroups(mongo, filter);
+  const groups = all.groups.filter(({ queue }) => isTaken(queue, filter));
+  const taken = ({ count, acknowledged }: (typeof groups)[number]) => count - (act === 'ack' ? acknowledged : 0);
+  return { groups, more: all.more, counted: groups.reduce((sum, group) => sum + taken(group), 0) };
+}
+
+/** Dead settlements whose generations a preview reads. */
+const MAX_SETTLEMENTS = 1_000;
+
+/** Returns the generations of the first dead settlements of a filter. */
+async function settlementsOf(mongo: Mongo, filter: LetterFilter): Promise<string[]> {
+  const letters = await lettersAfter(mongo, filter, { queue: 'settlement', after: '' }, { limit: MAX_SETTLEMENTS });
+  return letters.map(({ subject }) => subject);
 }
 
 function untilOf({ until }: LetterFilter, now: number): Date {
@@ -51,8 +78,18 @@ export async function postBulk(
   { maxAttempts }: { maxAttempts: number },
 ): Promise<{ command: BulkAct; created: boolean; reused: boolean }> {
   const { operator, reason, now } = by;
-  const { counted } = await previewBulk(mongo, { ...request, filter }, now);
-  const body: BulkBody = { ...request, filter: { ...filter, until: untilOf(filter, now) }, operator, reason, counted };
+  const chosen = { ...filter, until: untilOf(filter, now) };
+  const { counted, more } = await countChosen(mongo, { ...request, filter: chosen });
+  const { subject } = filter;
+  const body: BulkBody = {
+    ...request,
+    filter: chosen,
+    operator,
+    reason,
+    counted,
+    ...(more ? { more } : {}),
+    ...(subject === undefined ? {} : { subjectDigest: tombstoneId(subject) }),
+  };
   const command = newCommand({ ...bulkOrder(key, body), maxAttempts, now });
   try {
     await actAsOperator(mongo, by, async (session) => {
@@ -71,13 +108,17 @@ export async function postBulk(
   }
 }
 
-/** Returns the line of the audit for the begin, the stop or the end of a bulk act. */
+/**
+ * Returns the line of the audit for the begin, the stop or the end of a bulk act. Its filter may name a person, so that the line has the
+ * digest of the subject, as lines about persons have.
+ */
 export function bulkLine(
   step: 'begin' | 'stop' | 'end',
-  { _id: commandId, queue, subject }: BulkAct,
+  { _id: commandId, queue, subject, body: { filter, subjectDigest } }: BulkAct,
   detail: BulkLine['detail'],
 ): BulkLine {
-  return { action: `dead.bulk-${step}`, commandId, queue, subject, detail };
+  const named = filter.subject === undefined ? subject : (subjectDigest ?? tombstoneId(filter.subject));
+  return { action: `dead.bulk-${step}`, commandId, queue, subject: named, detail };
 }
 
 /** Returns a bulk act, or null if no bulk act has this id. */

@@ -1,15 +1,10 @@
 import { isSuperseded } from '#infra/mongo/classifier/generation-epochs.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { DELIVERIES, MAILBOX_OF } from '#infra/mongo/mailbox/commands.ts';
-import {
-  changeDead,
-  type DeadGroup,
-  type DeadLetterChange,
-  findCommand,
-  markOf,
-  replayOf,
-} from '#infra/mongo/mailbox/dead-letters.ts';
+import type { DeadGroup } from '#infra/mongo/mailbox/dead-groups.ts';
+import { changeDead, type DeadLetterChange, findCommand, markOf, replayOf } from '#infra/mongo/mailbox/dead-letters.ts';
 import { type AuditRow, type OperatorAct, operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
 import { type DeadActName, DONE_WORDS } from '#shared/operations/bulk-act.ts';
@@ -81,6 +76,10 @@ export interface ActResult {
   unknown: string[];
   /** Letters that were changed; in a dry run, those that would be. */
   counted: number;
+  /** True if there are more letters than were counted. */
+  more: boolean;
+  /** Superseded settlements, which a replay without consent skips. */
+  superseded: number;
   groups: DeadGroup[];
 }
 
@@ -100,12 +99,13 @@ export async function actOnIds(
 /** Returns the result of an act on chosen letters that all exist. */
 export function resultOf(rows: ActRow[], dryRun: boolean): ActResult {
   const counted = rows.filter(({ outcome }) => outcome !== 'skipped').length;
-  return { dryRun, rows, unknown: [], counted, groups: [] };
+  const superseded = rows.filter(({ why }) => why === NOT_CHARGED).length;
+  return { dryRun, rows, unknown: [], counted, more: false, superseded, groups: [] };
 }
 
 /** Returns the result of the dry run of a bulk act. */
-export function ofPreview({ counted, groups }: Pick<ActResult, 'counted' | 'groups'>): ActResult {
-  return { dryRun: true, rows: [], unknown: [], counted, groups };
+export function ofPreview(preview: Pick<ActResult, 'counted' | 'more' | 'superseded' | 'groups'>): ActResult {
+  return { dryRun: true, rows: [], unknown: [], ...preview };
 }
 
 /** Returns a command with the state of its delivery and the warning of a superseded settlement, or null if it does not exist. */
@@ -131,6 +131,8 @@ const MAX_ACTS = 50;
 /** Returns the acts of operators on a command, newest first. */
 export async function actsOnLetter(mongo: Mongo, { _id, subject }: Command): Promise<AuditRow[]> {
   const options = { hint: 'of_subject', sort: { at: -1 }, limit: MAX_ACTS, maxTimeMS: QUERY_LIMIT_MS } as const;
-  const rows = await operatorAudit(mongo).find({ subject }, options).toArray();
+  const rows = await operatorAudit(mongo)
+    .find({ subject: { $in: [subject, tombstoneId(subject)] } }, options)
+    .toArray();
   return rows.filter((row) => 'commandId' in row && row.commandId === _id);
 }

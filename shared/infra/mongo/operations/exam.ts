@@ -3,16 +3,26 @@ import { attempts, releases } from '#infra/mongo/attempt/collections.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { LISTED } from '#infra/mongo/mailbox/dead-letters.ts';
+import { shareRunsBy } from '#infra/process/health.ts';
 import type { Attempt, AttemptStatus } from '#shared/attempt/attempt.ts';
 import { type ReleaseCounts, releaseKey } from '#shared/attempt/commands.ts';
 import type { StoredRelease } from '#shared/attempt/release.ts';
 import type { Exam, ExamRelease } from '#shared/generated/operations.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { type Now, SECOND } from '#shared/kernel/time.ts';
 import { BOUND } from './reading.ts';
 
 /** Upper bound of the counts of notices. */
 const MAX_NOTICES = 10_000;
 const MAX_RELEASES = 5;
+
+/** Time for which the viewers of a board share a reading, in milliseconds. A board reads again every five seconds. */
+export const BOARD_FRESH_MS = 2 * SECOND;
+
+/** Opens a reader for a front door: the viewers of one exam share one reading. */
+export function openExamReader(mongo: Mongo, now: Now): (examId: string) => Promise<Exam | null> {
+  return shareRunsBy(BOARD_FRESH_MS, (examId: string) => readExam(mongo, examId, now()));
+}
 
 /** Reads the state of an exam. Returns null if neither an attempt nor a release of it is stored. */
 export async function readExam(mongo: Mongo, examId: string, now: number): Promise<Exam | null> {

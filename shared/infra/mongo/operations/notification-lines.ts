@@ -5,8 +5,10 @@ import {
   fanOuts,
   type NotificationRow,
   notificationEvents,
+  notificationSuppressions,
   notifications,
   preferences,
+  type SuppressionRow,
 } from '#infra/mongo/notification/collections.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
@@ -83,7 +85,7 @@ export async function addInbox(reading: Reading, userId: string): Promise<number
   const { mongo, cluster, lines } = reading;
   const newest = { ...BOUND, limit: NEWEST + 1 };
   const byUser = { ...newest, projection: EVENT, sort: { _id: -1 as const } };
-  const [rows, sent, dropped, own] = await Promise.all([
+  const [rows, sent, dropped, single, own] = await Promise.all([
     notifications(mongo)
       .find<TracedRow>(
         { userId, place: { $in: ['INBOX', 'DELETED'] } },
@@ -96,6 +98,7 @@ export async function addInbox(reading: Reading, userId: string): Promise<number
     notificationEvents(mongo)
       .find<TracedEvent>({ 'suppressed.userId': userId }, { ...byUser, hint: 'of_suppressed' })
       .toArray(),
+    addSuppressed(reading, { userId }),
     preferences(mongo).findOne({ _id: userId }, BOUND),
   ]);
   await addRows(reading, capped(reading, 'notification', rows, NEWEST));
@@ -110,7 +113,26 @@ export async function addInbox(reading: Reading, userId: string): Promise<number
       traceLine({ at: own.updatedAt, kind: 'suppression', id: userId, state: 'MUTED', about: userId, ...about }),
     );
   }
-  return rows.length + events.size + (own === null ? 0 : 1);
+  return rows.length + events.size + single + (own === null ? 0 : 1);
+}
+
+/** Adds the newest notifications of no event that a user was not sent, or that a request did not create. Returns their number. */
+export async function addSuppressed(
+  reading: Reading,
+  wanted: Pick<SuppressionRow, 'userId'> | Pick<SuppressionRow, 'requestId'>,
+): Promise<number> {
+  const rows = await notificationSuppressions(reading.mongo)
+    .find(wanted, { ...BOUND, sort: { at: -1 }, limit: CAP + 1 })
+    .toArray();
+  for (const { _id: id, at, reason: state, type: what, userId: about, requestId } of capped(
+    reading,
+    'suppression',
+    rows,
+  )) {
+    const why = { reason: suppressionReason(state), effect: 'not notified' };
+    reading.lines.push(traceLine({ at, kind: 'suppression', id, state, what, about, requestId, ...why }));
+  }
+  return rows.length;
 }
 
 async function addEvents(reading: Reading, events: readonly TracedEvent[]): Promise<void> {

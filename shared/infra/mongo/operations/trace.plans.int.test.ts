@@ -2,6 +2,7 @@ import t from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
+import { storeSuppressed } from '#infra/mongo/notification/suppressions.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -56,12 +57,17 @@ async function plantAll(mongo: Mongo): Promise<Asked[]> {
     { ...facts, suppressed: [{ userId: account._id, reason: 'MUTED' }] },
   );
   await insertFanOut(mongo, { ...fanOut, event });
+  for (const userId of [account._id, ...Array.from({ length: 20 }, (_, n) => `user-${n}`)]) {
+    const requestId = `request-of-${userId}`;
+    await storeSuppressed(mongo, [{ userId, reason: 'MUTED', type: 'T' }], { requestId, now: Date.now() });
+  }
   const byId = [attempt, graded, delivery, account, session, job, settlement].map(({ _id }) => _id);
   await mongo.db
     .collection<Command>(COMMANDS)
     .updateOne({ _id: graded._id }, { $set: { 'cause.requestId': 'request-1' } });
   const others = [
     'request-1',
+    `request-of-${account._id}`,
     delivery.subject,
     job.subject,
     settlement.subject,

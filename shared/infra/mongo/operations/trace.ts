@@ -19,7 +19,7 @@ import { addAccount } from './account-lines.ts';
 import { addActsOnPerson } from './act-lines.ts';
 import { addAttempt, addAttemptsOfStudent, addExam } from './attempt-lines.ts';
 import { addGeneration, addJob, addModelWork } from './classifier-lines.ts';
-import { addEvent, addEventsOf, addInbox, addNotification } from './notification-lines.ts';
+import { addEvent, addEventsOf, addInbox, addNotification, addSuppressed } from './notification-lines.ts';
 import { addCommand, BOUND, commandsOfRequest, openReading, type Reading } from './reading.ts';
 
 /** The object or person of a trace. `id` is any id of the system; `student` and `user` are ids of persons. */
@@ -132,11 +132,12 @@ async function addBySource(reading: Reading, id: string): Promise<Subject | null
   return found ? { kind: 'event' } : addRequest(reading, id);
 }
 
-/** Adds what a request has posted, directly or through other commands. A request that posted nothing is in the log of `web` only. */
+/** Adds what a request has posted, directly or through other commands, and whom it did not notify. Any other is in the log of `web` only. */
 async function addRequest(reading: Reading, requestId: string): Promise<Subject | null> {
   const commands = await commandsOfRequest(reading, requestId);
   for (const command of commands) addCommand(reading, command);
-  return commands.length > 0 ? { kind: 'request' } : null;
+  const suppressed = await addSuppressed(reading, { requestId });
+  return commands.length + suppressed > 0 ? { kind: 'request' } : null;
 }
 
 const ANALYTICS = 'analytics-service';

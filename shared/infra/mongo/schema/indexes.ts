@@ -20,7 +20,9 @@ import {
   NOTIFICATION_EVENTS,
   NOTIFICATIONS,
   SNAPSHOT_IDS,
+  SUPPRESSIONS,
 } from '#infra/mongo/notification/collections.ts';
+import { CONSOLE_ENDS } from '#infra/mongo/operations/console-ends.ts';
 import { CLUSTER_SAMPLES, SAMPLE_KEPT_MS } from '#infra/mongo/operations/samples.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { ERASED_PERSONS } from '#infra/mongo/person/erased-persons.ts';
@@ -144,6 +146,10 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(NOTIFICATION_EVENTS, 'of_target', { targetUserIds: 1 }),
   // The trace of a user finds the events that did not notify the user. An event without such recipients adds one empty key.
   plain(NOTIFICATION_EVENTS, 'of_suppressed', { 'suppressed.userId': 1 }),
+  // The trace of a user, and that of a request, find what created no notification. The reason is of use for some weeks.
+  plain(SUPPRESSIONS, 'of_user', { userId: 1, at: -1 }),
+  plain(SUPPRESSIONS, 'of_request', { requestId: 1 }),
+  expiring(SUPPRESSIONS, 'old', 'at', 30 * DAY),
   // The retention reads events by age; it finds notifications by `newest` and jobs by `by_status`.
   plain(NOTIFICATION_EVENTS, 'retention', { createdAt: 1 }),
   plain(FAN_OUTS, 'by_state', { state: 1, stageBy: 1 }),
@@ -195,6 +201,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   expiring(WORKERS, 'silent', 'seenAt', HOUR),
   // The console reads the samples of the last hour.
   expiring(CLUSTER_SAMPLES, 'old', 'at', SAMPLE_KEPT_MS),
+  // The cookie of a session is refused anyway once the session is over.
+  expiring(CONSOLE_ENDS, 'over', 'endsAt', HOUR),
 ];
 
 /**

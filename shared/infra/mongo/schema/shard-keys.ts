@@ -40,6 +40,7 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   notification_preferences: by('_id'),
   notification_alert_calls: by('_id'),
   notification_events: onOne(1e8, 'two kinds of replay keys are unique, and they begin with different fields'),
+  notification_suppressions: onOne(1e7, 'a row ends after 30 days, and operators search it by user and by request'),
   notification_fan_outs: onOne(1e4, 'a row is deleted when its fan-out is settled'),
   auth_sessions: by('accountId'),
   auth_tokens: by('accountId'),
@@ -60,6 +61,7 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   operator_audit: onOne(1e7, 'each row contains the hash of the row before it'),
   workers: onOne(1e4, 'it has one row for each process'),
   cluster_samples: onOne(200, 'a row is deleted after two hours, and each is that of a minute'),
+  console_ends: by('_id'),
   schema_state: onOne(1, 'it holds the version of the schema'),
 };
 

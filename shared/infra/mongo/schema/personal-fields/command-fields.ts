@@ -1,4 +1,4 @@
-import type { Command } from '#shared/kernel/command.ts';
+import type { Command, Queue } from '#shared/kernel/command.ts';
 import type { Declaration, FieldRules } from './rules.ts';
 
 /** Fields of a command. Its `subject` names an attempt, an exam, a job, a notification, or the account of a notice to its owner. */
@@ -45,6 +45,13 @@ export const PERSONAL_PARTS = [
  */
 export const COMMANDS_DECLARATION = {
   links: [
+    // A bulk act for a person goes on under the pseudonym, so that its end is in the audit. The letters of the person are deleted.
+    {
+      by: 'person',
+      field: 'subject',
+      pending: { queue: 'upkeep:deadletters' satisfies Queue },
+      erase: { update: ({ pseudonym }) => ({ $set: { subject: pseudonym, 'body.filter.subject': pseudonym } }) },
+    },
     {
       by: 'person',
       field: 'subject',

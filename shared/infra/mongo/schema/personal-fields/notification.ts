@@ -3,6 +3,7 @@ import type {
   NotificationRow,
   PreferencesRow,
   SnapshotIdRow,
+  SuppressionRow,
 } from '#infra/mongo/notification/collections.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { DeliveryBody } from '#shared/notification/commands.ts';
@@ -119,6 +120,17 @@ export const NOTIFICATION_FIELDS = {
       createdAt: 'no person',
     },
   } satisfies Declaration<NotificationEvent>,
+  notification_suppressions: {
+    links: [byPerson('userId')],
+    fields: {
+      _id: 'with its row',
+      userId: 'with its row',
+      reason: 'with its row',
+      type: 'with its row',
+      requestId: 'with its row',
+      at: 'with its row',
+    },
+  } satisfies Declaration<SuppressionRow>,
   notification_fan_outs: {
     links: [],
     fields: {

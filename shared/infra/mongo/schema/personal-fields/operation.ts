@@ -1,4 +1,5 @@
 import type { WorkerRow } from '#infra/mongo/live-workers.ts';
+import type { ConsoleEnd } from '#infra/mongo/operations/console-ends.ts';
 import type { ClusterSample } from '#infra/mongo/operations/samples.ts';
 import type { AuditRow } from '#infra/mongo/operator-audit.ts';
 import type { ErasedPerson } from '#infra/mongo/person/erased-persons.ts';
@@ -53,6 +54,10 @@ export const OPERATION_FIELDS = {
     links: [],
     fields: { _id: 'no person', at: 'no person', queues: 'no person' },
   } satisfies Declaration<ClusterSample>,
+  console_ends: {
+    links: [],
+    fields: { _id: 'no person', endsAt: 'no person' },
+  } satisfies Declaration<ConsoleEnd>,
   schema_state: {
     links: [],
     fields: {

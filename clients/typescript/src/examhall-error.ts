@@ -1,0 +1,94 @@
+import type { FaultDetail, ServerCode } from './generated.ts';
+
+/**
+ * Code of a failure: one of the server's, or one of this client's. `NO_REPLY`: no whole reply arrived in time. `FOREIGN_REPLY`: a reply that
+ * examhall did not write, such as the page of a proxy.
+ */
+export type ErrorCode = ServerCode | 'NO_REPLY' | 'FOREIGN_REPLY';
+
+interface Facts {
+  readonly operation: string;
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly status?: number;
+  readonly requestId?: string | null;
+  readonly details?: readonly FaultDetail[];
+  readonly data?: unknown;
+  readonly retryAfterSeconds?: number | null;
+  readonly cause?: unknown;
+}
+
+/** A call that failed. Branch on `code`; `message` is for people. */
+export class ExamhallError extends Error {
+  override readonly name = 'ExamhallError';
+  readonly operation: string;
+  readonly code: ErrorCode;
+  /** HTTP status; 0 without a reply. */
+  readonly status: number;
+  /** Finds the request in the server's log. Null without a reply. */
+  readonly requestId: string | null;
+  /** Every fault of the request's shape. */
+  readonly details: readonly FaultDetail[];
+  /** Payload of a code that has one, such as the stored answer of `ANSWER_VERSION_CONFLICT`. */
+  readonly data: unknown;
+  /** Wait that the server requires; null if the reply has no `Retry-After`. */
+  readonly retryAfterSeconds: number | null;
+
+  constructor(facts: Facts) {
+    super(`${facts.operation}: ${facts.code}: ${facts.message}`, { cause: facts.cause });
+    this.operation = facts.operation;
+    this.code = facts.code;
+    this.status = facts.status ?? 0;
+    this.requestId = facts.requestId ?? null;
+    this.details = facts.details ?? [];
+    this.data = facts.data;
+    this.retryAfterSeconds = facts.retryAfterSeconds ?? null;
+  }
+}
+
+/** Returns the error of a reply that is no success. `text` is its body. */
+export function errorOf(operation: string, response: Response, text: string): ExamhallError {
+  const { status, headers } = response;
+  const retryAfterSeconds = secondsOf(headers.get('retry-after'), headers.get('date'));
+  const requestId = headers.get('x-request-id');
+  const body = failureOf(text);
+  if (body === null) {
+    const message = `status ${status} without a failure of examhall`;
+    return new ExamhallError({ operation, code: 'FOREIGN_REPLY', message, status, requestId, retryAfterSeconds });
+  }
+  return new ExamhallError({ requestId, ...body, operation, status, retryAfterSeconds });
+}
+
+type Failure = Pick<Facts, 'code' | 'message' | 'data'> & { requestId?: string; details?: readonly FaultDetail[] };
+
+/** Returns a failure of examhall, or null for any other text. A code that is newer than this client is kept. */
+function failureOf(text: string): Failure | null {
+  const body = parsed(text) as (Partial<Failure> & { success?: unknown }) | null | undefined;
+  if (typeof body !== 'object' || body === null || body.success !== false) return null;
+  const { code, message, requestId, details, data } = body;
+  if (typeof code !== 'string' || typeof message !== 'string') return null;
+  return {
+    code,
+    message,
+    data,
+    ...(typeof requestId === 'string' && { requestId }),
+    ...(Array.isArray(details) && { details }),
+  };
+}
+
+/** Returns the value of a JSON text, or undefined for any other text. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the seconds of `Retry-After`: a number, or a date that counts from the reply's own date. Null without a valid one. */
+function secondsOf(value: string | null, date: string | null): number | null {
+  if (value === null) return null;
+  if (/^\d+$/.test(value)) return Number(value);
+  const wait = Date.parse(value) - (date === null ? Date.now() : Date.parse(date));
+  return Number.isNaN(wait) ? null : Math.max(0, Math.ceil(wait / 1_000));
+}

@@ -1,0 +1,121 @@
+import { ExamhallError, errorOf, parsed } from './examhall-error.ts';
+
+/** Time of the client. A test may replace it. */
+export interface Clock {
+  /** Returns milliseconds that never go back. */
+  now(): number;
+  /** Resolves after `ms`. Rejects with the reason of `signal` if that aborts first. */
+  pause(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+/** How requests leave the client. */
+export interface Transport {
+  readonly fetch: typeof fetch;
+  readonly clock: Clock;
+  /** Most requests of one call. */
+  readonly tries: number;
+  /** Longest pause before a repeat (ms). A reply that requires a longer one is thrown. */
+  readonly maxPauseMs: number;
+}
+
+export interface Exchange {
+  readonly operation: string;
+  readonly url: string;
+  readonly method: string;
+  readonly headers: Headers;
+  readonly body?: string;
+  /** True if a second request does no harm although the first one may have arrived. */
+  readonly isReplaySafe: boolean;
+  /** Time limit of one request (ms). */
+  readonly timeoutMs: number;
+  /** Time of the clock after which nothing is repeated. */
+  readonly giveUpAt: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly data: unknown;
+}
+
+/** First pause before a repeat that the server set no time for (ms); it doubles. */
+const FIRST_PAUSE_MS = 250;
+
+/** Sends a request, repeats it where that is allowed, and returns the reply of a success. @throws ExamhallError */
+export async function exchange(transport: Transport, request: Exchange): Promise<Reply> {
+  for (let sent = 1; ; sent += 1) {
+    const reply = await send(transport, request);
+    if (!(reply instanceof ExamhallError)) return reply;
+    const pauseMs = pauseAfter(transport, request, reply, sent);
+    if (pauseMs === null) throw reply;
+    await transport.clock.pause(pauseMs, request.signal);
+  }
+}
+
+async function send(transport: Transport, request: Exchange): Promise<Reply | ExamhallError> {
+  const { operation, url, method, headers, body } = request;
+  const limit = AbortSignal.timeout(request.timeoutMs);
+  const signal = request.signal === undefined ? limit : AbortSignal.any([request.signal, limit]);
+  request.signal?.throwIfAborted();
+  let response: Response;
+  let text: string;
+  try {
+    const init = { method, headers, signal, redirect: 'error' as const, ...(body === undefined ? {} : { body }) };
+    response = await transport.fetch(url, init);
+    text = await response.text();
+  } catch (cause) {
+    request.signal?.throwIfAborted();
+    return noReply(operation, cause);
+  }
+  const reply = parsed(text) as { success?: unknown; data?: unknown } | null | undefined;
+  if (response.ok && reply?.success === true) return { status: response.status, data: reply.data };
+  return errorOf(operation, response, text);
+}
+
+export function noReply(operation: string, cause: unknown): ExamhallError {
+  return new ExamhallError({ operation, code: 'NO_REPLY', message: 'no whole reply arrived', cause });
+}
+
+/** Returns the pause before the next request (ms), or null if the failure is final. */
+function pauseAfter(transport: Transport, request: Exchange, error: ExamhallError, sent: number): number | null {
+  if (sent >= transport.tries || !mayRepeat(error, request.isReplaySafe)) return null;
+  const pauseMs = pauseFor(error, sent);
+  const isTooLong = pauseMs > transport.maxPauseMs || transport.clock.now() + pauseMs > request.giveUpAt;
+  return isTooLong ? null : pauseMs;
+}
+
+/** Returns a growing pause with a random part, and never less than the server requires. `failures` counts from 1. */
+export function pauseFor({ retryAfterSeconds }: ExamhallError, failures: number): number {
+  const growing = FIRST_PAUSE_MS * 2 ** (failures - 1);
+  return (retryAfterSeconds ?? 0) * 1_000 + growing * (0.5 + Math.random() / 2);
+}
+
+/**
+ * Returns whether the same request may be sent again. 429 and 503 with `Retry-After` invite to that; without it, they name a lasting cause.
+ * After a missing reply or a fault of the server, the request may have taken effect.
+ */
+export function mayRepeat({ code, status, retryAfterSeconds }: ExamhallError, isReplaySafe: boolean): boolean {
+  if (retryAfterSeconds !== null && (status === 429 || status === 503)) return true;
+  if (code === 'REQUEST_TIMEOUT') return true;
+  const mayHaveArrived = code === 'NO_REPLY' || code === 'INTERNAL' || (code === 'FOREIGN_REPLY' && status >= 500);
+  return mayHaveArrived && isReplaySafe;
+}
+
+/** The clock of the machine. */
+export const MACHINE_CLOCK: Clock = {
+  now: () => performance.now(),
+  pause(ms, signal) {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      const abort = () => {
+        clearTimeout(timer);
+        reject(signal?.reason);
+      };
+      const timer = setTimeout(() => {
+        signal?.removeEventListener('abort', abort);
+        resolve();
+      }, ms);
+      signal?.addEventListener('abort', abort, { once: true });
+    });
+  },
+};

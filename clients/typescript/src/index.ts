@@ -1,0 +1,19 @@
+// biome-ignore-all lint/performance/noBarrelFile: a package has one entry, and this file is that of the package.
+// biome-ignore-all lint/performance/noReExportAll: all types of the document are public.
+
+export { type Client, type ClientOptions, createClient } from './client.ts';
+export type { Credentials, Identity, Service } from './credentials.ts';
+export { type ErrorCode, ExamhallError } from './examhall-error.ts';
+export type { Clock } from './exchange.ts';
+export type * from './generated.ts';
+export type {
+  CallOptions,
+  CodeOf,
+  FollowOptions,
+  InputOf,
+  KeyOptions,
+  OperationName,
+  Outcome,
+  ResultOf,
+} from './operation.ts';
+export type { InboxEvent, JobEvent, StreamOptions } from './streams.ts';

@@ -1,0 +1,61 @@
+import type { Operations } from './generated.ts';
+import type { OperationName } from './operation.ts';
+
+type Body = Readonly<Record<string, unknown>> | undefined;
+
+const always = () => true;
+/** An event with both parts of its key is stored once. */
+const hasSource = (body: Body) => body?.sourceService != null && body.sourceEventId != null;
+const eventHasSource = (body: Body) => hasSource(body?.event as Body);
+/** A bulk act needs its key. An act on ids finds nothing to do when it comes twice. */
+const isRepeatable = (body: Body) => body?.filter == null || body.key != null;
+
+/**
+ * Operations beyond GET and PUT that may be sent again although the first request may have arrived. The server knows the second one by its
+ * key, or it changes nothing more. Any other operation is repeated only if the server has refused it.
+ */
+const REPLAY_SAFE: Readonly<Partial<Record<OperationName, (body: Body) => boolean>>> = {
+  startAttempt: always,
+  startAttemptCompat: always,
+  saveAnswer: always,
+  submitAttempt: always,
+  postEvent: (body) => body?.type === 'TIMEOUT',
+  handOffGrade: always,
+  releaseResults: always,
+  takeNotificationEvent: hasSource,
+  takeWeakTopicAlert: hasSource,
+  createWeakTopicAlert: hasSource,
+  createBatch: eventHasSource,
+  markRead: always,
+  markParentAlertRead: always,
+  changePreferences: always,
+  logout: always,
+  stopBulkAct: always,
+  replayDeadLetters: isRepeatable,
+  ackDeadLetters: isRepeatable,
+  dropDeadLetters: isRepeatable,
+};
+
+/** Returns whether a request may be sent again after its reply is lost. */
+export function isReplaySafe(operation: OperationName, method: string, body: unknown): boolean {
+  return method === 'GET' || method === 'PUT' || REPLAY_SAFE[operation]?.(body as Body) === true;
+}
+
+/** Operations whose body has the key of a bulk act, which the client makes if the caller sets none. */
+const KEYED_BODIES: ReadonlySet<OperationName> = new Set(['replayDeadLetters', 'ackDeadLetters', 'dropDeadLetters']);
+
+/** Returns the body of an operation with the key that its repeats share. */
+export function keyedBody(operation: OperationName, body: unknown, key: string): unknown {
+  const order = body as Operations['replayDeadLetters']['input']['body'] | undefined;
+  const isBulkAct = KEYED_BODIES.has(operation) && order?.filter != null && order.dryRun === false;
+  return isBulkAct && order.key == null ? { ...order, key } : body;
+}
+
+const PREVIEW_MS = 240_000;
+
+/** Time limits of operations that wait for a model provider (ms). */
+export const SLOW_OPERATIONS: Readonly<Partial<Record<OperationName, number>>> = {
+  previewGeneration: PREVIEW_MS,
+  previewExplanation: PREVIEW_MS,
+  previewEssayGrade: PREVIEW_MS,
+};

@@ -1,0 +1,183 @@
+import { addCredentials, type Credential, type Credentials, chosenCredentials } from './credentials.ts';
+import { type EventMessage, readEvents } from './event-source.ts';
+import { ExamhallError, errorOf } from './examhall-error.ts';
+import { noReply, pauseFor, type Transport } from './exchange.ts';
+import { type Job, type Notification, type ServerCode, STREAM_ROUTES } from './generated.ts';
+import type { Arguments, StreamInputOf } from './operation.ts';
+import { urlOf } from './url.ts';
+
+/** Id of an event, if it has one. After an iteration, pass the last one as `lastEventId` to continue there. */
+interface Event<Name extends string, Data> {
+  readonly event: Name;
+  readonly data: Data;
+  readonly id?: string;
+}
+
+/** Event of an inbox. `unreadCount` is always the whole count. */
+export type InboxEvent =
+  | Event<'snapshot', { readonly unreadCount: number }>
+  | Event<'notification', { readonly notification: Notification }>
+  | Event<'counts', { readonly unreadCount: number }>
+  | Event<'heartbeat', { readonly at: string }>;
+
+/** Event of a job. Each holds the whole job. */
+export type JobEvent =
+  | Event<'snapshot', { readonly job: Job }>
+  | Event<'job.updated', { readonly job: Job }>
+  | Event<'error', { readonly code: ServerCode; readonly message: string }>
+  | Event<'heartbeat', { readonly at: string }>;
+
+export interface StreamOptions {
+  /** Ends the iteration, without an error. */
+  readonly signal?: AbortSignal;
+  /** Id of the last event of an earlier iteration. */
+  readonly lastEventId?: string;
+  /** Called before each further connection. It throws if the session of the user has ended, and so ends the iteration. */
+  readonly beforeResume?: () => void | Promise<void>;
+  /** Time without any event after which the connection counts as lost (ms). Default 45,000: three heartbeats. */
+  readonly silenceMs?: number;
+}
+
+/** Live streams. Each iteration resumes by itself, and `break` closes its connection. */
+export interface Streams<Known = never> {
+  /** Follows the caller's inbox until the iteration is left. */
+  inbox(...input: Arguments<StreamInputOf<'streamInbox', Known> & StreamOptions>): AsyncGenerator<InboxEvent, void>;
+  /** Follows a job until it has ended. */
+  job(...input: Arguments<StreamInputOf<'streamJob', Known> & StreamOptions>): AsyncGenerator<JobEvent, void>;
+}
+
+export interface StreamSettings {
+  readonly baseUrl: string;
+  readonly gatewayToken?: string | undefined;
+  readonly timeoutMs?: number;
+  readonly transport: Transport;
+  readonly credentials: Credentials;
+}
+
+type StreamName = keyof typeof STREAM_ROUTES;
+type AnyInput = Credentials & StreamOptions;
+
+/** Pause before a connection that follows a whole one (ms), unless the server names another. */
+const RETRY_MS = 3_000;
+const MAX_PAUSE_MS = 30_000;
+const SILENCE_MS = 45_000;
+const TIMEOUT_MS = 15_000;
+const TERMINAL: ReadonlySet<unknown> = new Set(['COMPLETED', 'FAILED', 'CANCELLED'] satisfies Job['status'][]);
+
+/** Returns the streams of a client. */
+export function streamsOf(settings: StreamSettings): Streams<Credential> {
+  return {
+    inbox: (input: AnyInput = {}) => follow<InboxEvent>(settings, 'streamInbox', input, () => false),
+    job: (input: AnyInput) => follow<JobEvent>(settings, 'streamJob', input, isLastOfJob),
+  };
+}
+
+function isLastOfJob({ data }: JobEvent): boolean {
+  return 'job' in data && TERMINAL.has(data.job.status);
+}
+
+/**
+ * Yields events over as many connections as it takes. Each connection resumes after the last id. A first connection that fails is repeated
+ * as often as a call; a later one without end, because the stream has worked before.
+ *
+ * @throws ExamhallError if a reply is final
+ */
+async function* follow<Item>(
+  settings: StreamSettings,
+  name: StreamName,
+  input: AnyInput,
+  isLast: (event: Item) => boolean,
+): AsyncGenerator<Item, void> {
+  const { transport } = settings;
+  const { signal } = input;
+  let { lastEventId } = input;
+  let retryMs = RETRY_MS;
+  let failures = 0;
+  let hasWorked = false;
+  for (let isFirst = true; !isAborted(signal); isFirst = false) {
+    const connection = new AbortController();
+    const end = () => connection.abort(signal?.reason);
+    signal?.addEventListener('abort', end, { once: true });
+    let pauseMs: number;
+    try {
+      if (!isFirst) await input.beforeResume?.();
+      const response = await connect(settings, name, input, { lastEventId, connection });
+      if (response === null) return;
+      hasWorked = true;
+      failures = 0;
+      const setRetry = (ms: number) => {
+        retryMs = ms;
+      };
+      for await (const message of readEvents(response, connection, {
+        silenceMs: input.silenceMs ?? SILENCE_MS,
+        setRetry,
+      })) {
+        lastEventId = message.id ?? lastEventId;
+        const event = eventOf<Item>(message);
+        yield event;
+        if (isLast(event)) return;
+      }
+      pauseMs = retryMs * (0.8 + Math.random() * 0.4);
+    } catch (error) {
+      if (isAborted(signal)) return;
+      failures += 1;
+      if (!(error instanceof ExamhallError) || !mayConnectAgain(error)) throw error;
+      if (!hasWorked && failures >= transport.tries) throw error;
+      pauseMs = Math.max(hasWorked ? retryMs : 0, Math.min(MAX_PAUSE_MS, pauseFor(error, failures)), waitOf(error));
+    } finally {
+      signal?.removeEventListener('abort', end);
+      connection.abort();
+    }
+    await transport.clock.pause(pauseMs, signal).catch(() => undefined);
+  }
+}
+
+function isAborted(signal: AbortSignal | undefined): boolean {
+  return signal?.aborted === true;
+}
+
+function waitOf({ retryAfterSeconds }: ExamhallError): number {
+  return (retryAfterSeconds ?? 0) * 1_000;
+}
+
+function mayConnectAgain({ code, status }: ExamhallError): boolean {
+  return code === 'NO_REPLY' || status === 408 || status === 429 || status >= 500;
+}
+
+interface Connection {
+  readonly lastEventId: string | undefined;
+  readonly connection: AbortController;
+}
+
+/** Opens one connection. Returns null if the server has nothing more to send. @throws ExamhallError for any other status but 200 */
+async function connect(
+  settings: StreamSettings,
+  name: StreamName,
+  input: AnyInput,
+  { lastEventId, connection }: Connection,
+): Promise<Response | null> {
+  const { baseUrl, gatewayToken, credentials, transport, timeoutMs = TIMEOUT_MS } = settings;
+  const route = STREAM_ROUTES[name];
+  const headers = new Headers({ accept: 'text/event-stream' });
+  addCredentials(headers, route, chosenCredentials(route, input, credentials), gatewayToken);
+  if (lastEventId !== undefined) headers.set('last-event-id', lastEventId);
+  const url = urlOf(baseUrl, route.path, input);
+  const late = setTimeout(() => connection.abort(new Error('the stream did not begin in time')), timeoutMs);
+  let response: Response;
+  let text: string;
+  try {
+    response = await transport.fetch(url, { headers, signal: connection.signal, redirect: 'error' });
+    if (response.status === 200) return response;
+    text = await response.text();
+  } catch (cause) {
+    throw noReply(name, cause);
+  } finally {
+    clearTimeout(late);
+  }
+  if (response.status === 204) return null;
+  throw errorOf(name, response, text);
+}
+
+function eventOf<Item>({ event, data, id }: EventMessage): Item {
+  return { event, data: JSON.parse(data), ...(id === undefined ? {} : { id }) } as Item;
+}

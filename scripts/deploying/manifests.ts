@@ -1,0 +1,52 @@
+import { globSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { parse, parseAllDocuments } from 'yaml';
+
+/** An object of Kubernetes, of which each test reads the members that it verifies. */
+// biome-ignore lint/suspicious/noExplicitAny: the schemas of Kubernetes verify the members
+export type Manifest = any;
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+
+/** Returns a file of the project. */
+export function read(file: string): string {
+  return readFileSync(path.join(ROOT, file), 'utf8');
+}
+
+/** Returns the objects of every file below `deploy/kubernetes`, with their file. */
+export function manifests(): { file: string; manifest: Manifest }[] {
+  const files = globSync('deploy/kubernetes/**/*.yaml', { cwd: ROOT }).sort();
+  return files.flatMap((file) =>
+    parseAllDocuments(read(file)).map((document) => ({ file, manifest: document.toJS() as Manifest })),
+  );
+}
+
+/** Returns the pod of a Deployment or a Job. */
+export function podOf({ spec }: Manifest): Manifest {
+  return spec.template.spec;
+}
+
+/** One service of `compose.yaml`. */
+export interface ComposeService {
+  readonly profiles?: readonly string[];
+  readonly command: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly read_only?: boolean;
+  readonly cap_drop?: readonly string[];
+  readonly stop_grace_period?: string;
+}
+
+/** Returns the services of `compose.yaml` that run processes of this project, by name. */
+export function composeProcesses(): Record<string, ComposeService> {
+  const { services } = parse(read('compose.yaml'), { merge: true }) as { services: Record<string, ComposeService> };
+  return Object.fromEntries(Object.entries(services).filter(([, { profiles }]) => profiles?.includes('app') === true));
+}
+
+/** Returns the values of a setting in a unit of systemd, each split into words. */
+export function unitSetting(unit: string, name: string): string[] {
+  return unit
+    .split('\n')
+    .filter((line) => line.startsWith(`${name}=`))
+    .flatMap((line) => line.slice(name.length + 1).split(/\s+/))
+    .filter((word) => word !== '');
+}

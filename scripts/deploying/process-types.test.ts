@@ -1,0 +1,143 @@
+import path from 'node:path';
+import t from 'tap';
+import { FILED } from '#infra/config/secrets.ts';
+import { VARIABLES } from '#infra/config/variables.ts';
+import { parseProcfile } from '#scripts/supervisor/procfile.ts';
+import { composeProcesses, type Manifest, manifests, podOf, read, unitSetting } from './manifests.ts';
+
+const PROCFILE = parseProcfile(read('Procfile')).map(({ name }) => name);
+const PROCESSES = PROCFILE.filter((name) => name !== 'release').sort();
+const WORKERS = PROCESSES.filter((name) => name !== 'web');
+const ALL = manifests();
+const ofKind = (kind: string): Manifest[] =>
+  ALL.filter(({ manifest }) => manifest.kind === kind).map(({ manifest }) => manifest);
+const namesOf = (kind: string): string[] => ofKind(kind).map(({ metadata }) => metadata.name);
+/** Time in which a process drains: SHUTDOWN_TIMEOUT_MS, its best-effort work and its stores (s). */
+const DRAIN_SECONDS = 25;
+
+t.test('every platform runs the process types of the Procfile, each with its name as argument', async (t) => {
+  const compose = composeProcesses();
+  t.strictSame(Object.keys(compose).sort(), [...PROCFILE].sort(), 'compose.yaml');
+  for (const [name, { command }] of Object.entries(compose)) t.strictSame(command, [name]);
+
+  t.strictSame(namesOf('Deployment').sort(), PROCESSES, 'deploy/kubernetes');
+  t.strictSame(namesOf('Job'), ['release']);
+  for (const manifest of [...ofKind('Deployment'), ...ofKind('Job')]) {
+    const { name } = manifest.metadata;
+    const [container, ...others] = podOf(manifest).containers;
+    t.strictSame([container.name, container.args, others], [name, [name], []]);
+    const labels = { 'app.kubernetes.io/name': 'examhall', 'app.kubernetes.io/component': name };
+    t.strictSame([manifest.metadata.labels, manifest.spec.template.metadata.labels], [labels, labels], name);
+    if (manifest.kind === 'Deployment') t.strictSame(manifest.spec.selector.matchLabels, labels, name);
+  }
+  t.strictSame(namesOf('ScaledObject').sort(), PROCESSES, 'deploy/kubernetes/keda');
+
+  const units = (names: readonly string[]) => names.map((name) => `examhall@${name}.service`);
+  const target = read('deploy/systemd/examhall.target');
+  t.strictSame(unitSetting(target, 'Wants').sort(), units(PROCFILE).sort(), 'deploy/systemd');
+  const once = read('deploy/systemd/examhall@release.service.d/once.conf');
+  t.strictSame(unitSetting(once, 'Before').sort(), units(PROCESSES), 'the processes start after release');
+
+  const { formation } = JSON.parse(read('app.json'));
+  t.strictSame(Object.keys(formation).sort(), PROCESSES, 'app.json');
+});
+
+t.test('every variable of the platforms is one of the configuration', async (t) => {
+  const known = new Set([...Object.keys(VARIABLES), ...FILED.map((name) => `${name}_FILE`)]);
+  const pods = [...ofKind('Deployment'), ...ofKind('Job')].flatMap((manifest) => podOf(manifest).containers);
+  const named = {
+    'compose.yaml': Object.values(composeProcesses()).flatMap(({ environment = {} }) => Object.keys(environment)),
+    'deploy/kubernetes': [
+      ...ofKind('ConfigMap').flatMap(({ data }) => Object.keys(data)),
+      ...pods.flatMap(({ env = [] }) => env.map(({ name }: { name: string }) => name)),
+      ...ofKind('TriggerAuthentication').flatMap(({ spec }) => spec.secretTargetRef.map(({ key }: Manifest) => key)),
+    ],
+    'deploy/systemd': unitSetting(read('deploy/systemd/examhall@.service'), 'Environment').map(
+      (pair) => pair.split('=')[0],
+    ),
+    'app.json': Object.keys(JSON.parse(read('app.json')).env),
+    Dockerfile: [...read('Dockerfile').matchAll(/^ENV (.*)$/gm)].flatMap(([, text = '']) =>
+      text.split(' ').map((pair) => pair.split('=')[0]),
+    ),
+    'docs/deploying.md': [...read('docs/deploying.md').matchAll(/--from-literal=(\w+)=|^([A-Z][A-Z_]+)=/gm)].map(
+      ([, literal, line]) => literal ?? line,
+    ),
+  };
+  for (const [place, names] of Object.entries(named)) {
+    t.ok(names.length > 0, place);
+    for (const name of names) t.ok(known.has(name ?? ''), `${place}: ${name}`);
+  }
+});
+
+t.test('KEDA reads members that a reply of /v1/ops/queues has, with the token of monitoring', async (t) => {
+  const schema = (name: string) => JSON.parse(read(path.join('schemas/operations', `${name}.json`)));
+  t.equal(schema('queue-list').properties.actors.items.$ref, 'actor-load');
+  const { properties } = schema('actor-load');
+  const [authentication] = ofKind('TriggerAuthentication');
+  t.strictSame(authentication.spec.secretTargetRef, [{ parameter: 'token', name: 'examhall', key: 'OPS_READ_TOKEN' }]);
+  const [service] = ofKind('Service');
+  for (const { metadata, spec } of ofKind('ScaledObject')) {
+    const { name } = metadata;
+    t.equal(spec.scaleTargetRef.name, name);
+    t.ok(spec.minReplicaCount >= 1 && spec.maxReplicaCount > spec.minReplicaCount, `${name}: one process stays`);
+    if (name === 'web') continue;
+    const [{ type, metadata: trigger, authenticationRef }] = spec.triggers;
+    t.equal(type, 'metrics-api');
+    const [, actor = '', member = ''] = /^data\.actors\.#\(actor=="(\w+)"\)\.(\w+)$/.exec(trigger.valueLocation) ?? [];
+    t.equal(actor, name);
+    t.match(properties[member], { type: 'integer' }, member);
+    const url = new URL(trigger.url);
+    t.strictSame([url.pathname, url.hostname.split('.')[0]], ['/v1/ops/queues', service.metadata.name]);
+    t.equal(Number(url.port), service.spec.ports[0].port);
+    t.ok(
+      Number(trigger.targetValue) < Number(VARIABLES.WORKER_CONCURRENCY.default),
+      'slots remain while a process starts',
+    );
+    t.strictSame([trigger.authMode, authenticationRef.name], ['bearer', authentication.metadata.name]);
+  }
+});
+
+t.test('every platform waits longer than a process drains', async (t) => {
+  const drain = Number(VARIABLES.SHUTDOWN_TIMEOUT_MS.default) / 1_000;
+  t.ok(drain < DRAIN_SECONDS);
+  for (const manifest of ofKind('Deployment')) {
+    const { terminationGracePeriodSeconds: grace, containers } = podOf(manifest);
+    const [, sleep = '0'] = containers[0].lifecycle?.preStop.exec.command ?? [];
+    t.ok(grace - Number(sleep) >= DRAIN_SECONDS, manifest.metadata.name);
+  }
+  for (const [name, { stop_grace_period: grace = '' }] of Object.entries(composeProcesses()))
+    t.ok(Number.parseInt(grace, 10) >= DRAIN_SECONDS, name);
+  t.ok(Number(unitSetting(read('deploy/systemd/examhall@.service'), 'TimeoutStopSec')[0]) >= DRAIN_SECONDS);
+});
+
+t.test('every pod and container has no root, no writable image, no rights, and probes of its own port', async (t) => {
+  for (const manifest of [...ofKind('Deployment'), ...ofKind('Job')]) {
+    const pod = podOf(manifest);
+    const [container] = pod.containers;
+    const { name } = manifest.metadata;
+    t.match(pod, {
+      automountServiceAccountToken: false,
+      securityContext: { runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: 'RuntimeDefault' } },
+    });
+    t.match(container.securityContext, {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    });
+    t.equal(container.image, `examhall:${JSON.parse(read('package.json')).version}`, name);
+    if (name === 'release') continue;
+    const [{ name: port, containerPort }] = container.ports;
+    t.strictSame(container.env, [{ name: name === 'web' ? 'PORT' : 'METRICS_PORT', value: String(containerPort) }]);
+    const paths = { startupProbe: '/healthz', livenessProbe: '/healthz', readinessProbe: '/readyz' };
+    for (const [probe, target] of Object.entries(paths))
+      t.match(container[probe].httpGet, { path: target, port }, name);
+  }
+  for (const [name, service] of Object.entries(composeProcesses()))
+    t.match(service, { read_only: true, cap_drop: ['ALL'] }, name);
+});
+
+t.test('the workers of Kubernetes differ by their name alone', async (t) => {
+  const text = (name: string) => read(`deploy/kubernetes/${name}.yaml`).split('\n').slice(1).join('\n');
+  const [first = ''] = WORKERS;
+  for (const name of WORKERS) t.equal(text(name).replaceAll(name, first), text(first));
+});

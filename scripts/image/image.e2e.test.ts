@@ -1,0 +1,169 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import t from 'tap';
+import { openMongo } from '#infra/mongo/connect.ts';
+import { freePort } from '#scripts/services/port.ts';
+import { recordForRunner } from '#scripts/services/throw-away.ts';
+import { callHttp } from '#testing/clients/http-call.ts';
+import { dropTestDatabase, requiredEnv } from '#testing/stores/open-test-mongo.ts';
+import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
+import { until } from '#testing/until.ts';
+import { type BuiltImage, buildIn, bytesBelow } from './build.ts';
+import { smoke } from './smoke.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+/** Bytes that the image may have above its base. */
+const MAX_BYTES = 100_000_000;
+const SECRETS = ['INTERNAL_SERVICE_TOKEN', 'GATEWAY_TOKEN', 'OPS_TOKEN', 'OPS_READ_TOKEN', 'AUTH_JWT_SECRET'] as const;
+/** Prints each access that Node's permissions deny. Many libraries ignore the error. */
+const DENIALS = `import { subscribe } from 'node:diagnostics_channel';
+import { writeSync } from 'node:fs';
+for (const name of ['fs', 'child', 'worker', 'addon', 'inspector', 'wasi'])
+  subscribe('node:permission-model:' + name, (access) => writeSync(2, 'DENIED ' + JSON.stringify(access) + '\\n'));
+`;
+
+const place = mkdtempSync(path.join(os.tmpdir(), 'examhall-image-'));
+t.teardown(() => rmSync(place, { recursive: true, force: true }));
+const database = `e2e_${randomBytes(6).toString('hex')}`;
+const mongo = openMongo({ url: requiredEnv('MONGODB_URL'), database, appName: 'examhall-test' });
+const redis = await takeRedisDatabase(requiredEnv('REDIS_URL'));
+t.teardown(async () => {
+  await dropTestDatabase(mongo);
+  await Promise.all([mongo.close(), redis.give()]);
+});
+
+/** Settings of the runner and of its npm that are not those of a build. The addresses of registry, cache and proxy remain. */
+const OF_RUNNER =
+  /^(NODE_(?!EXTRA_CA_CERTS)|TAP|npm_(?!config_(registry|cafile|cache|userconfig|globalconfig|\w*proxy)$))/i;
+const PATH = `${path.dirname(process.execPath)}:${process.env.PATH}`;
+const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !OF_RUNNER.test(name)));
+const image = await buildIn(ROOT, place, { ...inherited, PATH, npm_config_prefer_offline: 'true' });
+const cache = path.join(image.folder, 'node_modules/.cache/compiled');
+const entries = () => readdirSync(cache, { recursive: true }).sort();
+const preload = path.join(image.folder, 'deploy/denials.mjs');
+const secrets = Object.fromEntries(SECRETS.map((name) => [name, randomBytes(32).toString('hex')]));
+const [port, metricsPort] = [await freePort(), await freePort()];
+const env: NodeJS.ProcessEnv = {
+  PATH,
+  ...image.env,
+  ...secrets,
+  HOST: '127.0.0.1',
+  PORT: String(port),
+  METRICS_PORT: String(metricsPort),
+  MONGODB_URL: requiredEnv('MONGODB_URL'),
+  MONGODB_DATABASE: database,
+  REDIS_URL: redis.url,
+  NODE_OPTIONS: `--import=${preload}`,
+};
+const url = `http://127.0.0.1:${port}`;
+
+/** Starts the entry point of the image with arguments, or with its default command. */
+function start({ folder, entrypoint, command }: BuiltImage, args: readonly string[] = command) {
+  const [program = '', ...first] = entrypoint;
+  const child = spawn(program, [...first, ...args], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  if (child.pid !== undefined) recordForRunner(child.pid);
+  const killNow = () => child.kill('SIGKILL');
+  process.once('exit', killNow);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  const ended = once(child, 'close').then(([code]) => {
+    process.off('exit', killNow);
+    return code as number | null;
+  });
+  return { child, output: () => output, ended };
+}
+
+/** Returns the accesses that Node has denied. */
+const denials = (output: string) => output.split('\n').filter((line) => line.startsWith('DENIED'));
+
+async function untilReady(target: string, { child, output }: { child: ChildProcess; output: () => string }) {
+  await until(`${target} answers`, async () => {
+    if (child.exitCode !== null) throw new Error(`it ended: ${output()}`);
+    return callHttp(target, 'GET', '/readyz').then(
+      ({ status }) => status === 200,
+      () => false,
+    );
+  });
+}
+
+t.test('the image stays below its size and has no development package', async (t) => {
+  const bytes = bytesBelow(image.folder);
+  const { packages } = JSON.parse(readFileSync(path.join(image.folder, 'node_modules/.package-lock.json'), 'utf8'));
+  t.comment(`${(bytes / 1e6).toFixed(1)} MB above the base, ${Object.keys(packages).length} packages`);
+  t.ok(bytes <= MAX_BYTES, `${bytes} bytes`);
+  t.notOk(Object.keys(packages).some((name) => /node_modules\/(typescript|tap|node-linux-\w+)$/.test(name)));
+});
+
+t.test('release, web and a worker run with the permissions of the image, grade an attempt and drain', async (t) => {
+  writeFileSync(preload, DENIALS);
+  const stored = entries();
+  t.ok(stored.length > 100, 'the compiled modules are part of the image');
+  const release = start(image, ['release']);
+  t.equal(await release.ended, 0, release.output());
+  t.match(release.output(), 'schema is at version');
+
+  const since = performance.now();
+  const web = start(image);
+  const grading = start(image, ['grading']);
+  await untilReady(url, web);
+  t.comment(`ready after ${Math.round(performance.now() - since)} ms`);
+  await untilReady(`http://127.0.0.1:${metricsPort}`, grading);
+  const { INTERNAL_SERVICE_TOKEN: internal = '', GATEWAY_TOKEN: gateway, OPS_READ_TOKEN: token } = secrets;
+  t.strictSame(await smoke(url, { internal, gateway }), [
+    'register: 201',
+    'log in: 200',
+    'start: 201',
+    'save: 200',
+    'submit: 200',
+  ]);
+  for (const origin of [url, `http://127.0.0.1:${metricsPort}`]) {
+    const { status, text } = await callHttp(origin, 'GET', '/metrics', {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    t.equal(status, 200);
+    for (const name of ['process_open_fds', 'process_max_fds', 'process_resident_memory_bytes']) t.match(text, name);
+  }
+  const [, ...health] = image.health;
+  for (const own of [{}, { PORT: '1' }])
+    t.equal(spawnSync(process.execPath, health, { cwd: image.folder, env: { ...env, ...own } }).status, 0);
+  t.equal(spawnSync(process.execPath, health, { cwd: image.folder, env: { PATH, PORT: '1' } }).status, 1);
+
+  const tool = start(image, ['examhall', 'workers']);
+  t.equal(await tool.ended, 0, tool.output());
+  t.match(tool.output(), 'grading');
+  for (const { child, ended, output } of [web, grading]) {
+    child.kill('SIGTERM');
+    t.equal(await ended, 0, output());
+  }
+  for (const one of [release, web, grading, tool]) {
+    t.strictSame(denials(one.output()), []);
+    t.notMatch(one.output(), 'Warning:', 'every line of a process is one of its log');
+  }
+  t.strictSame(entries(), stored, 'each process found its modules compiled');
+});
+
+t.test('a process of the image reads, writes and starts nothing beside what it needs', async (t) => {
+  const attempts = {
+    'a file outside': "fs.readFileSync('/etc/passwd')",
+    'another process': "fs.readFileSync('/proc/1/status')",
+    'the file system below its own process': "fs.readFileSync('/proc/self/root/etc/hostname')",
+    'its own code': "fs.writeFileSync('api/main.ts', '')",
+    'a new file': "fs.writeFileSync('/tmp/examhall-denied', '')",
+    'a program': "(await import('node:child_process')).spawnSync('true')",
+    'a thread': "new (await import('node:worker_threads')).Worker('1', { eval: true })",
+  };
+  const script = Object.entries(attempts).map(
+    ([name, code]) => `try { ${code}; console.log('${name}: done') } catch (e) { console.log('${name}: ' + e.code) }`,
+  );
+  writeFileSync(path.join(image.folder, 'deploy/probe.mjs'), `import fs from 'node:fs';\n${script.join('\n')}`);
+  const probe = start(image, ['node', 'deploy/probe.mjs']);
+  t.equal(await probe.ended, 0);
+  for (const name of Object.keys(attempts)) t.match(probe.output(), `${name}: ERR_ACCESS_DENIED`);
+});

@@ -1,0 +1,63 @@
+import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
+import { closed, ok, refusal, type StandIn } from './stand-in.ts';
+
+/** Facts of the profile service. */
+export interface ProfileFacts {
+  /** Ids of the parents, by the id of the student. */
+  parents?: Readonly<Record<string, readonly string[]>>;
+  /**
+   * Status for a student whom it does not know. 404, the default, means that the student has no parents. With 403,
+   * notices wait for another profile service and spend no attempt.
+   */
+  unknownStudent?: 403 | 404;
+}
+
+export interface ProfileStandIn extends StandIn {
+  learn(facts: ProfileFacts): void;
+}
+
+const ID = { type: 'string', pattern: '^[A-Za-z0-9._:@-]{1,128}$' };
+
+/** Opens a profile service that knows the parents of the students that it is taught. */
+export function profileStandIn(): ProfileStandIn {
+  const parents = new Map<string, readonly string[]>();
+  let unknownStudent: 403 | 404 = 404;
+
+  function learn(facts: ProfileFacts): void {
+    for (const [student, ids] of Object.entries(facts.parents ?? {})) parents.set(student, ids);
+    unknownStudent = facts.unknownStudent ?? unknownStudent;
+  }
+
+  return {
+    learn,
+    facts: {
+      shape: closed(
+        {
+          parents: { type: 'object', additionalProperties: { type: 'array', maxItems: 100, items: ID } },
+          unknownStudent: { enum: [403, 404] },
+        },
+        ['parents', 'unknownStudent'],
+      ),
+      learn,
+    },
+    routes: [
+      {
+        method: 'GET',
+        path: /^\/v1\/students\/([^/]+)\/parents$/,
+        senders: [ATTEMPT_SERVICE],
+        answer(_call, [student = '']) {
+          const parentIds = parents.get(student);
+          if (parentIds !== undefined) return ok({ parentIds });
+          return unknownStudent === 404
+            ? refusal(404, 'STUDENT_NOT_FOUND', 'no student has this id')
+            : refusal(403, 'FORBIDDEN', 'the student belongs to another school');
+        },
+      },
+    ],
+    state: () => ({ students: parents.size, unknownStudent, parents: Object.fromEntries(parents) }),
+    forget() {
+      parents.clear();
+      unknownStudent = 404;
+    },
+  };
+}

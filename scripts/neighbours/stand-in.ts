@@ -1,0 +1,147 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import type { ReceivedCall } from '#scripts/http/local-server.ts';
+import { isJsonObject } from '#shared/kernel/json-object.ts';
+
+/** The reply of a stand-in. A body that is a string is sent unchanged. */
+export interface Reply {
+  status: number;
+  headers?: Record<string, string>;
+  body?: unknown;
+}
+
+/** A call of a neighbour. Its path begins after the prefix of the neighbour and has no query. */
+export interface NeighbourCall extends ReceivedCall {
+  /** The parsed body; undefined without one, or if it is not JSON. */
+  body: unknown;
+}
+
+/** One route of a neighbour, and what a strict service requires there. */
+export interface Route {
+  method: 'GET' | 'POST';
+  /** Its groups are ids of the path. */
+  path: RegExp;
+  /** Services that may call, each with its token; null: the route knows its callers by other means. */
+  senders: readonly string[] | null;
+  /** Headers that every call must have. */
+  headers?: readonly string[];
+  /** The exact shape of the body. */
+  shape?: Schema;
+  answer(call: NeighbourCall, ids: string[]): Reply | Promise<Reply>;
+}
+
+/** A stand-in for one service that examhall calls. It stores what the real service would store. */
+export interface StandIn {
+  routes: readonly Route[];
+  /** Returns what it stores, as JSON. */
+  state(): object;
+  /** Facts that it may be taught, and the function that stores them; absent if it knows none. */
+  facts?: { shape: Schema; learn(facts: never): void };
+  /** Deletes everything that it stores. */
+  forget(): void;
+  /** Is called after the stand-in performed a call whose reply, `reply`, is then lost on purpose. */
+  replyLost?(call: NeighbourCall, reply: Reply): void;
+}
+
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** Returns the schema of an object with exactly these fields; those in `optional` may be absent. */
+export function closed(properties: Readonly<Record<string, Schema>>, optional: readonly string[] = []): Schema {
+  const required = Object.keys(properties).filter((name) => !optional.includes(name));
+  return { type: 'object', additionalProperties: false, required, properties };
+}
+
+export const TEXT: Schema = { type: 'string', minLength: 1 };
+export const TEXT_OR_NULL: Schema = { type: ['string', 'null'], minLength: 1 };
+export const COUNT: Schema = { type: 'integer', minimum: 0 };
+export const AMOUNT: Schema = { type: 'number', minimum: 0 };
+export const NUMBER_OR_NULL: Schema = { type: ['number', 'null'] };
+export const INSTANT: Schema = { type: 'string', pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' };
+export const INSTANT_OR_NULL: Schema = { ...INSTANT, type: ['string', 'null'] };
+
+export interface Fault {
+  path: string;
+  message: string;
+}
+
+const ajv = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true });
+const compiled = new WeakMap<Schema, ValidateFunction>();
+
+/** Returns the faults of a value, an unknown field included; an empty list means that it is valid. */
+export function faultsOf(shape: Schema, value: unknown): Fault[] {
+  const validate = compiled.get(shape) ?? ajv.compile(shape);
+  compiled.set(shape, validate);
+  if (validate(value)) return [];
+  return (validate.errors ?? []).map(({ instancePath, message = 'is invalid', params }) => {
+    const unknown = params.additionalProperty === undefined ? '' : `: ${params.additionalProperty}`;
+    return { path: instancePath, message: `${message}${unknown}` };
+  });
+}
+
+/** Returns a success in the envelope that services share. */
+export function ok(data: unknown, status = 200): Reply {
+  return { status, body: { success: true, data, message: 'OK' } };
+}
+
+/** Returns a refusal in the envelope that services share. */
+export function refusal(status: number, code: string, message: string, details?: readonly Fault[]): Reply {
+  const more = details === undefined ? {} : { details };
+  return { status, body: { success: false, code, message, ...more, requestId: 'stand-in' } };
+}
+
+/** Returns the token that a sender must present; undefined: the caller sends none. */
+export type TokenOf = (sender: string) => string | undefined;
+
+/** Answers a call as a strict service does: route, token, sender, headers and body are checked before it takes effect. */
+export function answerOf(standIn: StandIn, call: NeighbourCall, tokenOf: TokenOf): Reply | Promise<Reply> {
+  const matching = standIn.routes.filter(({ path }) => path.test(call.path));
+  const route = matching.find(({ method }) => method === call.method);
+  if (route === undefined) {
+    return matching.length === 0
+      ? refusal(404, 'ROUTE_NOT_FOUND', `this stand-in has no ${call.path}`)
+      : refusal(405, 'METHOD_NOT_ALLOWED', `${call.path} has no ${call.method}`);
+  }
+  const refused = strangerAt(route, call, tokenOf) ?? misshapen(route, call);
+  if (refused !== undefined) return refused;
+  const ids = (route.path.exec(call.path) ?? []).slice(1);
+  return route.answer(call, ids.map(decodeURIComponent));
+}
+
+function strangerAt({ senders, headers = [] }: Route, call: NeighbourCall, tokenOf: TokenOf): Reply | undefined {
+  if (senders !== null) {
+    const sender = String(call.headers['x-internal-service'] ?? '');
+    if (sender === '') return refusal(401, 'INTERNAL_UNAUTHORIZED', '`X-Internal-Service` is missing');
+    const token = tokenOf(sender) ?? '';
+    if (token !== '' && call.headers['x-internal-token'] !== token)
+      return refusal(401, 'INTERNAL_UNAUTHORIZED', '`X-Internal-Token` is missing or not the token of this sender');
+    if (!senders.includes(sender)) return refusal(403, 'FORBIDDEN', `${sender} may not call this route`);
+  }
+  const missing = headers.filter((name) => String(call.headers[name] ?? '').trim() === '');
+  if (missing.length === 0) return undefined;
+  const details = missing.map((name) => ({ path: '', message: `header ${name} is missing` }));
+  return refusal(400, 'VALIDATION_FAILED', 'a header is missing', details);
+}
+
+function misshapen({ shape }: Route, call: NeighbourCall): Reply | undefined {
+  if (shape === undefined) return undefined;
+  const type = String(call.headers['content-type'] ?? '');
+  if (!/^application\/json\b/i.test(type)) return refusal(415, 'UNSUPPORTED_MEDIA_TYPE', 'the body must be JSON');
+  if (call.body === undefined) return refusal(400, 'INVALID_JSON', 'the body is not JSON');
+  const details = faultsOf(shape, call.body);
+  return details.length === 0 ? undefined : refusal(400, 'VALIDATION_FAILED', 'the body has faults', details);
+}
+
+/** Entries beyond this number displace the oldest. */
+const MAX_ENTRIES = 10_000;
+
+/** Stores an entry in a map of bounded size. */
+export function remember<Value>(entries: Map<string, Value>, key: string, value: Value): void {
+  entries.set(key, value);
+  const [oldest] = entries.keys();
+  if (entries.size > MAX_ENTRIES && oldest !== undefined) entries.delete(oldest);
+}
+
+/** Returns a text member of a JSON object; the empty text if it has none. */
+export function textIn(body: unknown, name: string): string {
+  const value = isJsonObject(body) ? body[name] : undefined;
+  return typeof value === 'string' ? value : '';
+}

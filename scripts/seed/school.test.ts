@@ -1,0 +1,79 @@
+import { PassThrough } from 'node:stream';
+import t from 'tap';
+import { commonPasswords } from '#infra/passwords/common-passwords.ts';
+import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
+import { passwordFaults } from '#shared/auth/password-policy.ts';
+import { DEVELOPMENT_PASSWORD } from './people.ts';
+import { runSeed } from './run-seed.ts';
+import { runtimeOf, schoolOf } from './school.ts';
+
+t.test('equal seeds make equal schools, and schools of other seeds share no id', async (t) => {
+  t.strictSame(schoolOf('1', 200), schoolOf('1', 200));
+  const idsOf = (seed: string) => {
+    const { classes, exams } = schoolOf(seed, 200);
+    const people = classes.flatMap((room) => [
+      room.teacher.id,
+      room.teacher.email,
+      ...room.students.flatMap(({ id, email, parentIds }) => [id, email, ...parentIds]),
+    ]);
+    return [...people, ...exams.map(({ id }) => id), ...classes.map(({ id }) => id)];
+  };
+  const [first, second] = [idsOf('1'), idsOf('2')];
+  t.equal(new Set([...first, ...second]).size, first.length + second.length);
+});
+
+t.test('a school of any size has an exam in each state, and every class sits one', async (t) => {
+  for (const students of [1, 39, 41, 200, 400]) {
+    const { classes, exams } = schoolOf('7', students);
+    t.equal(classes.flatMap((room) => room.students).length, students);
+    t.strictSame(new Set(exams.map(({ state }) => state)).size, 5);
+    for (const room of classes) t.ok(exams.some(({ classroom }) => classroom === room));
+    for (const exam of exams) {
+      t.equal(
+        exam.questions.some(({ type }) => type === 'ESSAY'),
+        exam.state === 'essays',
+      );
+      t.match(runtimeOf(exam), { id: exam.id, organizationId: exam.classroom.organizationId });
+    }
+  }
+  t.ok(new Set(schoolOf('7', 200).classes.map(({ organizationId }) => organizationId)).size > 1);
+});
+
+t.test('the password policy accepts the password of the accounts', async (t) => {
+  const context = { email: 'a@b.example', fullName: 'A', minLength: 8, isCommon: commonPasswords() };
+  t.strictSame(passwordFaults(DEVELOPMENT_PASSWORD, context), []);
+});
+
+/** Runs the seed and returns its exit code and its faults. */
+async function seed(...args: string[]) {
+  const faults: string[] = [];
+  const output = new PassThrough().resume();
+  const code = await runSeed(args, { env: {}, output, fail: (line) => void faults.push(line) });
+  return { code, faults };
+}
+
+t.test('the seed refuses other machines and production clusters without --yes, before it sends anything', async (t) => {
+  const calls: string[] = [];
+  const url = await openReceiver(t, ({ method, path }, response) => {
+    calls.push(`${method} ${path}`);
+    answerJson(response, { status: 200, body: { data: { service: 'examhall', commands: [] } } });
+  });
+  t.match(await seed('--url', url), { code: 1, faults: [/is a production cluster; pass --yes/] });
+  t.match(await seed('--url', 'http://exam.example'), { code: 1, faults: [/of another machine; pass --yes/] });
+  t.strictSame(calls, ['GET /']);
+});
+
+t.test('the seed names what it cannot fill, and each invalid option', async (t) => {
+  const url = await openReceiver(t, (_call, response) => answerJson(response, { status: 200 }));
+  t.match(await seed('--url', url), { code: 1, faults: [/is no examhall cluster/] });
+  t.match(await seed('--url', 'http://127.0.0.1:9'), { code: 1, faults: [/no cluster is ready at /] });
+  for (const args of [
+    ['--students', '0'],
+    ['--seed', 'a b'],
+    ['--url', 'x'],
+    ['--accounts', '-1'],
+    ['--help'],
+    ['--no'],
+  ])
+    t.equal((await seed(...args)).code, 64, args.join(' '));
+});

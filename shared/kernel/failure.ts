@@ -1,0 +1,40 @@
+/**
+ * Why a command failed, as far as the next step of an operator depends on it. It is stored beside the message of the error. The codes are
+ * stable: a trace of a later version reads rows of this one.
+ * - `WORKER_KILLED`: the worker of the last attempt ended without settling the command.
+ * - `RECEIVER_REFUSED`: the receiver refuses it for good.
+ * - `MISCONFIGURED`: the receiver refuses the token, the sender or the address.
+ * - `CIRCUIT_OPEN`: calls to the model provider are suspended.
+ * - `WALLET_EMPTY`: the wallet of the organization does not cover the price.
+ * - `OWNER_FAILED`: the usage or the wallet service failed, or did not answer.
+ */
+export type FailureCode =
+  | 'WORKER_KILLED'
+  | 'RECEIVER_REFUSED'
+  | 'MISCONFIGURED'
+  | 'CIRCUIT_OPEN'
+  | 'WALLET_EMPTY'
+  | 'OWNER_FAILED';
+
+/** An error that names its code. */
+interface Coded {
+  readonly failure: FailureCode | null;
+}
+
+/** Returns an error with its code, for a failure that has no class of its own. */
+export function coded(failure: FailureCode | null, message: string): Error & Coded {
+  return Object.assign(new Error(message), { failure });
+}
+
+/** Returns the code of an error, or null if it names none. */
+export function failureIn(error: Error): FailureCode | null {
+  return 'failure' in error ? ((error as Error & Coded).failure ?? null) : null;
+}
+
+/** Statuses of a wrong token, sender or address. The configuration is at fault, and not what was sent. */
+const WRONG_SETTINGS = new Set([401, 403, 404, 405]);
+
+/** Returns true if a reply of this status refuses the token, the sender or the address of a call. */
+export function refusesSettings(status: number): boolean {
+  return WRONG_SETTINGS.has(status);
+}
