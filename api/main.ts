@@ -13,6 +13,7 @@ import { queueMetrics } from '#api/operations/queue-metrics.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
 import { startSampling } from '#api/operations/sampling.ts';
 import { redisAnswers, traceFor, traceRoutes } from '#api/operations/trace.ts';
+import { referenceRoutes } from '#api/reference/mount.ts';
 import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { type Log, openLog } from '#infra/log/log.ts';
 import { connectionMetrics, httpMetrics, type Metrics, openMetrics } from '#infra/metrics/metrics.ts';
@@ -35,6 +36,7 @@ import { openReplyWaiters } from '#infra/redis/replies.ts';
 import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
 import { openTracing } from '#infra/trace/spans.ts';
 import { openApi } from './openapi.ts';
+import { readExamples } from './openapi-examples.ts';
 import { auditRoutes } from './operations/audit.ts';
 import type { Route } from './route.ts';
 import { openServer } from './server.ts';
@@ -205,7 +207,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
       production,
       opsToken,
       opsReadToken,
-      openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall' }),
+      openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall', examples: readExamples() }),
       mounted: () => routes,
       pages: () => pages,
     }),
@@ -214,21 +216,24 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
   const board = boardReader(operating);
   const login = routes.find(({ operation }) => operation === 'login')?.handle;
   // Pages for a browser are no part of the API: neither its document nor its list of routes has them.
-  const pages: Route[] = mountConsole({
-    mongo,
-    now,
-    log,
-    opsToken,
-    production,
-    trustedProxies: settings.trustedProxies,
-    usable,
-    cluster,
-    trace: (asked, by) => traceFor(operating, asked, by),
-    exam: openExamReader(mongo, now),
-    examAttempts: (page, by) => readAttemptsFor(operating, page, by, board),
-    commandAttempts: config.worker.maxAttempts,
-    auth: login === undefined ? null : { login, settings },
-  });
+  const pages: Route[] = [
+    ...referenceRoutes({ enabled: config.apiDocs, log }),
+    ...mountConsole({
+      mongo,
+      now,
+      log,
+      opsToken,
+      production,
+      trustedProxies: settings.trustedProxies,
+      usable,
+      cluster,
+      trace: (asked, by) => traceFor(operating, asked, by),
+      exam: openExamReader(mongo, now),
+      examAttempts: (page, by) => readAttemptsFor(operating, page, by, board),
+      commandAttempts: config.worker.maxAttempts,
+      auth: login === undefined ? null : { login, settings },
+    }),
+  ];
   return [...routes, ...pages];
 }
 

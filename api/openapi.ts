@@ -1,7 +1,9 @@
 import type { Schemas } from '#infra/schema/validator.ts';
 import { ERRORS, type ErrorCode } from '#shared/kernel/errors.ts';
 import { Components } from './openapi-components.ts';
-import type { HeaderDoc, ReplyDoc, Route } from './route.ts';
+import type { Example, Examples } from './openapi-examples.ts';
+import { accessText, requirementsOf, securityOf, securitySchemesOf } from './openapi-security.ts';
+import type { HeaderDoc, ReplyDoc, Route, Tag } from './route.ts';
 
 /**
  * Codes that the server returns before or around a handler. `unrouted` codes belong to no operation: unknown route, or known path
@@ -21,35 +23,47 @@ interface Input {
   schemas: Schemas;
   version: string;
   title: string;
+  /** Recorded request and replies of each operation; default: none. */
+  examples?: Examples;
 }
 
 type Json = Record<string, unknown>;
 
 /** Returns the OpenAPI 3.1 document of the routes, built from the schemas that validate them and the codes they declare. */
-export function openApi({ routes, schemas, version, title }: Input): object {
+export function openApi({ routes, schemas, version, title, examples = {} }: Input): object {
   const components = new Components(schemas, [FAILURE, ...routes.flatMap(repliedSchemas)]);
   components.reference(FAILURE);
   const paths: Record<string, Json> = {};
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, '{$1}');
     const item = paths[path] ?? {};
-    item[route.method.toLowerCase()] = operationOf(route, schemas, components);
+    item[route.method.toLowerCase()] = operationOf(route, schemas, components, examples[route.operation]);
     paths[path] = item;
   }
-  const secured = routes.some(bearerOf);
-  const tags = [...new Set(routes.flatMap(({ tag }) => tag ?? []))];
+  const securitySchemes = securitySchemesOf(routes);
   return {
     openapi: '3.1.0',
-    info: { title, version, description: DESCRIPTION },
-    servers: [{ url: '/' }],
-    ...(tags.length > 0 && { tags: tags.map((name) => ({ name })) }),
+    info: { title, version, summary: SUMMARY, description: DESCRIPTION, contact: CONTACT, license: LICENSE },
+    servers: [{ url: '/', description: 'The process that serves this document' }],
+    tags: tagsOf(routes),
     paths,
     components: {
       schemas: components.toJSON(),
       headers: HEADERS,
-      ...(secured && { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } }),
+      ...(Object.keys(securitySchemes).length > 0 && { securitySchemes }),
     },
   };
+}
+
+/** Returns the tags of the routes, each once. @throws Error if two tags share a name */
+function tagsOf(routes: readonly Route[]): Tag[] {
+  const tags = new Map<string, Tag>();
+  for (const { tag } of routes) {
+    if (tag === undefined) continue;
+    if ((tags.get(tag.name) ?? tag).description !== tag.description) throw new Error(`two tags are named ${tag.name}`);
+    tags.set(tag.name, tag);
+  }
+  return [...tags.values()];
 }
 
 /** Returns every code that a route's operation can return, sorted. */
@@ -78,9 +92,22 @@ function repliedSchemas(route: Route): string[] {
   return [...route.replies.map(({ schema }) => schema), ...Object.values(route.failureData ?? {})];
 }
 
+const SUMMARY = 'Online examinations: attempts, accounts, notifications and the AI classifier';
+const CONTACT = { name: 'The maintainers of examhall' };
+const LICENSE = { name: 'Apache License 2.0', identifier: 'Apache-2.0' };
+
 const DESCRIPTION = `Success is \`{success: true, data, message}\`, failure \`{success: false, code, message, data?, details?, requestId}\`.
 An optional field that is null counts as absent. Unknown query names are ignored. An unlisted path is answered with
-404 \`ROUTE_NOT_FOUND\`, an unlisted method of a listed path with 405 \`METHOD_NOT_ALLOWED\` and \`Allow\`.`;
+404 \`ROUTE_NOT_FOUND\`, an unlisted method of a listed path with 405 \`METHOD_NOT_ALLOWED\` and \`Allow\`.
+
+**Retries.** After a timeout, a reset or a 503 send the same request again, with the same key; each operation states what a repeat returns. Wait
+for \`Retry-After\` on 429 and 503. Never repeat another 4xx unchanged. A 202 means that the request is stored and will run.
+
+**Access.** \`security\` lists the alternatives of each operation. The list beside a scheme of a role or of a service holds the values of which one
+is required. The gateway verifies the token of its user and sends the identity headers; a client never sends them itself.
+
+**Values.** Timestamps are RFC 3339, in replies UTC with milliseconds. Ids that this product makes are UUIDv7. Every example is recorded from a
+running cluster; its tokens are cut or are those of development.`;
 
 const HEADERS = {
   RequestId: {
@@ -90,14 +117,15 @@ const HEADERS = {
   RetryAfter: { description: 'Whole seconds to wait before a retry.', schema: { type: 'integer', minimum: 0 } },
 };
 
-/** Headers whose permitted roles the document lists, so that a generated client knows which roles do not get 403. */
-const ROLE_HEADERS = new Set(['x-user-role', 'x-actor-role']);
-
-function operationOf(route: Route, schemas: Schemas, components: Components): Json {
-  const tags = route.tag === undefined ? {} : { tags: [route.tag] };
-  const operation: Json = { operationId: route.operation, summary: route.summary, ...tags };
-  const bearer = bearerOf(route);
-  if (bearer) operation.security = bearer.required ? [{ bearer: [] }] : [{ bearer: [] }, {}];
+function operationOf(route: Route, schemas: Schemas, components: Components, example: Example | undefined): Json {
+  const requirements = requirementsOf(route);
+  const operation: Json = {
+    operationId: route.operation,
+    summary: route.summary,
+    ...(route.description !== undefined && { description: `${route.description}\n\n${accessText(requirements)}` }),
+    ...(route.tag !== undefined && { tags: [route.tag.name] }),
+    security: securityOf(requirements),
+  };
   const parameters = parametersOf(route, schemas, components);
   if (parameters.length > 0) operation.parameters = parameters;
   if (route.body) {
@@ -107,15 +135,12 @@ function operationOf(route: Route, schemas: Schemas, components: Components): Js
     operation.requestBody = {
       description: `At most ${route.body.maxBytes} bytes.`,
       required,
-      content: { 'application/json': { schema } },
+      content: { 'application/json': { schema, ...(example?.request !== undefined && { example: example.request }) } },
     };
   }
-  operation.responses = { ...successesOf(route.replies, schemas, components), ...failuresOf(route, components) };
+  const successes = successesOf(route.replies, schemas, components, example?.replies ?? {});
+  operation.responses = { ...successes, ...failuresOf(route, schemas, components) };
   return operation;
-}
-
-function bearerOf(route: Route): HeaderDoc | undefined {
-  return headersOf(route).find((header) => header.name.toLowerCase() === 'authorization');
 }
 
 function headersOf(route: Route): HeaderDoc[] {
@@ -128,19 +153,15 @@ function headersOf(route: Route): HeaderDoc[] {
 }
 
 function parametersOf(route: Route, schemas: Schemas, components: Components): Json[] {
-  const parameters: Json[] = [...route.path.matchAll(/:(\w+)/g)].map(([, name]) => ({
+  const parameters: Json[] = [...route.path.matchAll(/:(\w+)/g)].map(([, name = '']) => ({
     name,
     in: 'path',
     required: true,
+    ...(route.params?.[name] !== undefined && { description: route.params[name] }),
     schema: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
   }));
-  const roles = route.guards.find((guard) => guard.roles !== undefined)?.roles ?? [];
-  for (const { name, required, description, example: usual } of headersOf(route)) {
-    // OpenAPI ignores a parameter of this name; the security scheme describes it.
-    if (name.toLowerCase() === 'authorization') continue;
-    const hasRoles = ROLE_HEADERS.has(name.toLowerCase()) && roles.length > 0;
-    const schema = { type: 'string', ...(hasRoles && { enum: roles }) };
-    const example = hasRoles && !roles.includes(usual ?? '') ? roles[0] : usual;
+  for (const { name, required, description, example } of headersOf(route)) {
+    const schema = { type: 'string' };
     parameters.push({ name, in: 'header', required, description, schema, ...(example !== undefined && { example }) });
   }
   if (route.query !== undefined) {
@@ -154,15 +175,21 @@ function parametersOf(route: Route, schemas: Schemas, components: Components): J
   return parameters;
 }
 
-function successesOf(replies: readonly ReplyDoc[], schemas: Schemas, components: Components): Json {
+function successesOf(
+  replies: readonly ReplyDoc[],
+  schemas: Schemas,
+  components: Components,
+  examples: Example['replies'],
+): Json {
   const responses: Json = {};
   for (const [status, docs] of Map.groupBy(replies, (reply) => reply.status)) {
     const content: Json = {};
     for (const [media, same] of Map.groupBy(docs, (doc) => schemas.document(doc.schema)['x-bare'] ?? ENVELOPED)) {
       const alternatives = same.map((doc) => components.reference(doc.schema));
-      const data = alternatives.length === 1 ? alternatives[0] : { anyOf: alternatives };
+      const data = oneOfThese(alternatives);
       content[media === ENVELOPED ? 'application/json' : media] = {
-        schema: media === ENVELOPED ? envelope(data) : data,
+        schema: media === ENVELOPED ? envelope(data, schemas) : data,
+        ...(examples[status] !== undefined && { example: examples[status] }),
       };
     }
     const description = docs.map((doc) => doc.description).join(' Or: ');
@@ -176,6 +203,11 @@ function successesOf(replies: readonly ReplyDoc[], schemas: Schemas, components:
   return responses;
 }
 
+/** Returns a schema that one of these satisfies. */
+function oneOfThese(schemas: readonly object[]): object {
+  return schemas.length === 1 ? { ...schemas[0] } : { anyOf: schemas };
+}
+
 function ownHeaders(docs: readonly ReplyDoc[]): Json {
   const named = docs.flatMap((doc) => Object.entries(doc.headers ?? {}));
   return Object.fromEntries(named.map(([name, description]) => [name, { description, schema: { type: 'string' } }]));
@@ -183,15 +215,17 @@ function ownHeaders(docs: readonly ReplyDoc[]): Json {
 
 const ENVELOPED = '';
 
-function envelope(data: unknown): Json {
+function envelope(data: object, schemas: Schemas): Json {
+  const { success, data: anyData, message } = schemas.document('common/envelope').properties ?? {};
   return {
     type: 'object',
     required: ['success', 'data', 'message'],
-    properties: { success: { type: 'boolean', const: true }, data, message: { type: 'string' } },
+    properties: { success, data: { description: anyData?.description, ...data }, message },
   };
 }
 
-function failuresOf(route: Route, components: Components): Json {
+function failuresOf(route: Route, schemas: Schemas, components: Components): Json {
+  const { code, data } = schemas.document(FAILURE).properties ?? {};
   const responses: Json = {};
   const all = codesOf(route);
   for (const code of Object.keys(route.failureData ?? {}) as ErrorCode[]) {
@@ -200,7 +234,10 @@ function failuresOf(route: Route, components: Components): Json {
   for (const [status, codes] of Map.groupBy(all, (code) => ERRORS[code].status)) {
     const waits = codes.some((code) => ERRORS[code].retry === 'after' || ERRORS[code].retry === 'after-if-sent');
     const payloads = codes.flatMap((code) => route.failureData?.[code] ?? []).map((id) => components.reference(id));
-    const named = { code: { type: 'string', enum: codes }, ...(payloads.length > 0 && { data: { anyOf: payloads } }) };
+    const named = {
+      code: { description: code?.description, type: 'string', enum: codes },
+      ...(payloads.length > 0 && { data: { description: data?.description, ...oneOfThese(payloads) } }),
+    };
     responses[status] = {
       description: codes.map((code) => `- \`${code}\`: ${ERRORS[code].cause}`).join('\n'),
       headers: {

@@ -15,8 +15,12 @@ export interface Route {
   pageBelow?: string;
   operation: string;
   summary: string;
-  /** Group of the operation in OpenAPI; default: none. */
-  tag?: string;
+  /** Effect, use and repetition of the operation, as Markdown. Every operation of the API has one; a page of the console has none. */
+  description?: string;
+  /** Group of the operation in OpenAPI. Every operation of the API has one. */
+  tag?: Tag;
+  /** Description of each parameter of the path, for OpenAPI. */
+  params?: Readonly<Record<string, string>>;
   guards: readonly Guard[];
   /** Headers that the handler itself reads. */
   headers?: readonly HeaderDoc[];
@@ -35,6 +39,29 @@ export interface Route {
   handle(call: Call<never, never>): Promise<Reply | TextReply | RawReply | Rejection>;
 }
 
+/** A group of operations: those of one service about one subject. */
+export interface Tag {
+  name: string;
+  description: string;
+}
+
+/** A header that proves who calls, for OpenAPI. */
+export interface SecurityScheme {
+  /** Name in the document; clients are generated with it. */
+  name: string;
+  /** The header. `bearer` means `Authorization: Bearer`. */
+  header: string;
+  description: string;
+  /** Set for a header that identifies the caller. Where a gateway token is configured, such a header counts only beside it. */
+  tells?: 'identity' | 'role';
+}
+
+/** A proof that a request must carry. `values`: the roles or senders of which it must name one; absent for any. */
+export interface Proof {
+  scheme: SecurityScheme;
+  values?: readonly string[];
+}
+
 /**
  * One check on the head of a request, made before a byte of the body is read. Guards run in the order in which
  * a route lists them, and the first rejection is the reply. `codes` are all codes of the guard's rejections, for OpenAPI.
@@ -42,10 +69,19 @@ export interface Route {
 export interface Guard {
   name: string;
   codes: readonly ErrorCode[];
-  /** Headers that the guard reads, for OpenAPI. `required` is false if the header may be absent. */
+  /** Headers that the guard reads beside its proofs, for OpenAPI. `required` is false if the header may be absent. */
   headers: readonly HeaderDoc[];
-  /** Roles that pass, if the guard checks roles; for OpenAPI. */
+  /**
+   * Alternatives by which a request passes, for OpenAPI: all proofs of one of them. An empty one passes without a proof.
+   * Default: the guard requires no proof.
+   */
+  proofs?: readonly (readonly Proof[])[];
+  /** Roles that pass, if the guard only checks the role of an earlier guard; for OpenAPI. */
   roles?: readonly string[];
+  /** True if a caller without a role passes `roles` too. */
+  admitsNoRole?: true;
+  /** True if the proofs of this guard are required only beside those that identify the caller. */
+  vouches?: true;
   /** Requests whose identity headers the guard trusts; absent for none. These must first carry the gateway's token. */
   trustsIdentity?: 'always' | ((head: Head) => boolean);
   /**

@@ -154,16 +154,18 @@ t.test('NEIGHBOURS_URL points a development cluster at the stand-ins, where noth
   );
 });
 
-t.test('the first steps name the console, the document and the demo, and no token of the owner', async (t) => {
+t.test('the first steps name the console, the reference and the demo, and no token of the owner', async (t) => {
   const place = { port: 3_000, secret: () => 'generated' };
   const steps = (given: NodeJS.ProcessEnv) =>
     firstSteps({ url: 'http://a:3000', env: effectiveEnvironment(given, place).env });
   t.match(steps({}), [
     /^console +http:\/\/a:3000\/ops; sign in with OPS_TOKEN dev-ops-token$/,
-    /^api +http:\/\/a:3000\/openapi\.json /,
+    /^api +http:\/\/a:3000\/docs is the reference, http:\/\/a:3000\/openapi\.json its document;/,
     /^operator +npm run examhall -- status$/,
     /^demo +npm run demo/,
   ]);
+  t.match(steps({ API_DOCS: '0' })[1], /^api +http:\/\/a:3000\/openapi\.json is the document;/);
+  t.notMatch(steps({ NODE_ENV: 'production' })[1], '/docs ');
   t.match(steps({ OPS_TOKEN: 'hunter2' })[0], /sign in with your OPS_TOKEN$/);
   t.match(steps({ OPS_TOKEN_FILE: '/run/token' })[0], /sign in with your OPS_TOKEN$/);
   t.match(steps({ OPS_TOKEN: '' })[0], /sign in as an ADMIN/);

@@ -1,7 +1,7 @@
 import { idempotencyKey } from '#api/http/guards/idempotency-key.ts';
 import { identity, optionalIdentity, role } from '#api/http/guards/identity.ts';
 import { internalSender, trustedStart } from '#api/http/guards/senders.ts';
-import { ESSAY_BODY, LARGE_BODY, type Route, SMALL_BODY } from '#api/route.ts';
+import { ESSAY_BODY, LARGE_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { answerFaults } from '#shared/attempt/answer.ts';
 import { paperFaults } from '#shared/attempt/copy-paper.ts';
 import { RELEASE_SENDER, releaseFaults } from '#shared/attempt/release.ts';
@@ -38,6 +38,20 @@ const START_ERRORS: readonly ErrorCode[] = [
   'PAYLOAD_TOO_LARGE',
 ];
 
+const TAKING: Tag = {
+  name: 'Attempt: taking an exam',
+  description:
+    'A student starts, answers and submits an attempt and reads its result. Teachers of the exam and admins read too.',
+};
+const OVERSIGHT: Tag = { name: 'Attempt: oversight', description: 'Counts of all attempts, for admins.' };
+const INTAKE: Tag = {
+  name: 'Attempt: grades and releases',
+  description: 'Other services grade answers by hand and release results.',
+};
+
+const EXAM = { examId: 'Id of the exam; must equal `exam.id` of the body' };
+const ATTEMPT = { attemptId: 'Id of the attempt' };
+
 const REPLAYED = { 'Idempotency-Replayed': 'true if the idempotency key was used before, otherwise false' };
 
 /** Starts an attempt: one route under two paths. Older clients use the second path. */
@@ -45,6 +59,9 @@ function startRoutes(deps: AttemptDeps): Route[] {
   const start = {
     method: 'POST',
     summary: 'Start an attempt, or get the existing one of this key or student',
+    description:
+      'Creates an attempt of the exam for the student, with a copy of the exam, its policy and its paper. Only the gateway calls it, with a body that the exam service has resolved. The idempotency key belongs to the exam and the student for ever: a repeat with it returns 200 with the attempt as it now is, `created: false` and `Idempotency-Replayed: true`. With a new key while an attempt is open, it returns that attempt. A body may have 8 MiB.',
+    tag: TAKING,
     guards: [trustedStart({ token: deps.settings.receiverToken }), identity(), role('STUDENT'), idempotencyKey()],
     headers: [
       {
@@ -70,8 +87,8 @@ function startRoutes(deps: AttemptDeps): Route[] {
   } satisfies Partial<Route>;
 
   return [
-    { ...start, path: '/v1/exams/:examId/attempts', operation: 'startAttempt' },
-    { ...start, path: '/v1/exams/:examId/start', operation: 'startAttemptCompat' },
+    { ...start, params: EXAM, path: '/v1/exams/:examId/attempts', operation: 'startAttempt' },
+    { ...start, params: EXAM, path: '/v1/exams/:examId/start', operation: 'startAttemptCompat' },
   ];
 }
 
@@ -86,6 +103,9 @@ function studentRoutes(deps: AttemptDeps): Route[] {
       path: '/v1/student/attempts',
       operation: 'listOwnAttempts',
       summary: "List the caller's newest 100 attempts",
+      description:
+        'Returns the attempts of the student who calls, newest start first, without questions and answers. Scores are null while a result is hidden. A read changes nothing and can be repeated.',
+      tag: TAKING,
       guards: student,
       replies: [{ status: 200, schema: 'attempt/student-list', description: 'Attempts, newest start first' }],
       errors: [],
@@ -96,6 +116,9 @@ function studentRoutes(deps: AttemptDeps): Route[] {
       path: '/v1/admin/attempts/summary',
       operation: 'summarizeAttempts',
       summary: 'Summarize attempts for admin dashboards',
+      description:
+        'Counts attempts, questions, answers and events over all organizations, for a dashboard. It reads an index only and changes nothing.',
+      tag: OVERSIGHT,
       guards: [identity(), role('ADMIN')],
       replies: [{ status: 200, schema: 'attempt/admin-summary', description: 'Counts of the data of this service' }],
       errors: [],
@@ -104,8 +127,12 @@ function studentRoutes(deps: AttemptDeps): Route[] {
     {
       method: 'GET',
       path: '/v1/attempts/:attemptId',
+      params: ATTEMPT,
       operation: 'readAttempt',
       summary: 'Get an attempt as this caller may see it',
+      description:
+        'Returns the attempt with its questions, answers and newest events. Its student sees no answer key, and grades only once the result is visible. Teachers of the exam and admins see all. Poll it every second or two after a 202 until `status` is `GRADED`.',
+      tag: TAKING,
       guards: reader,
       replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Attempt; hidden grades are null' }],
       errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
@@ -114,8 +141,12 @@ function studentRoutes(deps: AttemptDeps): Route[] {
     {
       method: 'POST',
       path: '/v1/attempts/:attemptId/answers',
+      params: ATTEMPT,
       operation: 'saveAnswer',
       summary: 'Save or replace one answer',
+      description:
+        'Stores one answer of an open attempt and returns the attempt. With `clientVersion` 0 the last writer wins, and a repeat saves again with the next `serverVersion`. With a version above 0, a save over a newer answer is 409 `ANSWER_VERSION_CONFLICT` with the stored answer; if that is your own, the first request had arrived. A save after the deadline submits the attempt and is refused.',
+      tag: TAKING,
       guards: student,
       body: { schema: 'attempt/save-answer-request', maxBytes: ESSAY_BODY, moreFaults: answerFaults },
       replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Attempt with the saved answer' }],
@@ -134,8 +165,12 @@ function studentRoutes(deps: AttemptDeps): Route[] {
     {
       method: 'POST',
       path: '/v1/attempts/:attemptId/submit',
+      params: ATTEMPT,
       operation: 'submitAttempt',
       summary: 'Submit the attempt and wait for the grade',
+      description:
+        'Submits the attempt and waits up to ATTEMPT_GRADING_WAIT_MS (10 s) for its grade. A repeat waits for the same grading and returns the graded attempt: an attempt is graded once. After 202 the submit is stored and the grade is late. Then read the attempt until `status` is `GRADED`.',
+      tag: TAKING,
       guards: student,
       body: { schema: 'attempt/submit-request', maxBytes: SMALL_BODY },
       replies: [
@@ -148,8 +183,12 @@ function studentRoutes(deps: AttemptDeps): Route[] {
     {
       method: 'POST',
       path: '/v1/attempts/:attemptId/events',
+      params: ATTEMPT,
       operation: 'postEvent',
       summary: 'Log an event of the client; TIMEOUT submits an open attempt',
+      description:
+        'Adds an event of the client to the log of the attempt. `TIMEOUT` on an open attempt submits it, and the reply is that of a submit. A repeated `TIMEOUT` is an event like any other (201), and every other repeat is logged again. An attempt takes 10,000 events.',
+      tag: TAKING,
       guards: student,
       body: { schema: 'attempt/post-event-request', maxBytes: SMALL_BODY },
       replies: [
@@ -167,8 +206,12 @@ function studentRoutes(deps: AttemptDeps): Route[] {
     {
       method: 'GET',
       path: '/v1/attempts/:attemptId/events',
+      params: ATTEMPT,
       operation: 'readEvents',
       summary: 'Get the whole event log of an attempt',
+      description:
+        'Returns every event of the attempt, in ascending order. Grades in the metadata are null while the result is hidden. The reply is streamed, because a log may be long.',
+      tag: TAKING,
       guards: reader,
       replies: [{ status: 200, schema: 'attempt/attempt-event-list', description: 'Events in ascending order' }],
       errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
@@ -177,8 +220,12 @@ function studentRoutes(deps: AttemptDeps): Route[] {
     {
       method: 'GET',
       path: '/v1/attempts/:attemptId/result',
+      params: ATTEMPT,
       operation: 'readResult',
       summary: 'Get an attempt with its score in percent',
+      description:
+        'Returns the attempt with `scorePercent`, its score as a percentage. The readers and what they see are those of the attempt.',
+      tag: TAKING,
       guards: reader,
       replies: [
         {
@@ -206,8 +253,12 @@ function intakeRoutes(deps: AttemptDeps): Route[] {
     {
       method: 'POST',
       path: '/v1/attempts/:attemptId/essay-grade-handoffs',
+      params: ATTEMPT,
       operation: 'handOffGrade',
       summary: 'Internal: hand off a grade of the AI classifier, or of a teacher through the gateway',
+      description:
+        'Grades one answer by hand: a grade of the AI classifier, or that of a teacher whom the gateway names by identity headers. `sourceEventId` is the key for each attempt: a repeat returns 200 with `applied: false` and changes nothing. Another id replaces the score. 202 with `applied: null` means that the grade is stored and waits for the grading; repeat it later to learn its end.',
+      tag: INTAKE,
       guards: [receiver(...deps.settings.handoffSenders), optionalIdentity('TEACHER', 'ADMIN')],
       body: { schema: 'attempt/essay-grade-handoff-request', maxBytes: SMALL_BODY },
       replies: [
@@ -230,6 +281,9 @@ function intakeRoutes(deps: AttemptDeps): Route[] {
       path: '/v1/events/exam-results-released',
       operation: 'releaseResults',
       summary: "Internal: release an exam's results by an event of the exam service",
+      description:
+        'Makes hidden results of an exam visible from the given time on, and announces them to students and parents. `sourceEventId` is the key for ever: a repeat returns 200 with counts of 0. 202 with null counts means that the release is stored and will run. A release time is set once for each attempt.',
+      tag: INTAKE,
       guards: [receiver(RELEASE_SENDER)],
       body: { schema: 'attempt/results-released-request', maxBytes: SMALL_BODY, moreFaults: releaseFaults },
       replies: [

@@ -1,5 +1,5 @@
 import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
-import { type Call, ESSAY_BODY, type Reply, type Route, SMALL_BODY } from '#api/route.ts';
+import { type Call, ESSAY_BODY, type Reply, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { leasePreview, releasePreview, renewPreview } from '#infra/mongo/classifier/preview-leases.ts';
 import { generationFaults, wantedGeneration } from '#shared/classifier/generation-request.ts';
 import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
@@ -31,6 +31,11 @@ const PREVIEW_CODES: readonly ErrorCode[] = [
   'AI_PROVIDER_NOT_CONFIGURED',
 ];
 
+const PREVIEWS: Tag = {
+  name: 'Classifier: previews',
+  description: 'Output of a model for a teacher to review. An actor has four previews in flight.',
+};
+
 /** Routes that return model output for a teacher to review. This service never writes the output to its owner. */
 export function previewRoutes(deps: PreviewDeps): Route[] {
   const guards = [identity(ACTOR), scope(), role('ADMIN', 'TEACHER')];
@@ -40,6 +45,9 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
       path: '/v1/ai/generation/preview',
       operation: 'previewGeneration',
       summary: 'Generate questions as a preview; none is stored',
+      description:
+        'Returns generated questions for a teacher to review; `owner` names the route that may store them. Free previews have no key: a repeat generates again. If generations are paid for, equal requests of an actor share one generation for 24 h, which is charged once. After 503 `AI_SETTLEMENT_PENDING`, send the same request again.',
+      tag: PREVIEWS,
       guards,
       body: { schema: 'classifier/generation-request', maxBytes: SMALL_BODY },
       replies: [
@@ -66,6 +74,9 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
       path: '/v1/ai/explanation/preview',
       operation: 'previewExplanation',
       summary: 'Explain a question as a preview; no solution is stored',
+      description:
+        'Returns a solution of a question for a teacher to review. Nothing is stored and nothing is charged; a repeat calls the model again.',
+      tag: PREVIEWS,
       guards,
       body: { schema: 'classifier/explanation-request', maxBytes: SMALL_BODY },
       replies: [{ status: 200, schema: 'classifier/explanation-preview', description: 'Proposed solution' }],
@@ -77,6 +88,9 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
       path: '/v1/ai/essay-grade/preview',
       operation: 'previewEssayGrade',
       summary: 'Grade an essay by its rubric as a preview; no grade is stored',
+      description:
+        "Returns a proposed grade of an essay, with the body that stores it after a teacher's consent. Nothing is stored and nothing is charged; a repeat calls the model again, and its handoff has another `sourceEventId`.",
+      tag: PREVIEWS,
       guards,
       body: { schema: 'classifier/essay-grade-request', maxBytes: ESSAY_BODY },
       replies: [

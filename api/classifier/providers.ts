@@ -1,6 +1,6 @@
 import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
 import { adminOrSender } from '#api/http/guards/senders.ts';
-import { type Call, type Guard, type Reply, type Route, SMALL_BODY } from '#api/route.ts';
+import { type Call, type Guard, type Reply, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { findProviderSetting, saveProviderSetting } from '#infra/mongo/classifier/providers.ts';
 import { readChoice, runtimeView, settingView } from '#shared/classifier/provider/setting.ts';
 import type { ProviderSettingsRequest } from '#shared/generated/classifier.ts';
@@ -8,6 +8,8 @@ import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import type { ProviderDeps } from './deps.ts';
 
 const ADMIN_SERVICE = 'admin-service';
+
+const PROVIDER: Tag = { name: 'Classifier: model provider', description: 'Choice and state of the model provider.' };
 
 /** Routes to choose the model provider and to read its status. None of them calls a provider. */
 export function providerRoutes(deps: ProviderDeps): Route[] {
@@ -25,6 +27,9 @@ export function providerRoutes(deps: ProviderDeps): Route[] {
       path: '/v1/ai/providers/status',
       operation: 'readProviderStatus',
       summary: 'Get the status of the model provider without calling it',
+      description:
+        'Returns which provider and model are in force and whether calls to them are suspended. It calls no provider and shows no key. Read it before previews are offered.',
+      tag: PROVIDER,
       guards: [adminOrService],
       replies: [{ status: 200, schema: 'classifier/provider-runtime', description: 'Status of the provider in force' }],
       errors: [],
@@ -35,6 +40,8 @@ export function providerRoutes(deps: ProviderDeps): Route[] {
       path: '/v1/admin/ai/providers/settings',
       operation: 'readProviderSettings',
       summary: 'Get the stored provider setting and the provider in force',
+      description: 'Returns the setting that an ADMIN saved, or null, and the state of the provider in force.',
+      tag: PROVIDER,
       guards: admin,
       replies: [
         {
@@ -51,6 +58,9 @@ export function providerRoutes(deps: ProviderDeps): Route[] {
       path: '/v1/admin/ai/providers/settings',
       operation: 'saveProviderSettings',
       summary: 'Select the model provider of all processes',
+      description:
+        'Selects provider and model for all organizations, or with `enabled: false` returns to the environment. This process uses it at once, every other one within 5 s. A repeat saves the same choice again with the next `version`. The key itself is never sent.',
+      tag: PROVIDER,
       guards: admin,
       body: { schema: 'classifier/provider-settings-request', maxBytes: SMALL_BODY },
       replies: [

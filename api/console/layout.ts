@@ -1,5 +1,4 @@
-import { hash } from 'node:crypto';
-import type { ServerResponse } from 'node:http';
+import { bytesReply } from '#api/http/file-reply.ts';
 import type { RawReply } from '#api/route.ts';
 import { VERSION } from '#infra/config/config.ts';
 import { type Html, html } from './html.ts';
@@ -105,27 +104,10 @@ export function pageReply(
   headers: Readonly<Record<string, string | string[]>> = {},
 ): RawReply {
   const body = Buffer.from(page.toString());
-  return raw(status, { ...PAGE_HEADERS, ...headers }, body);
+  return bytesReply(status, { ...PAGE_HEADERS, ...headers }, body);
 }
 
 /** Returns a redirect that the browser follows with GET. */
 export function redirect(to: string, headers: Readonly<Record<string, string | string[]>> = {}): RawReply {
-  return raw(303, { Location: to, 'Cache-Control': 'no-store', ...headers }, Buffer.alloc(0));
-}
-
-/** Returns a handler of a file that changes only with a release. The browser sends the ETag of its copy. */
-export function asset(type: string, body: Buffer): (ifNoneMatch: string | undefined) => RawReply {
-  const ETag = `"${hash('sha256', body, 'base64url').slice(0, 22)}"`;
-  const headers = { 'Content-Type': type, ETag, 'Cache-Control': 'no-cache' };
-  return (ifNoneMatch) => (ifNoneMatch === ETag ? raw(304, headers, null) : raw(200, headers, body));
-}
-
-function raw(status: number, headers: Readonly<Record<string, string | string[]>>, body: Buffer | null): RawReply {
-  return {
-    kind: 'raw',
-    async raw(response: ServerResponse) {
-      response.writeHead(status, { ...headers, ...(body === null ? {} : { 'Content-Length': body.length }) });
-      response.end(body ?? undefined);
-    },
-  };
+  return bytesReply(303, { Location: to, 'Cache-Control': 'no-store', ...headers }, Buffer.alloc(0));
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { splitTarget } from '#api/http/exchange.ts';
+import { fileReply } from '#api/http/file-reply.ts';
 import { operatorName } from '#api/http/guards/tokens.ts';
 import type { Call, RawReply, Route } from '#api/route.ts';
 import { endSession, findSession } from '#infra/mongo/auth/sessions.ts';
@@ -8,7 +9,7 @@ import { endConsoleSession, isConsoleSessionEnded } from '#infra/mongo/operation
 import type { Form as FormBody } from '#shared/generated/operations.ts';
 import { secretCheck } from '#shared/kernel/secret.ts';
 import { type Html, html } from './html.ts';
-import { asset, framed, pageReply, redirect } from './layout.ts';
+import { framed, pageReply, redirect } from './layout.ts';
 import { type ConsoleDeps, formOf, type PageCall, type Screen } from './screen.ts';
 import { cookieOf, isOwnOrigin, mayOperate, SESSION_MS, type Session, unsealed } from './session.ts';
 import { openSignIn, signInPage } from './sign-in.ts';
@@ -40,8 +41,8 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
   const navigation = screens.filter(({ within }) => within === undefined);
   const home = navigation[0]?.path ?? '/ops/overview';
   const signIn = openSignIn(deps);
-  const css = asset('text/css; charset=utf-8', readAsset('console.css'));
-  const script = asset('text/javascript; charset=utf-8', readAsset('console.js'));
+  const css = fileReply('text/css; charset=utf-8', () => readAsset('console.css'));
+  const script = fileReply('text/javascript; charset=utf-8', () => readAsset('console.js'));
 
   return [
     get('/ops', (visit) => redirect(visit.session === null ? '/ops/sign-in' : home)),

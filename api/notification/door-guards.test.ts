@@ -1,5 +1,6 @@
 import t from 'tap';
 import { readHead } from '#api/http/exchange.ts';
+import { requirementsOf, securityOf } from '#api/openapi-security.ts';
 import type { Identity, Route } from '#api/route.ts';
 import type { NotificationDeps } from './deps.ts';
 import { notificationRoutes } from './mount.ts';
@@ -83,11 +84,15 @@ t.test('a caller without a role is admitted as a plain user', async (t) => {
   }
 });
 
-t.test('the document requires the id of a caller, and no role', async (t) => {
-  for (const route of routesOf([...OF_USERS, ...OF_PARENTS, ...OF_TEACHERS])) {
-    const headers = route.guards.flatMap((guard) => guard.headers);
-    const required = headers.filter((header) => header.required).map(({ name }) => name);
-    t.strictSame(required, ['x-actor-id'], route.operation);
+t.test('the document admits a user by the id alone, and requires a role where the route does', async (t) => {
+  const security = (route: Route) => securityOf(requirementsOf(route));
+  for (const route of routesOf(OF_PARENTS)) {
+    t.strictSame(security(route), [{ actorId: [], actorRole: ['PARENT', 'ADMIN'] }, { actorId: [] }], route.operation);
+  }
+  for (const route of routesOf(OF_USERS))
+    t.match(security(route)[1], { actorId: [], actorRole: undefined }, route.operation);
+  for (const route of routesOf(OF_TEACHERS)) {
+    t.strictSame(security(route), [{ actorId: [], actorRole: ['ADMIN', 'TEACHER'] }], route.operation);
   }
 });
 

@@ -1,4 +1,5 @@
 import {
+  ACTOR as ACTOR_HEADERS,
   type IdentityHeaders,
   identity,
   organization,
@@ -7,12 +8,18 @@ import {
   roleOrNone,
 } from '#api/http/guards/identity.ts';
 import { adminOrSender, knownSender } from '#api/http/guards/senders.ts';
-import type { Guard } from '#api/route.ts';
+import type { Guard, Tag } from '#api/route.ts';
 import { PRODUCERS, type Sender } from '#shared/notification/event.ts';
 import type { NotificationDeps } from './deps.ts';
 
+/** Delivery attempts are recorded by producers and listed by users. */
+export const DELIVERIES: Tag = {
+  name: 'Notification: deliveries',
+  description: 'Delivery attempts over channels outside the inbox, for diagnosis.',
+};
+
 /** A caller without a role is accepted as a plain user, with no right that requires a role. */
-const ACTOR: IdentityHeaders = { id: 'x-actor-id', role: 'x-actor-role', roleMayBeAbsent: true };
+const ACTOR: IdentityHeaders = { ...ACTOR_HEADERS, roleMayBeAbsent: true };
 
 /** Admits users without a role or with one of these roles; every role if none is named. */
 export function users(...roles: Role[]): Guard[] {

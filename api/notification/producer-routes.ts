@@ -1,9 +1,9 @@
-import { type BodyRule, LARGE_BODY, type Route, SMALL_BODY } from '#api/route.ts';
+import { type BodyRule, LARGE_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { batchFaults, eventFaults, PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/notification/event.ts';
 import { weakTopicFaults } from '#shared/notification/weak-topic.ts';
 import { recordDeliveryAttempt } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
-import { actors, adminOrProducer, senders } from './door-guards.ts';
+import { actors, adminOrProducer, DELIVERIES, senders } from './door-guards.ts';
 import {
   createBatch,
   createOneNotification,
@@ -12,6 +12,11 @@ import {
   receiveWeakTopic,
   storeSnapshot,
 } from './intake.ts';
+
+const CREATION: Tag = {
+  name: 'Notification: producers',
+  description: 'Services, admins and teachers create notifications for recipients that they have resolved.',
+};
 
 /** Routes of the admins and services that create notifications. */
 export function producerRoutes(deps: NotificationDeps): Route[] {
@@ -40,6 +45,9 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       path: '/v1/notifications',
       operation: 'createNotification',
       summary: 'Create one notification for a resolved recipient',
+      description:
+        'Creates one notification, unless the preferences of the recipient suppress it: the reply is then 200 with the reason. The route has no key, so a repeat creates another notification; send an event where a repeat must be harmless.',
+      tag: CREATION,
       guards: maker,
       body: { schema: 'notification/create-request', maxBytes: SMALL_BODY },
       replies: [
@@ -58,6 +66,9 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       path: '/v1/notifications/batch',
       operation: 'createBatch',
       summary: 'Create notifications for many resolved recipients, all or none',
+      description:
+        'Creates up to 10,000 notifications in one commit. With an `event` that has `sourceService` and `sourceEventId`, that pair is the key for ever: a repeat returns 200 with the first ids and creates nothing. Without the pair a repeat creates all of them again.',
+      tag: CREATION,
       guards: maker,
       body: { schema: 'notification/batch-request', maxBytes: LARGE_BODY, moreFaults: batchFaults },
       replies: [
@@ -76,6 +87,10 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       path: '/v1/notifications/:notificationId/snapshot',
       operation: 'putSnapshot',
       summary: 'Store a copy of a notification of another system',
+      description:
+        'Stores a notification as another system has it, under the id of that system; no preference suppresses it and no channel delivers it. The id is the key: a repeat returns 200 with the same notification. Fields that the body does not name stay.',
+      tag: CREATION,
+      params: { notificationId: 'Id of the notification in the other system' },
       guards: maker,
       body: { schema: 'notification/snapshot-request', maxBytes: SMALL_BODY },
       replies: [
@@ -94,6 +109,9 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       path: '/v1/delivery-attempts',
       operation: 'recordDeliveryAttempt',
       summary: 'Record a delivery attempt of another service',
+      description:
+        'Stores a delivery attempt that the caller made over a channel of its own, for diagnosis; it changes no inbox. The route has no key, so a repeat is stored again.',
+      tag: DELIVERIES,
       guards: maker,
       body: { schema: 'notification/delivery-attempt-request', maxBytes: SMALL_BODY },
       replies: [
@@ -107,6 +125,9 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       path: '/v1/alerts/weak-topic',
       operation: 'createWeakTopicAlert',
       summary: "Alert a student's parents to a weak topic",
+      description:
+        'Creates one alert for each parent of a student, on behalf of a teacher or an admin. The source pair and the caller are the key for ever: a repeat returns 200 with the first event and creates nothing. A caller sends at most 60 alerts in an hour.',
+      tag: CREATION,
       guards: actors('ADMIN', 'TEACHER'),
       body: weakTopicBody(SMALL_BODY),
       errors: ['RATE_LIMITED', 'PERSON_ERASED'],
@@ -117,6 +138,9 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       path: '/v1/events/weak-topic-alert',
       operation: 'takeWeakTopicAlert',
       summary: 'Internal: receive a weak-topic alert from the BFF',
+      description:
+        'Creates one alert for each parent of a student, for a finding of a service. The source pair is the key for ever: a repeat returns 200 with the first event and creates nothing.',
+      tag: CREATION,
       guards: senders(deps, [WEAK_TOPIC_SENDER]),
       body: weakTopicBody(LARGE_BODY),
       errors: [],
@@ -127,6 +151,9 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       path: '/v1/events/notification',
       operation: 'takeNotificationEvent',
       summary: 'Internal: receive an event of a producer and create its notifications',
+      description:
+        'Stores an event of a producer and creates its notifications in one commit. The pair `sourceService` and `sourceEventId` is the key for ever: a repeat returns 200 with the first event, `created: 0` and `replayed: true`. Without the pair a repeat creates everything again.',
+      tag: CREATION,
       guards: senders(deps, PRODUCERS),
       body: { schema: 'notification/intake-request', maxBytes: LARGE_BODY, moreFaults: eventFaults },
       replies: intake,

@@ -1,11 +1,12 @@
 import { operator } from '#api/http/guards/tokens.ts';
-import type { Call, Reply, Route } from '#api/route.ts';
+import type { Call, Reply, Route, Tag } from '#api/route.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { AUDIT_PAGE, type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
 import type { AuditQuery } from '#shared/generated/operations.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
-import { OPERATIONS_TAG } from './trace.ts';
+
+const AUDIT: Tag = { name: 'Operations: audit', description: 'Acts of operators, with their reasons.' };
 
 interface AuditDeps {
   mongo: Mongo;
@@ -20,7 +21,9 @@ export function auditRoutes({ mongo, opsToken }: AuditDeps): Route[] {
       path: '/v1/ops/audit',
       operation: 'listAudit',
       summary: 'List acts of operators, newest first, in pages',
-      tag: OPERATIONS_TAG,
+      description:
+        'Returns the acts of operators in pages, newest first, as `examhall audit --json` prints them. `nextCursor` of a reply is the `cursor` of the next one, with the same filter.',
+      tag: AUDIT,
       guards: [operator({ opsToken })],
       query: 'operations/audit-query',
       replies: [{ status: 200, schema: 'operations/audit-list', description: 'A page of acts' }],

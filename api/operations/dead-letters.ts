@@ -1,5 +1,5 @@
 import { operator } from '#api/http/guards/tokens.ts';
-import { type Call, type Reply, type Route, SMALL_BODY } from '#api/route.ts';
+import { type Call, type Reply, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
@@ -22,7 +22,6 @@ import type { Now } from '#shared/kernel/time.ts';
 import { bulkView, DEAD_ACTS, type DeadActName, PER_SECOND } from '#shared/operations/bulk-act.ts';
 import { letterCursor, letterView, readLetterCursor } from '#shared/operations/dead-letter-view.ts';
 import { type GivenFilter, type LetterFilter, readLetterFilter } from '#shared/operations/letter-filter.ts';
-import { OPERATIONS_TAG } from './trace.ts';
 
 export interface DeadLetterDeps {
   mongo: Mongo;
@@ -44,12 +43,27 @@ const SUMMARIES: Readonly<Record<DeadActName, string>> = {
   drop: 'Drop dead letters for good; a dry run unless `dryRun` is false',
 };
 
+const EFFECTS: Readonly<Record<DeadActName, string>> = {
+  replay:
+    'Queues dead letters anew, each once per death. `chargeSuperseded` is the consent to charge answers that no request returns any longer.',
+  ack: 'Ends the alarm of dead letters, which stay in the list.',
+  drop: 'Takes dead letters from the list for good; none is carried out.',
+};
+
+const REPETITION =
+  'The letters are those of `ids` (200), or all of a `filter` (202), which becomes a bulk act that goes on without its caller. Without `dryRun: false` nothing changes, and the reply is a 200 that counts them. A repeat with the same `key` returns the same bulk act; with `ids`, letters that are done already are skipped. Each letter is a row of the audit, with the reason.';
+
+const DEAD_LETTERS: Tag = {
+  name: 'Operations: dead letters',
+  description: 'Commands that failed at every attempt, and what operators do with them.',
+};
+
 /**
  * Returns the routes of operators for dead letters. Groups, acts and bulk acts answer as `examhall dead` does with `--json`. The list of
  * single letters has no command. A letter is shown without its body, which `dead show` prints.
  */
 export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
-  const common = { tag: OPERATIONS_TAG, guards: [operator(deps)] } as const;
+  const common = { tag: DEAD_LETTERS, guards: [operator(deps)] } as const;
   const read = { ...common, method: 'GET', errors: [] } as const;
   const write = { ...common, method: 'POST' } as const;
   const bulkReply = { schema: 'operations/bulk-act', description: 'The bulk act' };
@@ -59,6 +73,8 @@ export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
       path: PATH,
       operation: 'getDeadLetters',
       summary: 'Get the dead letters, grouped by queue and cause',
+      description:
+        'Returns the dead letters by queue and cause, the largest group first, each with the id of an example.',
       query: 'operations/dead-letter-query',
       replies: [{ status: 200, schema: 'operations/dead-letter-groups', description: 'Groups of dead letters' }],
       handle: (call: Call<never, DeadLetterQuery>) => getGroups(deps, call),
@@ -68,6 +84,8 @@ export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
       path: `${PATH}/list`,
       operation: 'listDeadLetters',
       summary: 'List dead letters one by one, in pages',
+      description:
+        'Walks the dead letters by queue and id, each once, also while others are replayed. `nextCursor` of a reply is the `cursor` of the next one, with the same filter.',
       query: 'operations/dead-letter-list-query',
       replies: [{ status: 200, schema: 'operations/dead-letter-page', description: 'A page of dead letters' }],
       handle: (call: Call<never, DeadLetterListQuery>) => listLetters(deps, call),
@@ -77,6 +95,7 @@ export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
       path: `${PATH}/jobs`,
       operation: 'listBulkActs',
       summary: 'List bulk acts on dead letters, newest first',
+      description: 'Returns the newest bulk acts with their progress.',
       query: 'operations/bulk-act-query',
       replies: [{ status: 200, schema: 'operations/bulk-act-list', description: 'Bulk acts' }],
       async handle({ query }: Call<never, BulkActQuery>) {
@@ -88,6 +107,8 @@ export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
       path: `${PATH}/jobs/:id`,
       operation: 'getBulkAct',
       summary: 'Get a bulk act with its progress',
+      description: 'Returns a bulk act with its progress. Poll it until `state` is `DONE`, `STOPPED` or `DEAD`.',
+      params: { id: 'Id of the bulk act' },
       replies: [{ status: 200, ...bulkReply }],
       errors: ['BULK_ACT_NOT_FOUND'],
       async handle({ params }: Call) {
@@ -100,6 +121,9 @@ export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
       path: `${PATH}/jobs/:id/stop`,
       operation: 'stopBulkAct',
       summary: 'Stop a bulk act before its next letter',
+      description:
+        'Ends a bulk act before its next letter; what it has done stays done. A repeat while it stops returns the same; afterwards it is 409 `BULK_ACT_ENDED`.',
+      params: { id: 'Id of the bulk act' },
       body: { schema: 'operations/bulk-act-stop', maxBytes: SMALL_BODY },
       replies: [{ status: 200, ...bulkReply }],
       errors: ['BULK_ACT_NOT_FOUND', 'BULK_ACT_ENDED'],
@@ -110,6 +134,9 @@ export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
       path: `${PATH}/:id`,
       operation: 'getDeadLetter',
       summary: 'Get one command, also one that is not dead, without its body',
+      description:
+        "Returns one command, also one that is not dead. Its body is left out, because it may hold a student's text: `examhall dead show` prints it.",
+      params: { id: 'Id of the command' },
       replies: [{ status: 200, schema: 'operations/dead-letter-detail', description: 'The command' }],
       errors: ['DEAD_LETTER_NOT_FOUND'],
       async handle({ params }: Call) {
@@ -125,6 +152,7 @@ export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
         path: `${PATH}/${act}`,
         operation: `${act}DeadLetters`,
         summary: SUMMARIES[act],
+        description: `${EFFECTS[act]} ${REPETITION}`,
         body: { schema: 'operations/dead-act-order', maxBytes: SMALL_BODY },
         replies: [
           { status: 200, schema: 'operations/dead-act-result', description: 'Result for `ids`, or of a dry run' },

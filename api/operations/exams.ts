@@ -8,17 +8,25 @@ import { shareRunsBy } from '#infra/process/health.ts';
 import type { ExamAttemptList, ExamAttemptsQuery } from '#shared/generated/operations.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type ExamWalk, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
-import { OPERATIONS_TAG, redisAnswers, type TraceDeps } from './trace.ts';
+import { FOLLOWING, redisAnswers, type TraceDeps } from './trace.ts';
 
 /** Returns the routes by which operators watch an exam. */
 export function examRoutes(deps: TraceDeps): Route[] {
-  const shared = { method: 'GET', tag: OPERATIONS_TAG, guards: [operator(deps)], errors: ['EXAM_NOT_FOUND'] } as const;
+  const shared = {
+    method: 'GET',
+    tag: FOLLOWING,
+    params: { examId: 'Id of the exam' },
+    guards: [operator(deps)],
+    errors: ['EXAM_NOT_FOUND'],
+  } as const;
   return [
     {
       ...shared,
       path: '/v1/ops/exams/:examId',
       operation: 'getExam',
       summary: 'Get counts of the attempts and notices of an exam, and its releases',
+      description:
+        'Counts the attempts of an exam and its notices, and lists its newest releases. An exam is known from its first start or release on.',
       replies: [{ status: 200, schema: 'operations/exam', description: 'Counts and releases' }],
       handle: (call: Call) => getExam(deps, call),
     },
@@ -27,6 +35,8 @@ export function examRoutes(deps: TraceDeps): Route[] {
       path: '/v1/ops/exams/:examId/attempts',
       operation: 'listExamAttempts',
       summary: 'List the attempts of an exam, each once, while others start and change',
+      description:
+        'Walks the attempts of an exam in pages, each attempt exactly once, whatever starts or changes meanwhile. `nextCursor` of a reply is the `cursor` of the next one; a walk keeps its exam, `status` and `student`. With `student` the read is a row of the audit.',
       query: 'operations/exam-attempts-query',
       replies: [{ status: 200, schema: 'operations/exam-attempt-list', description: 'A page of attempts' }],
       handle: (call: Call<never, ExamAttemptsQuery>) => listAttempts(deps, call),

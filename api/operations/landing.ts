@@ -1,4 +1,4 @@
-import type { Call, Route } from '#api/route.ts';
+import type { Call, Route, Tag } from '#api/route.ts';
 
 interface LandingDeps {
   version: string;
@@ -26,6 +26,12 @@ const LINKS: readonly Link[] = [
 /** Shown outside production, where a developer has a checkout. */
 const DEMO = { command: 'npm run demo', description: 'In a second terminal: 40 students sit an exam on this cluster' };
 
+/** Group of the routes that every process has. */
+export const PROCESS: Tag = {
+  name: 'Process',
+  description: 'Health, metrics and contents of a process. They need no headers, except the metrics in production.',
+};
+
 /** Nothing on the page is fetched, so it may fetch nothing. */
 const HTML_HEADERS = {
   'Content-Type': 'text/html; charset=utf-8',
@@ -46,6 +52,9 @@ export function landingRoute({ version, production, mounted, pages }: LandingDep
     alsoHead: true,
     operation: 'getLanding',
     summary: 'List where to go from here; a page for browsers, otherwise JSON',
+    description:
+      'Lists the addresses of this process that a person or a program goes to first. With `Accept: text/html` the reply is a page.',
+    tag: PROCESS,
     guards: [],
     headers: [{ name: 'accept', required: false, description: 'With `text/html`, the reply is a page' }],
     replies: [{ status: 200, schema: 'common/landing', description: 'Links of this process' }],

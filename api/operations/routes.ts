@@ -4,7 +4,7 @@ import type { Route } from '#api/route.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import { type CheckResult, checkWithin, shareRuns } from '#infra/process/health.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
-import { landingRoute } from './landing.ts';
+import { landingRoute, PROCESS } from './landing.ts';
 
 export interface OperationsDeps {
   /** Names of the services that this process serves. */
@@ -41,6 +41,9 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       alsoHead: true,
       operation: 'getHealth',
       summary: 'Check that the process is alive; calls no other service',
+      description:
+        'Answers as long as the process does, without I/O. Use it as the liveness probe. HEAD answers alike, without a body.',
+      tag: PROCESS,
       guards: [],
       replies: [{ status: 200, schema: 'common/health', description: 'Version and uptime of the live process' }],
       errors: [],
@@ -55,6 +58,9 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       alsoHead: true,
       operation: 'getReadiness',
       summary: 'Check that the process can serve requests; a 503 carries the same data',
+      description:
+        'States whether the process can do its work: 200 `ready`, 200 `degraded` while Redis is unavailable, 503 while MongoDB is unavailable or the process drains. Use it as the readiness probe. HEAD answers alike, without a body.',
+      tag: PROCESS,
       guards: [],
       replies: [
         {
@@ -76,6 +82,8 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       path: '/v1',
       operation: 'getIndex',
       summary: 'List the services and routes of this process',
+      description: 'Lists the services of this process, its version and its routes.',
+      tag: PROCESS,
       guards: [],
       replies: [{ status: 200, schema: 'common/service-index', description: 'Services, version and routes' }],
       errors: [],
@@ -89,6 +97,9 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       path: '/openapi.json',
       operation: 'getOpenApi',
       summary: 'Get the OpenAPI 3.1 document of this process',
+      description:
+        'Returns this document, without an envelope: the routes of this process with the schemas that validate them, and every status and code that they answer.',
+      tag: PROCESS,
       guards: [],
       replies: [{ status: 200, schema: 'common/openapi-document', description: 'Document without envelope' }],
       errors: [],
@@ -102,6 +113,9 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       path: '/metrics',
       operation: 'getMetrics',
       summary: 'Get Prometheus metrics',
+      description:
+        'Returns the metrics of the process for Prometheus, without an envelope. In production it requires a token.',
+      tag: PROCESS,
       guards: [opsToken(deps)],
       replies: [{ status: 200, schema: 'common/metrics-text', description: 'Text exposition, without envelope' }],
       errors: [],

@@ -1,5 +1,5 @@
 import { operator } from '#api/http/guards/tokens.ts';
-import type { Call, Reply, Route } from '#api/route.ts';
+import type { Call, Reply, Route, Tag } from '#api/route.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { auditTrace } from '#infra/mongo/operations/audited-reads.ts';
@@ -25,8 +25,11 @@ export interface TraceDeps {
 /** Longest wait for Redis; without its answer, operators read that it is unavailable. */
 const REDIS_WAIT_MS = 500;
 
-/** Group of all routes of operators in OpenAPI. */
-export const OPERATIONS_TAG = 'Operations';
+/** Group of the routes by which operators follow objects, persons and exams. */
+export const FOLLOWING: Tag = {
+  name: 'Operations: traces and exams',
+  description: 'Operators follow an object, a person or an exam.',
+};
 
 /** Returns the routes of operators that read MongoDB. */
 export function traceRoutes(deps: TraceDeps): Route[] {
@@ -36,7 +39,9 @@ export function traceRoutes(deps: TraceDeps): Route[] {
       path: '/v1/ops/trace',
       operation: 'getTrace',
       summary: 'Get one timeline of an object or a person, with the reasons for what did not happen',
-      tag: OPERATIONS_TAG,
+      description:
+        'Returns what happened to an object or a person, in time order, and what did not happen, with reasons. Name exactly one of `id`, `student`, `exam` and `user`; `id` is any id of the system, an `X-Request-Id` too. Lines hold ids, states and times, never an answer, a score or a text. The trace of a person is a row of the audit.',
+      tag: FOLLOWING,
       guards: [operator(deps)],
       query: 'operations/trace-query',
       replies: [{ status: 200, schema: 'operations/trace', description: 'Summary and a page of lines' }],

@@ -49,6 +49,39 @@ export function recorded(shown: unknown, real: unknown, identities: Identities, 
   return typeof shown === typeof real && isVolatileNumber(at, real) ? shown : real;
 }
 
+/** Returns a value without the marks at the end of shortened lists: `"… 7 more"`. */
+export function withoutMarks(value: unknown): unknown {
+  if (Array.isArray(value)) return keptItems(value).kept.map(withoutMarks);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withoutMarks(member)]));
+}
+
+/**
+ * Returns the value that a page shows, as a pattern for a whole reply: no object leaves members out. A list is shortened only if the page
+ * shows some of its items.
+ */
+export function wholeMembers(shown: unknown): unknown {
+  if (Array.isArray(shown)) return keptItems(shown).kept.length === 0 ? [] : shown.map(wholeMembers);
+  if (!isObject(shown)) return shown;
+  const members = Object.entries(shown).filter(([name]) => name !== REST);
+  return Object.fromEntries(members.map(([name, member]) => [name, wholeMembers(member)]));
+}
+
+/** Returns the value with the parts of `before` in place of those that the page leaves out, because they may depend on the run. */
+export function withLeftOut(shown: unknown, before: unknown, now: unknown): unknown {
+  if (Array.isArray(shown) && Array.isArray(before) && Array.isArray(now)) {
+    const { kept, isCut } = keptItems(shown);
+    if (isCut && kept.length === 0) return before;
+    return now.map((item, index) => withLeftOut(kept[index], before[index], item));
+  }
+  if (!isObject(shown) || !isObject(before) || !isObject(now)) return now;
+  const members = Object.entries(now).map(([name, member]) => {
+    const isLeftOut = Object.hasOwn(shown, REST) && !Object.hasOwn(shown, name) && Object.hasOwn(before, name);
+    return [name, isLeftOut ? before[name] : withLeftOut(shown[name], before[name], member)];
+  });
+  return Object.fromEntries(members);
+}
+
 /** Returns whether two texts differ in volatile values only. */
 export function sameText(shown: string, real: string, identities: Identities): boolean {
   const [a, b] = [formOf(shown), formOf(real)];

@@ -1,28 +1,39 @@
 import t from 'tap';
-import { callHttp } from '#testing/clients/http-call.ts';
-import { allPages, clusterFor, pageAt } from './pages.ts';
+import { readExamples } from '#api/openapi-examples.ts';
+import { examplesOf, type Operations, operationsAt, type Success, successesOf } from './operation-examples.ts';
+import { allPages, clusterFor, examplePages, pageAt } from './pages.ts';
 import { pageDifferences, type StepRun } from './run-page.ts';
 
-/** Pages that show each route with a request and its reply. The first one lists all routes. */
-const REFERENCE = /^docs\/gateway/;
-/** Calls whose reply a page of the reference shows, such as `GET /v1/auth/me`. */
-const shown: string[] = [];
-let routes: string[] = [];
+/** Pages whose calls are the examples of the OpenAPI document; those of docs/gateway show each route with a request and its reply. */
+const reference = new Map(examplePages().map((page) => [page.file, page]));
+/** Routes whose reply a page of the reference shows, such as `GET /v1/auth/me`. */
+const shown = new Set<string | undefined>();
+const successes: Success[] = [];
+let operations: Operations | undefined;
 
-for (const page of allPages()) {
+for (const page of new Map([...allPages().map((one) => [one.file, one] as const), ...reference]).values()) {
   if (!page.steps.some(({ kind }) => kind === 'example')) continue;
   t.test(`the examples of ${page.file} run as they are and answer what it shows`, async (t) => {
     const cluster = await clusterFor(t, page);
-    t.strictSame(await pageDifferences(page, cluster, REFERENCE.test(page.file) ? note : undefined), []);
-    routes = await routesOf(cluster.url);
+    const runs: StepRun[] = [];
+    t.strictSame(await pageDifferences(page, cluster, (run) => runs.push(run)), []);
+    if (!reference.has(page.file)) return;
+    operations = await operationsAt(cluster.url);
+    successes.push(...successesOf(runs, operations));
+    for (const run of runs) note(run, operations);
   });
 }
 
+t.test('the examples of the OpenAPI document are what these pages send and receive', async (t) => {
+  const stored = readExamples();
+  t.strictSame(examplesOf(successes, stored), stored, 'run `node scripts/docs/record.ts --examples`');
+});
+
 t.test('each route of the OpenAPI document is shown with a request and its reply, and is in the list', async (t) => {
+  const routes = operations?.routes ?? [];
   t.ok(routes.length > 30);
-  const calls = new Set(shown.map(routeOf));
   t.strictSame(
-    routes.filter((route) => !calls.has(route)),
+    routes.filter((route) => !shown.has(route)),
     [],
     'shown',
   );
@@ -34,22 +45,8 @@ t.test('each route of the OpenAPI document is shown with a request and its reply
   );
 });
 
-function note(run: StepRun): void {
+function note(run: StepRun, { find }: Operations): void {
   if ('received' in run || run.step.reply === null) return;
   const last = run.calls.at(-1);
-  if (last !== undefined) shown.push(`${last.method} ${last.target.split('?')[0]}`);
-}
-
-async function routesOf(origin: string): Promise<string[]> {
-  const { paths } = (await callHttp(origin, 'GET', '/openapi.json')).json as { paths: Record<string, object> };
-  return Object.entries(paths).flatMap(([path, item]) =>
-    Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
-  );
-}
-
-/** Returns the route of a call: the one with the same path, otherwise one whose parameters fit. */
-function routeOf(call: string): string | undefined {
-  const fits = (route: string) =>
-    new RegExp(`^${route.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(call);
-  return routes.find((route) => route === call) ?? routes.find(fits);
+  if (last !== undefined) shown.add(find(last)?.route);
 }

@@ -1,12 +1,14 @@
 import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
-import { startCluster, WORKERS } from '#testing/processes/cluster.ts';
+import { startCluster, WORKERS, type WorkerName } from '#testing/processes/cluster.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { type Page, readPage } from './page.ts';
 import type { PageCluster } from './run-page.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
+/** Page of replies that no document shows, which are examples in the OpenAPI document. Without workers, what waits for them is 202. */
+const UNSHOWN = 'scripts/docs/unshown-replies.md';
 /** Settings that `npm start` makes in development, where a reader pastes the examples. */
 const AS_BY_NPM_START: NodeJS.ProcessEnv = {
   INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
@@ -17,12 +19,22 @@ const AS_BY_NPM_START: NodeJS.ProcessEnv = {
 };
 /**
  * Settings of single pages. `webhook` delivers notifications to the neighbours; `ownInbox` sends notices to the cluster's own inboxes;
- * `paid` charges generations to the neighbours, which are the question bank too.
+ * `paid` charges generations to the neighbours, which are the question bank too. `workers` replaces the workers of a cluster.
  */
 const NEEDS: Readonly<
-  Record<string, { env?: NodeJS.ProcessEnv; ownInbox?: boolean; webhook?: boolean; paid?: boolean }>
+  Record<
+    string,
+    {
+      env?: NodeJS.ProcessEnv;
+      ownInbox?: boolean;
+      webhook?: boolean;
+      paid?: boolean;
+      workers?: readonly WorkerName[];
+    }
+  >
 > = {
   'README.md': { ownInbox: true },
+  [UNSHOWN]: { env: { ATTEMPT_GRADING_WAIT_MS: '0' }, workers: [] },
   'docs/gateway/paid-generation.md': { paid: true },
   'docs/gateway/notification.md': {
     env: {
@@ -38,6 +50,11 @@ export function allPages(): Page[] {
   return ['README.md', ...globSync('docs/**/*.md', { cwd: ROOT }).sort()].map(pageAt);
 }
 
+/** Returns the pages whose calls are the examples of the OpenAPI document: the reference, and the replies that it does not show. */
+export function examplePages(): Page[] {
+  return [...allPages().filter(({ file }) => file.startsWith('docs/gateway')), pageAt(UNSHOWN)];
+}
+
 /** Reads one document, by its path from the root of the project. */
 export function pageAt(file: string): Page {
   return readPage(file, readFileSync(path.join(ROOT, file), 'utf8'));
@@ -45,13 +62,13 @@ export function pageAt(file: string): Page {
 
 /** Starts a new cluster for one page, with every worker, on the MongoDB and the Redis of the environment. */
 export async function clusterFor(t: Teardown, { file }: Page): Promise<PageCluster> {
-  const { env, ownInbox = false, webhook = false, paid = false } = NEEDS[file] ?? {};
+  const { env, ownInbox = false, webhook = false, paid = false, workers = WORKERS } = NEEDS[file] ?? {};
   // Each process of a cluster adds a listener to the end of this process.
   process.setMaxListeners(100);
   const receiver = await openNeighbours(t);
   const cluster = await startCluster(t, {
     env: { ...AS_BY_NPM_START, ...(webhook ? receiver.webhookEnv : {}), ...(paid ? paidEnv(receiver) : {}), ...env },
-    workers: WORKERS,
+    workers,
     inside: true,
     ownNotifications: ownInbox,
   });

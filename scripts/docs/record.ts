@@ -1,17 +1,21 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { readExamples } from '#api/openapi-examples.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { recorded } from './compare.ts';
 import { recordedStream } from './event-text.ts';
 import { Identities } from './forms.ts';
 import { layout } from './layout.ts';
+import { examplesOf, operationsAt, type Success, successesOf } from './operation-examples.ts';
 import type { Page, Span } from './page.ts';
-import { clusterFor, pageAt } from './pages.ts';
+import { clusterFor, examplePages, pageAt } from './pages.ts';
 import { closest, runPage, type StepRun, stepDifferences } from './run-page.ts';
 
 /**
  * `node scripts/docs/record.ts docs/gateway/attempt.md …`: runs pages and writes the real replies into them. A reply that differs only in
  * ids, times and other volatile values stays as it is. An empty `json` block below a status, any status, is filled.
+ *
+ * `node scripts/docs/record.ts --examples`: runs the reference and writes the examples of the OpenAPI document.
  */
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
@@ -67,14 +71,26 @@ if (import.meta.main) {
   process.env.REDIS_URL ||= services.redis?.url;
   const teardowns: (() => unknown)[] = [services.close];
   try {
-    for (const file of process.argv.slice(2)) {
-      const page = pageAt(file);
+    const files = process.argv.slice(2);
+    const wantsExamples = files.includes('--examples');
+    const successes: Success[] = [];
+    for (const page of wantsExamples ? examplePages() : files.map(pageAt)) {
+      const { file } = page;
       const cluster = await clusterFor({ teardown: (work) => void teardowns.unshift(work) }, page);
       const runs: StepRun[] = [];
       for await (const run of runPage(page, cluster)) runs.push(run);
+      if (wantsExamples) {
+        successes.push(...successesOf(runs, await operationsAt(cluster.url)));
+        console.log(`${file}: ${runs.length} examples`);
+        continue;
+      }
       const text = rewritten(page, runs);
       if (text !== page.source) writeFileSync(path.join(ROOT, file), text);
       console.log(`${file}: ${text === page.source ? 'nothing changed' : 'rewritten'}`);
+    }
+    if (wantsExamples) {
+      const examples = examplesOf(successes, readExamples());
+      writeFileSync(path.join(ROOT, 'api/openapi-examples.json'), `${JSON.stringify(examples, null, 2)}\n`);
     }
   } finally {
     for (const work of teardowns) await work();

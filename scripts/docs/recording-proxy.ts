@@ -7,6 +7,8 @@ export interface RecordedCall {
   readonly method: string;
   /** Path and query. */
   readonly target: string;
+  /** Body of the request as far as it has come. */
+  sent: string;
   /** Status of the reply; 0 before it has come. */
   status: number;
   /** Media type of the reply, without parameters. */
@@ -27,7 +29,7 @@ export async function openRecordingProxy(origin: string): Promise<RecordingProxy
   let calls: RecordedCall[] = [];
   const server = createServer((incoming, outgoing) => {
     const { method = '', url: target = '', rawHeaders } = incoming;
-    const call: RecordedCall = { method, target, status: 0, type: '', body: '' };
+    const call: RecordedCall = { method, target, sent: '', status: 0, type: '', body: '' };
     calls.push(call);
     const forwarded = request(origin + target, { method, headers: rawHeaders as never, agent: false });
     forwarded.on('response', (reply) => {
@@ -41,6 +43,8 @@ export async function openRecordingProxy(origin: string): Promise<RecordingProxy
     // The client sees a cut connection, as it would without the proxy.
     forwarded.on('error', () => outgoing.destroy());
     outgoing.on('close', () => forwarded.destroy());
+    const sent = new TextDecoder();
+    incoming.on('data', (chunk: Buffer) => (call.sent += sent.decode(chunk, { stream: true })));
     incoming.pipe(forwarded);
   });
   server.listen(0, '127.0.0.1');

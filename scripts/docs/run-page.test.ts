@@ -53,6 +53,7 @@ const [json, text, silent, hook, empty] = page.steps as [Example, Example, Examp
 const call = (status: number, body: unknown): RecordedCall => ({
   method: 'GET',
   target: '/v1',
+  sent: '',
   status,
   type: 'application/json',
   body: JSON.stringify(body),

@@ -5,8 +5,8 @@ const SERVICES = ['attempt', 'auth', 'classifier', 'notification'];
 /** Folders of api/ that serve every service, not one. */
 const API_SHARED = ['http'];
 
-/** All folders of api/. `operations` and `console` belong to operators, who see all services. */
-const API_FOLDERS = [...SERVICES, ...API_SHARED, 'operations', 'console'];
+/** All folders of api/. `operations` and `console` belong to operators, who see all services; `reference` shows the document of all. */
+const API_FOLDERS = [...SERVICES, ...API_SHARED, 'operations', 'console', 'reference'];
 
 /** The service whose rules an actor applies: `all` sweeps for every service. */
 const SERVICE_OF_ACTOR: Readonly<Record<string, string>> = {

@@ -3,6 +3,8 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { ConfigError, readConfig } from '#infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
+import { defaultOf } from '#infra/config/variable-reader.ts';
+import { VARIABLES } from '#infra/config/variables.ts';
 import { standInEnvironment } from '#scripts/neighbours/environment.ts';
 
 /** Enables both opt-in workers, with a provider that costs nothing. */
@@ -97,9 +99,13 @@ export function firstSteps({ url, env }: { url: string; env: NodeJS.ProcessEnv }
   const isKnown = env.OPS_TOKEN === known && env.OPS_TOKEN_FILE === undefined;
   const hasToken = (env.OPS_TOKEN ?? '') !== '' || env.OPS_TOKEN_FILE !== undefined;
   const own = hasToken ? 'with your OPS_TOKEN' : 'as an ADMIN, because OPS_TOKEN is not set';
+  const hasDocs = (env.API_DOCS ?? defaultOf(VARIABLES.API_DOCS, env.NODE_ENV === 'production')) === '1';
+  const reference = hasDocs
+    ? `${url}/docs is the reference, ${url}/openapi.json its document`
+    : `${url}/openapi.json is the document`;
   return [
     `console   ${url}/ops; sign in ${isKnown ? `with OPS_TOKEN ${known}` : own}`,
-    `api       ${url}/openapi.json is the document; docs/gateway.md has an example of each route`,
+    `api       ${reference}; docs/gateway.md has an example of each route`,
     'operator  npm run examhall -- status',
     'demo      npm run demo, in a second terminal',
   ];

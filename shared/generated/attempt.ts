@@ -22,6 +22,9 @@ export interface AccessDecision {
    * Applies to starts by assignment.
    */
   assignmentDueAt?: Timestamp;
+  /**
+   * The access link of the start; null or absent if the student uses none.
+   */
   link?: AccessLink;
 }
 
@@ -29,9 +32,21 @@ export interface AccessDecision {
  * A resolved access link.
  */
 export interface AccessLink {
+  /**
+   * Id of the access link.
+   */
   id: Identifier;
+  /**
+   * Students whom the link admits.
+   */
   mode: AccessLinkMode;
+  /**
+   * False if the link is switched off; a start through it is refused.
+   */
   active: boolean;
+  /**
+   * Time from which the link admits no start; default: never.
+   */
   expiresAt?: Timestamp;
   /**
    * Default: unlimited.
@@ -52,35 +67,80 @@ export interface AdminSummary {
    * Counts of attempts.
    */
   attempts: {
+    /**
+     * Attempts of all exams.
+     */
     total: number;
     /**
      * Attempts by state.
      */
     byStatus: {
+      /**
+       * Attempts that are not submitted yet.
+       */
       IN_PROGRESS: number;
+      /**
+       * Attempts that are submitted and not graded yet.
+       */
       SUBMITTED: number;
+      /**
+       * Attempts that are graded.
+       */
       GRADED: number;
     };
     /**
      * Attempts by submit source; NONE counts those not submitted yet.
      */
     bySubmitSource: {
+      /**
+       * Attempts that the student submitted.
+       */
       STUDENT: number;
+      /**
+       * Attempts that the deadline or an event TIMEOUT submitted.
+       */
       TIMEOUT: number;
+      /**
+       * Attempts without a submit.
+       */
       NONE: number;
     };
+    /**
+     * Attempts with a total score.
+     */
     withScores: number;
+    /**
+     * Attempts that were started through an access link.
+     */
     withAccessLink: number;
+    /**
+     * Attempts that store an idempotency key.
+     */
     withIdempotencyKey: number;
+    /**
+     * Attempts with a release time of the results.
+     */
     withResultsReleased: number;
   };
   /**
    * Counts of answers and other parts of attempts.
    */
   rows: {
+    /**
+     * Questions of all attempts.
+     */
     questions: number;
+    /**
+     * Stored answers of all attempts.
+     */
     answers: number;
+    /**
+     * Stored answers with a score.
+     */
     gradedAnswers: number;
+    /**
+     * Entries of all event logs.
+     */
     events: number;
   };
 }
@@ -90,6 +150,8 @@ export interface AdminSummary {
  */
 export interface Answer {
   /**
+   * Ids of the selected options, of a choice.
+   *
    * @maxItems 100
    */
   selectedOptionIds?: Identifier[];
@@ -109,6 +171,9 @@ export interface Answer {
  * The stored answer and its version, after a save that named an older version.
  */
 export interface AnswerConflict {
+  /**
+   * The stored answer, with the `serverVersion` that the next save must name.
+   */
   answer: AttemptAnswer;
 }
 
@@ -117,28 +182,45 @@ export interface AnswerConflict {
  */
 export interface AnswerKey {
   /**
+   * Ids of all right options, of a choice.
+   *
    * @maxItems 100
    */
   correctOptionIds?: Identifier[];
   /**
+   * The right value of each statement, of a true/false group.
+   *
    * @maxItems 100
    *
    * Items: The truth of one statement.
    */
   statements?: {
+    /**
+     * Id of the statement: the id of its option.
+     */
     statementId: Identifier;
+    /**
+     * True if the statement is true.
+     */
     value: boolean;
   }[];
   /**
+   * Texts that count as right, of a short text.
+   *
    * @maxItems 100
    */
   acceptedTexts?: string[];
   /**
+   * Numbers that count as right, of a number.
+   *
    * @maxItems 100
    *
    * Items: An accepted number.
    */
   numericAnswers?: {
+    /**
+     * The right number.
+     */
     value: number;
     /**
      * Takes precedence over the tolerance of the rule.
@@ -151,7 +233,13 @@ export interface AnswerKey {
  * A stored answer.
  */
 export interface AttemptAnswer {
+  /**
+   * Id of the question in the question bank.
+   */
   questionId: Identifier;
+  /**
+   * The answer as it was saved last.
+   */
   answer: Answer;
   /**
    * null while hidden or ungraded.
@@ -161,8 +249,17 @@ export interface AttemptAnswer {
    * null while hidden or ungraded.
    */
   score: number | null;
+  /**
+   * Version of the answer, from 1; grows by one at each save.
+   */
   serverVersion: number;
+  /**
+   * The version that the last save named.
+   */
   clientVersion: number;
+  /**
+   * Time of the last save.
+   */
   updatedAt: Timestamp;
 }
 
@@ -170,33 +267,81 @@ export interface AttemptAnswer {
  * An attempt as this caller may see it.
  */
 export interface AttemptDetail {
+  /**
+   * Id of the attempt.
+   */
   id: Identifier;
+  /**
+   * Id of the exam.
+   */
   examId: Identifier;
+  /**
+   * Id of the student.
+   */
   studentId: Identifier;
+  /**
+   * Organization of the exam; null if the start named none.
+   */
   organizationId: Identifier | null;
+  /**
+   * Access link of the start; null for another start.
+   */
   accessLinkId: Identifier | null;
+  /**
+   * Number among the student's attempts at this exam, from 1.
+   */
   attemptNumber: number;
+  /**
+   * State of the attempt.
+   */
   status: AttemptStatus;
+  /**
+   * Time of the start.
+   */
   startedAt: Timestamp;
+  /**
+   * Time of the submit; null while the attempt is in progress.
+   */
   submittedAt: Timestamp | null;
+  /**
+   * Time at which the attempt is over; null without a deadline.
+   */
   deadlineAt: Timestamp | null;
   /**
    * Whole seconds from start to submit.
    */
   durationSeconds: number | null;
+  /**
+   * Cause of the submit; null while the attempt is in progress.
+   */
   submittedBy: SubmitSource | null;
   /**
    * null while hidden or ungraded.
    */
   totalScore: number | null;
+  /**
+   * Sum of the points of all questions.
+   */
   maxScore: number;
+  /**
+   * Graded questions with full score; null while hidden or ungraded.
+   */
   correctCount: number | null;
+  /**
+   * Graded questions without full score, unanswered ones included; null while hidden or ungraded.
+   */
   wrongCount: number | null;
   /**
    * Number of questions that wait for a grade by hand.
    */
   pendingManualCount: number | null;
+  /**
+   * The object that the start sent; null if it sent none.
+   */
   studentInfo: StudentInfo | null;
+  /**
+   * The decision of the course service; null for a start outside a course.
+   */
   courseContext: CourseContext | null;
   /**
    * true if this caller may see the result.
@@ -206,13 +351,23 @@ export interface AttemptDetail {
    * Reason why the result is hidden; null if it is visible.
    */
   hiddenReason: string | null;
+  /**
+   * Time of the reply, by the clock of the service; for the countdown of a client.
+   */
   serverTime: Timestamp;
+  /**
+   * The policy of the exam.
+   */
   exam: AttemptExam;
   /**
+   * Questions in the order of the attempt.
+   *
    * @maxItems 500
    */
   questions: AttemptQuestion[];
   /**
+   * Stored answers, at most one for each question.
+   *
    * @maxItems 500
    */
   answers: AttemptAnswer[];
@@ -236,8 +391,17 @@ export interface AttemptDetail {
  * An entry of the event log.
  */
 export interface AttemptEvent {
+  /**
+   * Id of the event.
+   */
   id?: Identifier;
+  /**
+   * Id of the attempt.
+   */
   attemptId: Identifier;
+  /**
+   * Kind of event.
+   */
   type: EventType;
   /**
    * Data of the event; its members depend on the type.
@@ -245,6 +409,9 @@ export interface AttemptEvent {
   metadata: {
     [k: string]: unknown;
   };
+  /**
+   * Time of the event, by the clock of the service.
+   */
   createdAt: Timestamp;
 }
 
@@ -257,14 +424,41 @@ export type AttemptEventList = AttemptEvent[];
  * The policy of the exam, as it was copied onto the attempt.
  */
 export interface AttemptExam {
+  /**
+   * Id of the exam.
+   */
   id: Identifier;
+  /**
+   * Title of the exam.
+   */
   title: string | null;
+  /**
+   * Subject of the exam.
+   */
   subject: string | null;
+  /**
+   * Grade level, as the exam service writes it.
+   */
   gradeLevel: string | number | null;
+  /**
+   * State of the exam at the start.
+   */
   status: string;
+  /**
+   * Duration of an attempt in minutes.
+   */
   durationMinutes: number | null;
+  /**
+   * Time at which students see the result.
+   */
   showResultMode: ShowResultMode;
+  /**
+   * Close of the exam; null if it never closes.
+   */
   closeTime: Timestamp | null;
+  /**
+   * Time from which the results are released; null before a release.
+   */
   resultsReleasedAt: Timestamp | null;
 }
 
@@ -272,15 +466,33 @@ export interface AttemptExam {
  * A question as it was copied onto the attempt.
  */
 export interface AttemptQuestion {
+  /**
+   * Id of the question within the attempt.
+   */
   id: Identifier;
+  /**
+   * Id of the question within the exam; null if the start sent none.
+   */
   examQuestionId: Identifier | null;
+  /**
+   * Id of the question in the question bank. Answers and handoffs name it.
+   */
   questionId: Identifier;
+  /**
+   * Id of the version of the question; null if the start sent none.
+   */
   questionVersionId: Identifier | null;
   /**
    * Ascending in the order of the attempt: the numbers of the start if they order the paper, otherwise 0 ... n-1.
    */
   orderIndex: number;
+  /**
+   * Points of the question; 0 for practice.
+   */
   score: number;
+  /**
+   * Kind of question.
+   */
   type: QuestionType;
   /**
    * Markup.
@@ -297,9 +509,14 @@ export interface AttemptQuestion {
    */
   options: QuestionOption[];
   /**
+   * Ids of the options in the order of the attempt.
+   *
    * @maxItems 100
    */
   optionOrder: Identifier[];
+  /**
+   * Rule by which the question is scored.
+   */
   scoringRule: ScoringRule;
   /**
    * Only for admins and the teachers of the exam.
@@ -321,16 +538,37 @@ export type ClientEventType = 'QUESTION_VIEW' | 'TAB_HIDDEN' | 'FOCUS_RETURNED' 
  * The decision of the course service. If a field other than `examId` is missing, the start is refused with COURSE_CONTEXT_INVALID.
  */
 export interface CourseAttemptContext {
+  /**
+   * Id of the course.
+   */
   courseId?: string;
+  /**
+   * Id of the place of the exam in the course.
+   */
   courseQuizReferenceId?: string;
+  /**
+   * Id of the lesson.
+   */
   lessonId?: string;
+  /**
+   * Id of the student; must be the caller.
+   */
   studentId?: string;
+  /**
+   * Organization of the course.
+   */
   organizationId?: string;
   /**
    * Optional; must equal the id of the path.
    */
   examId?: string;
+  /**
+   * The service that resolved the context.
+   */
   validatedBy?: string;
+  /**
+   * Time at which it was resolved.
+   */
   validatedAt?: Timestamp;
 }
 
@@ -338,12 +576,33 @@ export interface CourseAttemptContext {
  * The decision of the course service, as it is stored on the attempt.
  */
 export interface CourseContext {
+  /**
+   * Id of the course.
+   */
   courseId: Identifier;
+  /**
+   * Id of the place of the exam in the course.
+   */
   courseQuizReferenceId: Identifier;
+  /**
+   * Id of the lesson.
+   */
   lessonId: Identifier;
+  /**
+   * Id of the student.
+   */
   studentId: Identifier;
+  /**
+   * Organization of the course.
+   */
   organizationId: Identifier;
+  /**
+   * The service that resolved the context.
+   */
   validatedBy: string;
+  /**
+   * Time at which it was resolved.
+   */
   validatedAt: Timestamp;
 }
 
@@ -351,12 +610,21 @@ export interface CourseContext {
  * ai.essay_grade.handoff.v1: the grade of an essay.
  */
 export interface EssayGradeHandoffRequest {
+  /**
+   * The service that makes handoffs; a teacher's grade names it too.
+   */
   sourceService: 'ai-classifier-service';
+  /**
+   * Kind and version of the event.
+   */
   type: 'ai.essay_grade.handoff.v1';
   /**
    * Stable id: a repeat is a replay and changes nothing.
    */
   sourceEventId: string;
+  /**
+   * The question id, or the id of the attempt question.
+   */
   questionId: Identifier;
   /**
    * Points of the question: from 0 to its score, and at most `maxScore`.
@@ -366,13 +634,27 @@ export interface EssayGradeHandoffRequest {
    * May differ from the score of the question; nothing is converted.
    */
   maxScore: number;
+  /**
+   * Text for the student; at most 20,000 characters.
+   */
   feedback?: string;
   /**
+   * Grades of the single criteria; they are stored and not added up.
+   *
    * @maxItems 50
    */
   criteria?: GradeCriterion[];
+  /**
+   * Provider of the model that proposed the grade.
+   */
   provider?: string;
+  /**
+   * Model that proposed the grade.
+   */
   model?: string;
+  /**
+   * Time of the grade, by the clock of the sender.
+   */
   occurredAt?: Timestamp;
 }
 
@@ -398,8 +680,17 @@ export interface ExamRuntime {
    * Must equal the id of the path.
    */
   id: Identifier;
+  /**
+   * Organization of the exam.
+   */
   organizationId?: Identifier;
+  /**
+   * Title of the exam.
+   */
   title?: string;
+  /**
+   * Subject of the exam.
+   */
   subject?: string;
   /**
    * As the exam service writes it.
@@ -413,6 +704,9 @@ export interface ExamRuntime {
    * An `OFFLINE` exam cannot be started.
    */
   deliveryMode?: string;
+  /**
+   * Duration of an attempt in minutes.
+   */
   durationMinutes: number;
   /**
    * Default: unlimited.
@@ -430,17 +724,39 @@ export interface ExamRuntime {
    * Default false.
    */
   requiresAccessPassword?: boolean;
+  /**
+   * True if each attempt has its own order of questions; default false.
+   */
   shuffleQuestions?: boolean;
+  /**
+   * True if each attempt has its own order of options; default false.
+   */
   shuffleOptions?: boolean;
+  /**
+   * True has the effect of `shuffleQuestions`; default false.
+   */
   randomizePerAttempt?: boolean;
+  /**
+   * Time at which students see the result.
+   */
   showResultMode: ShowResultMode;
+  /**
+   * Time from which the results are released; default: not released.
+   */
   resultsReleasedAt?: Timestamp;
+  /**
+   * Id of the teacher who created the exam, and who may read and grade its attempts.
+   */
   createdById?: Identifier;
   /**
+   * Ids of the classrooms to which the exam is assigned.
+   *
    * @maxItems 1000
    */
   assignedClassroomIds?: Identifier[];
   /**
+   * Ids of further teachers who may read and grade the attempts.
+   *
    * @maxItems 1000
    */
   resultViewerTeacherIds?: Identifier[];
@@ -450,10 +766,25 @@ export interface ExamRuntime {
  * The grade of one criterion of a rubric.
  */
 export interface GradeCriterion {
+  /**
+   * Id of the criterion in the rubric.
+   */
   id?: Identifier;
+  /**
+   * Name of the criterion.
+   */
   name?: string;
+  /**
+   * Points for this criterion.
+   */
   score?: number;
+  /**
+   * Highest points of this criterion.
+   */
   maxScore?: number;
+  /**
+   * Text about this criterion.
+   */
   comment?: string;
 }
 
@@ -461,11 +792,17 @@ export interface GradeCriterion {
  * Outcome of an essay-grade handoff.
  */
 export interface HandoffReply {
+  /**
+   * The attempt with the grade, as this caller may see it.
+   */
   attempt: AttemptDetail;
   /**
    * false for a replay; null if it is not applied yet (202).
    */
   applied: boolean | null;
+  /**
+   * Id of the handoff, as it was sent.
+   */
   sourceEventId: string;
 }
 
@@ -473,6 +810,9 @@ export interface HandoffReply {
  * The attempt that is still in progress.
  */
 export interface OpenAttempt {
+  /**
+   * Id of the attempt that is in progress.
+   */
   attemptId: Identifier;
 }
 
@@ -480,6 +820,9 @@ export interface OpenAttempt {
  * An event that the client observed. TIMEOUT submits the attempt.
  */
 export interface PostEventRequest {
+  /**
+   * Kind of event. `TIMEOUT` submits the attempt.
+   */
   type: ClientEventType;
   /**
    * Stored unchanged; at most 8 KiB of JSON.
@@ -493,7 +836,13 @@ export interface PostEventRequest {
  * A choice, or a statement of a true/false group.
  */
 export interface QuestionOption {
+  /**
+   * Id of the option. Answers name it.
+   */
   id: Identifier;
+  /**
+   * Short label, such as `A`.
+   */
   label?: string;
   /**
    * Markup.
@@ -518,6 +867,9 @@ export interface ReleaseReply {
    * Outbox rows, two per attempt; null if not counted yet (202).
    */
   queuedNotifications: number | null;
+  /**
+   * Id of the release, as it was sent.
+   */
   sourceEventId: string;
 }
 
@@ -525,6 +877,9 @@ export interface ReleaseReply {
  * The result as this caller may see it.
  */
 export interface ResultReply {
+  /**
+   * The attempt, as this caller may see it.
+   */
   attempt: AttemptDetail;
   /**
    * `totalScore` as a percentage of `maxScore`, not rounded; null while hidden, or if every question has 0 points.
@@ -536,7 +891,13 @@ export interface ResultReply {
  * exam.results_released.v1, flat (`examId`, `releasedAt`) or in the analytics style (`entity`, `entityId`, `occurredAt`, `payload`). One exam and one time are required; values that are present twice must be equal.
  */
 export interface ResultsReleasedRequest {
+  /**
+   * The service that releases results.
+   */
   sourceService: 'exam-service';
+  /**
+   * Kind and version of the event.
+   */
   type: 'exam.results_released.v1';
   /**
    * Stable id: a repeat is a replay and changes nothing.
@@ -546,22 +907,49 @@ export interface ResultsReleasedRequest {
    * Restricts the release to attempts of this organization.
    */
   organizationId?: Identifier;
+  /**
+   * Id of the exam. `examId`, `entityId` and `payload.examId` are alternatives.
+   */
   examId?: Identifier;
+  /**
+   * Time from which the results are released; it may be in the future. It takes precedence over the other two times.
+   */
   releasedAt?: Timestamp;
+  /**
+   * Kind of the object of `entityId`; required beside it.
+   */
   entity?: 'Exam';
   /**
    * Id of the exam.
    */
   entityId?: Identifier;
+  /**
+   * Time from which the results are released, if no field `releasedAt` is present.
+   */
   occurredAt?: Timestamp;
   /**
    * Data of the exam service about the release.
    */
   payload?: {
+    /**
+     * Version of the payload.
+     */
     schemaVersion: 1;
+    /**
+     * State of the exam after the release.
+     */
     status?: string;
+    /**
+     * Id of the exam.
+     */
     examId?: Identifier;
+    /**
+     * Organization of the exam.
+     */
     organizationId?: Identifier;
+    /**
+     * Time from which the results are released, if `releasedAt` is absent.
+     */
     releasedAt?: Timestamp;
   };
 }
@@ -574,8 +962,13 @@ export interface SaveAnswerRequest {
    * The question id, or the id of the attempt question.
    */
   questionId: Identifier;
+  /**
+   * The answer. Without it, the three fields below are the answer.
+   */
   answer?: SentAnswer;
   /**
+   * Ids of the selected options, of a choice.
+   *
    * @maxItems 100
    */
   selectedOptionIds?: Identifier[] | null;
@@ -593,6 +986,9 @@ export interface SaveAnswerRequest {
    * The `serverVersion` that the client last saw; 0 (default) overwrites.
    */
   clientVersion?: number;
+  /**
+   * Id of the browser tab that saves; logged with the save.
+   */
   sourceTabId?: string;
 }
 
@@ -606,15 +1002,33 @@ export type ScoringMode =
  * Rule by which a question is scored. `incorrectPenalty` and `minScore` are points on the scale of `maxScore`.
  */
 export interface ScoringRule {
+  /**
+   * Method of scoring.
+   */
   mode: ScoringMode;
   /**
    * Scale of the rule; default: the score of the question.
    */
   maxScore?: number;
+  /**
+   * Points that each wrong selection of a PARTIAL question costs; default 0.
+   */
   incorrectPenalty?: number;
+  /**
+   * Lowest points of a PARTIAL question; default 0. An unanswered question always has 0.
+   */
   minScore?: number;
+  /**
+   * Permitted distance from a right number; default 0.
+   */
   tolerance?: number;
+  /**
+   * Unit of `tolerance`: the number itself, or a share of the right number; default `ABSOLUTE`.
+   */
   toleranceType?: 'ABSOLUTE' | 'RELATIVE';
+  /**
+   * True if upper and lower case count in a short text; default false.
+   */
   caseSensitive?: boolean;
   /**
    * Share of the points for 0, 1, ... n right statements.
@@ -629,6 +1043,8 @@ export interface ScoringRule {
  */
 export interface SentAnswer {
   /**
+   * Ids of the selected options, of a choice.
+   *
    * @maxItems 100
    */
   selectedOptionIds?: Identifier[] | null;
@@ -653,7 +1069,13 @@ export type ShowResultMode = 'IMMEDIATE' | 'AFTER_CLOSE' | 'MANUAL';
  * A choice, or a statement of a true/false group, as the start sends it.
  */
 export interface StartOption {
+  /**
+   * Id of the option, distinct within the question.
+   */
   id: Identifier;
+  /**
+   * Short label, such as `A`.
+   */
   label?: string;
   /**
    * Markup.
@@ -673,8 +1095,17 @@ export interface StartQuestion {
    * Default: a new id.
    */
   id?: Identifier;
+  /**
+   * Id of the question within the exam.
+   */
   examQuestionId?: Identifier;
+  /**
+   * Id of the question in the question bank, distinct within the paper.
+   */
   questionId: Identifier;
+  /**
+   * Id of the version of the question.
+   */
   questionVersionId?: Identifier;
   /**
    * Orders the paper, ascending, if every question has a distinct number; otherwise the order of the array counts.
@@ -684,6 +1115,9 @@ export interface StartQuestion {
    * Points of the question; 0 = practice, counted in neither `correctCount` nor `wrongCount`.
    */
   score: number;
+  /**
+   * Kind of question. A type of another name takes its kind of answer from `scoringRule.mode`.
+   */
   type: QuestionType;
   /**
    * Markup.
@@ -694,6 +1128,8 @@ export interface StartQuestion {
    */
   contentText?: string;
   /**
+   * The choices, or the statements of a true/false group.
+   *
    * @maxItems 100
    */
   options?: StartOption[];
@@ -703,6 +1139,9 @@ export interface StartQuestion {
    * @maxItems 100
    */
   optionOrder?: Identifier[];
+  /**
+   * Rule by which the question is scored.
+   */
   scoringRule: ScoringRule;
   /**
    * Default: the key that `isCorrect` of the options forms. MANUAL and ESSAY need no key.
@@ -714,7 +1153,13 @@ export interface StartQuestion {
  * The started attempt, or the existing one of this key or student.
  */
 export interface StartReply {
+  /**
+   * The attempt, as the student may see it.
+   */
   attempt: AttemptDetail;
+  /**
+   * True if this call created the attempt.
+   */
   created: boolean;
 }
 
@@ -722,13 +1167,24 @@ export interface StartReply {
  * All data of a new attempt, resolved by the owning services and sent by the gateway.
  */
 export interface StartRequest {
+  /**
+   * The exam, resolved by the exam service.
+   */
   exam: ExamRuntime;
+  /**
+   * The student's access, resolved by the owning services.
+   */
   access: AccessDecision;
   /**
+   * The paper with its keys, resolved by the exam service; at most 500 questions.
+   *
    * @minItems 1
    * @maxItems 500
    */
   questions: StartQuestion[];
+  /**
+   * Data about the student that is shown with the attempt.
+   */
   studentInfo?: StudentInfo;
   /**
    * Requires the header X-Course-Attempt-Context-Source.
@@ -740,6 +1196,9 @@ export interface StartRequest {
  * The student's answer to one statement.
  */
 export interface StatementAnswer {
+  /**
+   * Id of the statement: the id of its option.
+   */
   statementId: Identifier;
   /**
    * null or absent = blank.
@@ -765,12 +1224,33 @@ export type StudentList = StudentListItem[];
  * The exam of a list item.
  */
 export interface StudentListExam {
+  /**
+   * Id of the exam.
+   */
   id: Identifier;
+  /**
+   * Title of the exam.
+   */
   title: string | null;
+  /**
+   * Subject of the exam.
+   */
   subject: string | null;
+  /**
+   * Grade level, as the exam service writes it.
+   */
   gradeLevel: string | number | null;
+  /**
+   * Duration of an attempt in minutes.
+   */
   durationMinutes: number | null;
+  /**
+   * Time at which students see the result.
+   */
   showResultMode: ShowResultMode;
+  /**
+   * Close of the exam; null if it never closes.
+   */
   closeTime: Timestamp | null;
 }
 
@@ -778,18 +1258,57 @@ export interface StudentListExam {
  * An attempt in the list of its student.
  */
 export interface StudentListItem {
+  /**
+   * Id of the attempt.
+   */
   id: Identifier;
+  /**
+   * Id of the exam.
+   */
   examId: Identifier;
+  /**
+   * State of the attempt.
+   */
   status: AttemptStatus;
+  /**
+   * Time of the start.
+   */
   startedAt: Timestamp;
+  /**
+   * Time of the submit; null while the attempt is in progress.
+   */
   submittedAt: Timestamp | null;
+  /**
+   * Time at which the attempt is over; null without a deadline.
+   */
   deadlineAt: Timestamp | null;
+  /**
+   * Whole seconds from start to submit; null while the attempt is in progress.
+   */
   durationSeconds: number | null;
+  /**
+   * Points of the attempt; null while hidden or ungraded.
+   */
   totalScore: number | null;
+  /**
+   * Graded questions with full score; null while hidden or ungraded.
+   */
   correctCount: number | null;
+  /**
+   * Graded questions without full score; null while hidden or ungraded.
+   */
   wrongCount: number | null;
+  /**
+   * True if the student may see the result.
+   */
   resultVisible: boolean;
+  /**
+   * Reason why the result is hidden, as a Vietnamese sentence; null if it is visible.
+   */
   hiddenReason: string | null;
+  /**
+   * The exam of the attempt.
+   */
   exam: StudentListExam;
 }
 
@@ -812,12 +1331,19 @@ export type SubmitSource = 'STUDENT' | 'TIMEOUT';
  * Ids of the classrooms and teachers of the attempt, copied at its start. The creator and the result viewers may read the attempt.
  */
 export interface TeacherScope {
+  /**
+   * Id of the teacher who created the exam; null if the start named none.
+   */
   createdById: Identifier | null;
   /**
+   * Ids of the classrooms to which the exam is assigned.
+   *
    * @maxItems 1000
    */
   assignedClassroomIds: Identifier[];
   /**
+   * Ids of further teachers who may read and grade the attempt.
+   *
    * @maxItems 1000
    */
   resultViewerTeacherIds: Identifier[];

@@ -11,7 +11,13 @@ export type AccountStatus = 'ACTIVE' | 'SUSPENDED' | 'DELETED';
  * A new password in place of the current one.
  */
 export interface ChangePasswordRequest {
+  /**
+   * The current password.
+   */
   currentPassword: string;
+  /**
+   * The new password: AUTH_PASSWORD_MIN_LENGTH characters or more, not a common one, without e-mail address and name.
+   */
   newPassword: string;
 }
 
@@ -19,7 +25,13 @@ export interface ChangePasswordRequest {
  * E-mail address, in upper or lower case, and password.
  */
 export interface LoginRequest {
+  /**
+   * E-mail address of the account; case and blanks around it are ignored.
+   */
   email: string;
+  /**
+   * Password of the account.
+   */
   password: string;
 }
 
@@ -27,6 +39,9 @@ export interface LoginRequest {
  * The account that an access token names.
  */
 export interface MeReply {
+  /**
+   * The account.
+   */
   user: User;
 }
 
@@ -34,9 +49,21 @@ export interface MeReply {
  * Role of an account in an organization.
  */
 export interface Membership {
+  /**
+   * Id of the organization.
+   */
   organizationId: Identifier;
+  /**
+   * Name of the organization.
+   */
   organizationName: string;
+  /**
+   * Role in the organization.
+   */
   role: Role;
+  /**
+   * State of the membership.
+   */
   status: 'ACTIVE';
 }
 
@@ -70,6 +97,9 @@ export interface RegisterRequest {
  * Number of sessions that this call ended.
  */
 export interface RevokedCount {
+  /**
+   * Sessions that this call ended.
+   */
   revoked: number;
 }
 
@@ -77,6 +107,9 @@ export interface RevokedCount {
  * True if this call ended a session.
  */
 export interface RevokedReply {
+  /**
+   * True if this call ended a session.
+   */
   revoked: boolean;
 }
 
@@ -89,6 +122,9 @@ export type Role = 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
  * A signed-in user and the tokens of the session.
  */
 export interface SessionEnvelope {
+  /**
+   * The account.
+   */
   user: User;
   /**
    * JWT to send as `Authorization: Bearer`; HS256, signed with AUTH_JWT_SECRET.
@@ -98,6 +134,9 @@ export interface SessionEnvelope {
    * JWT that can be exchanged once.
    */
   refreshToken: string;
+  /**
+   * Scheme of the `Authorization` header for the access token.
+   */
   tokenType: 'Bearer';
   /**
    * Seconds for which the access token is valid: 900, or fewer shortly before the session ends.
@@ -117,6 +156,9 @@ export interface SessionItem {
    * True for the session that makes this call.
    */
   current: boolean;
+  /**
+   * Time of the login.
+   */
   createdAt: Timestamp;
   /**
    * Time of the login or of the last refresh.
@@ -126,6 +168,9 @@ export interface SessionItem {
    * End of the session unless it is refreshed earlier; at most AUTH_SESSION_MAX_DAYS after `createdAt`.
    */
   expiresAt: Timestamp;
+  /**
+   * `User-Agent` of the login, at most 300 characters; null if it was absent.
+   */
   userAgent: string | null;
 }
 
@@ -134,6 +179,8 @@ export interface SessionItem {
  */
 export interface SessionList {
   /**
+   * Live sessions, most recently used first.
+   *
    * @maxItems 1000
    */
   sessions: SessionItem[];
@@ -143,6 +190,9 @@ export interface SessionList {
  * The refresh token, in the body or as `Authorization: Bearer`.
  */
 export interface TokenRequest {
+  /**
+   * The refresh token; may be absent if the `Authorization` header has it.
+   */
   refreshToken?: string;
 }
 
@@ -150,20 +200,46 @@ export interface TokenRequest {
  * An account as its owner sees it.
  */
 export interface User {
+  /**
+   * Id of the account. The gateway sends it as identity.
+   */
   id: Identifier;
+  /**
+   * Code to read aloud: `ACC-` and 8 characters; unique.
+   */
   accountCode: string;
   /**
    * Trimmed and lower-cased.
    */
   email: string;
+  /**
+   * Name of the person.
+   */
   fullName: string;
+  /**
+   * Role of the account.
+   */
   role: Role;
+  /**
+   * State of the account.
+   */
   status: AccountStatus;
+  /**
+   * Time of the registration.
+   */
   createdAt: Timestamp;
+  /**
+   * Time of the last change of the account.
+   */
   updatedAt: Timestamp;
   /**
+   * Organizations of the account.
+   *
    * @maxItems 1000
    */
   memberships: Membership[];
+  /**
+   * Organization in which the account acts first.
+   */
   defaultOrganizationId: Identifier;
 }

@@ -6,11 +6,29 @@ import type { Identifier, Timestamp } from './common.ts';
  * AITaskRequestEnvelope: a task of one kind, with the payload in the member named by its kind.
  */
 export interface AiTaskRequestEnvelope {
+  /**
+   * Id of the task.
+   */
   taskId: Identifier;
+  /**
+   * Kind of task; names the member with the payload.
+   */
   kind: TaskKind;
+  /**
+   * Questions to classify.
+   */
   classify?: ClassifyPayload;
+  /**
+   * Questions to generate.
+   */
   generate?: GeneratePayload;
+  /**
+   * A question to explain.
+   */
   explain?: ExplanationRequest;
+  /**
+   * An essay to grade.
+   */
   grade?: EssayGradeRequest;
   /**
    * Key of the task: its cost is charged once under this key.
@@ -20,7 +38,13 @@ export interface AiTaskRequestEnvelope {
    * Key by which the task is cancelled.
    */
   cancellationKey: string;
+  /**
+   * Abilities of the provider that the task may use.
+   */
   features: TaskFeatures;
+  /**
+   * Description of the task in its usage events.
+   */
   usageEvent: TaskUsageEvent;
   /**
    * Description of what must be undone if the task is abandoned.
@@ -32,15 +56,45 @@ export interface AiTaskRequestEnvelope {
  * AITaskResultEnvelope: the result of a task, in the member named by its kind.
  */
 export interface AiTaskResultEnvelope {
+  /**
+   * Id of the task.
+   */
   taskId: Identifier;
+  /**
+   * Kind of task; names the member with the result.
+   */
   kind: TaskKind;
+  /**
+   * Classified questions.
+   */
   classify?: ClassifyResult;
+  /**
+   * Generated questions.
+   */
   generate?: GenerateResult;
+  /**
+   * A solution.
+   */
   explain?: Solution;
+  /**
+   * A graded essay.
+   */
   grade?: GradeResult;
+  /**
+   * Provider that answered.
+   */
   provider: string;
+  /**
+   * Model that answered.
+   */
   model: string;
+  /**
+   * Tokens of the task.
+   */
   usage: TokenUsage;
+  /**
+   * Time of the answer.
+   */
   finishedAt: Timestamp;
 }
 
@@ -53,6 +107,9 @@ export type ChargePolicy = 'preview_only_no_consume' | 'usage_wallet_settled';
  * A model's suggestions for a question.
  */
 export interface ClassifiedItem {
+  /**
+   * Id of the question in the question bank.
+   */
   questionId: Identifier;
   /**
    * By field: {value, confidence}. Confidence is 0-1. The value is a list of strings for `tags`, otherwise a string.
@@ -81,15 +138,22 @@ export type ClassifyMode = 'SUGGEST' | 'AUTO';
  */
 export interface ClassifyPayload {
   /**
+   * Ids of the questions of this batch.
+   *
    * @minItems 1
    * @maxItems 5
    */
   questionIds: Identifier[];
   /**
+   * Fields for which values are suggested.
+   *
    * @minItems 1
    * @maxItems 6
    */
   fields: ClassifyField[];
+  /**
+   * False prefers the values that a question already has; true ignores them.
+   */
   overwrite: boolean;
   /**
    * Absent if no question bank is configured.
@@ -108,15 +172,28 @@ export interface ClassifyPayload {
  */
 export interface ClassifyResult {
   /**
+   * Suggestions, one for each classified question.
+   *
    * @maxItems 5
    */
   items: ClassifiedItem[];
   /**
+   * Questions without suggestions.
+   *
    * @maxItems 5
    */
   errors: {
+    /**
+     * Id of the question in the question bank.
+     */
     questionId: Identifier;
+    /**
+     * Code of the reason.
+     */
     code: string;
+    /**
+     * Reason in words.
+     */
     message: string;
   }[];
 }
@@ -125,6 +202,9 @@ export interface ClassifyResult {
  * The new job, or the identical job that is already open.
  */
 export interface CreateJobReply {
+  /**
+   * The job.
+   */
   job: Job;
   /**
    * false if an identical job was already open.
@@ -174,9 +254,21 @@ export interface CreateJobRequest {
  * The score of one criterion.
  */
 export interface EssayCriterionScore {
+  /**
+   * Id of the criterion in the rubric.
+   */
   id: Identifier;
+  /**
+   * Points for this criterion, from 0 to `maxScore`.
+   */
   score: number;
+  /**
+   * Highest points of this criterion.
+   */
   maxScore: number;
+  /**
+   * Reason for the points.
+   */
   comment: string;
 }
 
@@ -188,19 +280,51 @@ export interface EssayGradePreview {
    * Id of this preview.
    */
   previewId: Identifier;
+  /**
+   * Provider that answered.
+   */
   provider: string;
+  /**
+   * Model that answered.
+   */
   model: string;
+  /**
+   * Tokens of the preview.
+   */
   usage: TokenUsage;
+  /**
+   * Payment of the preview.
+   */
   chargePolicy: ChargePolicy;
+  /**
+   * The service that may store the grade.
+   */
   owner: PreviewOwner;
+  /**
+   * Kind of preview.
+   */
   kind: 'grade';
+  /**
+   * Proposed points: the sum of the criteria.
+   */
   score: number;
+  /**
+   * Highest points, as in the request.
+   */
   maxScore: number;
+  /**
+   * Text for the student.
+   */
   feedback: string;
   /**
+   * Points of each criterion, in the order of the rubric.
+   *
    * @maxItems 50
    */
   criteria: EssayCriterionScore[];
+  /**
+   * Body for the attempt service, which stores the grade after a teacher's consent.
+   */
   handoff: EssayHandoff;
 }
 
@@ -208,14 +332,29 @@ export interface EssayGradePreview {
  * An essay and the rubric for its grade.
  */
 export interface EssayGradeRequest {
+  /**
+   * Id of the attempt of the essay.
+   */
   attemptId?: Identifier;
+  /**
+   * Id of the question in the question bank.
+   */
   questionId: Identifier;
+  /**
+   * Text of the question.
+   */
   prompt: string;
+  /**
+   * Text of the student.
+   */
   answerText: string;
   /**
    * Sum of the `maxScore` of all criteria.
    */
   maxScore: number;
+  /**
+   * Criteria of the grade.
+   */
   rubric: {
     /**
      * Criteria with distinct ids.
@@ -231,25 +370,72 @@ export interface EssayGradeRequest {
  * ai.essay_grade.handoff.v1: the body that the attempt service accepts unchanged.
  */
 export interface EssayHandoff {
+  /**
+   * The service that makes handoffs.
+   */
   sourceService: 'ai-classifier-service';
+  /**
+   * Kind and version of the event.
+   */
   type: 'ai.essay_grade.handoff.v1';
+  /**
+   * Stable id of the handoff: a repeat is a replay.
+   */
   sourceEventId: string;
+  /**
+   * Id of the question in the question bank.
+   */
   questionId: Identifier;
+  /**
+   * Proposed points.
+   */
   score: number;
+  /**
+   * Highest points of the rubric.
+   */
   maxScore: number;
+  /**
+   * Text for the student.
+   */
   feedback: string;
   /**
+   * Points of each criterion.
+   *
    * @maxItems 50
    */
   criteria: {
+    /**
+     * Id of the criterion in the rubric.
+     */
     id: Identifier;
+    /**
+     * Name of the criterion.
+     */
     name: string;
+    /**
+     * Points for this criterion.
+     */
     score: number;
+    /**
+     * Highest points of this criterion.
+     */
     maxScore: number;
+    /**
+     * Reason for the points.
+     */
     comment: string;
   }[];
+  /**
+   * Provider that proposed the grade.
+   */
   provider: string;
+  /**
+   * Model that proposed the grade.
+   */
   model: string;
+  /**
+   * Time of the proposal.
+   */
   occurredAt: Timestamp;
 }
 
@@ -261,12 +447,33 @@ export interface ExplanationPreview {
    * Id of this preview.
    */
   previewId: Identifier;
+  /**
+   * Provider that answered.
+   */
   provider: string;
+  /**
+   * Model that answered.
+   */
   model: string;
+  /**
+   * Tokens of the preview.
+   */
   usage: TokenUsage;
+  /**
+   * Payment of the preview.
+   */
   chargePolicy: ChargePolicy;
+  /**
+   * The service that may store the solution.
+   */
   owner: PreviewOwner;
+  /**
+   * Kind of preview.
+   */
   kind: 'explain';
+  /**
+   * The proposed solution.
+   */
   solution: Solution;
 }
 
@@ -274,14 +481,31 @@ export interface ExplanationPreview {
  * A question to explain.
  */
 export interface ExplanationRequest {
+  /**
+   * Id of the question in the question bank.
+   */
   questionId?: Identifier;
+  /**
+   * Text of the question.
+   */
   content: string;
   /**
+   * The options of the question, in their order.
+   *
    * @maxItems 100
    */
   options?: {
+    /**
+     * Id of the option.
+     */
     id?: Identifier;
+    /**
+     * Short label, such as `A`.
+     */
     label?: string;
+    /**
+     * Text of the option.
+     */
     content: string;
   }[];
   /**
@@ -304,16 +528,45 @@ export interface ExplanationRequest {
  * A generation request with its defaults, and the reference questions.
  */
 export interface GeneratePayload {
+  /**
+   * Basis of the generated questions.
+   */
   mode: GenerationMode;
+  /**
+   * Subject of the questions.
+   */
   subject: string;
+  /**
+   * Grade level of the questions.
+   */
   gradeLevel: string;
+  /**
+   * Topic of the questions.
+   */
   topic: string;
+  /**
+   * Kind of the questions.
+   */
   questionType: GeneratedQuestionType;
+  /**
+   * Difficulty of the questions.
+   */
   difficulty: string;
+  /**
+   * Number of questions.
+   */
   count: number;
+  /**
+   * Language of the questions as a BCP 47 tag.
+   */
   language: string;
+  /**
+   * Further instructions of the teacher; null without any.
+   */
   instructions: string | null;
   /**
+   * Questions of the bank that the new ones resemble.
+   *
    * @maxItems 5
    *
    * Items: A question as the question bank returned it.
@@ -328,6 +581,8 @@ export interface GeneratePayload {
  */
 export interface GenerateResult {
   /**
+   * The generated questions.
+   *
    * @minItems 1
    * @maxItems 20
    */
@@ -339,25 +594,45 @@ export interface GenerateResult {
  */
 export interface GeneratedAnswerKey {
   /**
+   * Ids of all right options, of a choice.
+   *
    * @maxItems 100
    */
   correctOptionIds?: Identifier[];
   /**
+   * The right value of each statement, of a true/false group.
+   *
    * @maxItems 100
    */
   statements?: {
+    /**
+     * Id of the statement: the id of its option.
+     */
     statementId: Identifier;
+    /**
+     * True if the statement is true.
+     */
     value: boolean;
   }[];
   /**
+   * Texts that count as right, of a short text.
+   *
    * @maxItems 100
    */
   acceptedTexts?: string[];
   /**
+   * Numbers that count as right, of a number.
+   *
    * @maxItems 100
    */
   numericAnswers?: {
+    /**
+     * The right number.
+     */
     value: number;
+    /**
+     * Permitted distance from the number.
+     */
     tolerance: number;
   }[];
 }
@@ -366,8 +641,17 @@ export interface GeneratedAnswerKey {
  * An option, or a statement of a true/false group.
  */
 export interface GeneratedOption {
+  /**
+   * Id of the option, distinct within the question.
+   */
   id: Identifier;
+  /**
+   * Short label, such as `A`.
+   */
   label: string;
+  /**
+   * Text of the option.
+   */
   content: string;
 }
 
@@ -375,19 +659,39 @@ export interface GeneratedOption {
  * A generated question. It is not stored.
  */
 export interface GeneratedQuestion {
+  /**
+   * Id of the question within this preview.
+   */
   tempId: Identifier;
+  /**
+   * Kind of question.
+   */
   type: GeneratedQuestionType;
   /**
    * Plain text, never markup.
    */
   content: string;
+  /**
+   * The same text as `content`.
+   */
   contentText: string;
   /**
+   * The choices, or the statements of a true/false group.
+   *
    * @maxItems 100
    */
   options: GeneratedOption[];
+  /**
+   * The right answer.
+   */
   answerKey: GeneratedAnswerKey;
+  /**
+   * Solution of the question.
+   */
   explanation: string;
+  /**
+   * Difficulty, as requested.
+   */
   difficulty: string;
 }
 
@@ -410,18 +714,44 @@ export interface GenerationPreview {
    * Id of this preview; the same on every replay.
    */
   previewId: Identifier;
+  /**
+   * Provider that answered.
+   */
   provider: string;
+  /**
+   * Model that answered.
+   */
   model: string;
+  /**
+   * Tokens of the preview.
+   */
   usage: TokenUsage;
+  /**
+   * Payment of the preview.
+   */
   chargePolicy: ChargePolicy;
+  /**
+   * The service that may store the questions.
+   */
   owner: PreviewOwner;
+  /**
+   * Kind of preview.
+   */
   kind: 'generate';
+  /**
+   * Basis of the generated questions, as requested.
+   */
   mode: GenerationMode;
   /**
+   * The generated questions, at most as many as requested.
+   *
    * @minItems 1
    * @maxItems 20
    */
   questions: GeneratedQuestion[];
+  /**
+   * Cost of the generation; absent if generations are free.
+   */
   settlement?: Settlement;
 }
 
@@ -429,12 +759,33 @@ export interface GenerationPreview {
  * Questions to generate.
  */
 export interface GenerationRequest {
+  /**
+   * Basis of the generated questions.
+   */
   mode: GenerationMode;
+  /**
+   * Subject of the questions.
+   */
   subject: string;
+  /**
+   * Grade level of the questions.
+   */
   gradeLevel: string | number;
+  /**
+   * Topic of the questions.
+   */
   topic: string;
+  /**
+   * Kind of the questions.
+   */
   questionType: GeneratedQuestionType;
+  /**
+   * Difficulty of the questions.
+   */
   difficulty: string;
+  /**
+   * Number of questions.
+   */
   count: number;
   /**
    * Language of the answer as a BCP 47 tag; default vi.
@@ -456,10 +807,21 @@ export interface GenerationRequest {
  * A graded essay.
  */
 export interface GradeResult {
+  /**
+   * Proposed points.
+   */
   score: number;
+  /**
+   * Highest points.
+   */
   maxScore: number;
+  /**
+   * Text for the student.
+   */
   feedback: string;
   /**
+   * Points of each criterion.
+   *
    * @maxItems 50
    */
   criteria: EssayCriterionScore[];
@@ -469,22 +831,49 @@ export interface GradeResult {
  * A classification job.
  */
 export interface Job {
+  /**
+   * Id of the job.
+   */
   id: Identifier;
+  /**
+   * State of the job.
+   */
   status: JobStatus;
+  /**
+   * Questions, owner and options of the job.
+   */
   scope: JobScope;
+  /**
+   * Progress in questions and batches.
+   */
   progress: JobProgress;
   /**
    * null until the first batch is finished.
    */
   result: JobResult | null;
+  /**
+   * Reason why the job failed; null in every other state.
+   */
   error: JobError | null;
   /**
    * Grows by one at each change.
    */
   revision: number;
+  /**
+   * Time at which the job was created.
+   */
   createdAt: Timestamp;
+  /**
+   * Time at which a worker began; null before.
+   */
   startedAt: Timestamp | null;
+  /**
+   * Time at which the job was finished; null before.
+   */
   finishedAt: Timestamp | null;
+  /**
+   * Time of the last change.
+   */
   updatedAt: Timestamp;
 }
 
@@ -492,7 +881,13 @@ export interface Job {
  * Reason why a job failed.
  */
 export interface JobError {
+  /**
+   * Code of the reason.
+   */
   code: string;
+  /**
+   * Reason in words.
+   */
   message: string;
 }
 
@@ -501,11 +896,22 @@ export interface JobError {
  */
 export interface JobErrors {
   /**
+   * The errors of this page.
+   *
    * @maxItems 100
    */
   items: QuestionError[];
+  /**
+   * Number of errors of the job.
+   */
   total: number;
+  /**
+   * Errors per page, as requested.
+   */
   limit: number;
+  /**
+   * Number of errors before this page.
+   */
   offset: number;
 }
 
@@ -528,11 +934,22 @@ export interface JobErrorsQuery {
  */
 export interface JobList {
   /**
+   * The jobs of this page.
+   *
    * @maxItems 100
    */
   items: Job[];
+  /**
+   * Number of jobs in the whole filtered list.
+   */
   total: number;
+  /**
+   * Jobs per page, as requested.
+   */
   limit: number;
+  /**
+   * Number of jobs before this page.
+   */
   offset: number;
 }
 
@@ -540,6 +957,9 @@ export interface JobList {
  * Filter and page of jobs.
  */
 export interface JobListQuery {
+  /**
+   * Only jobs in this state; default: all states.
+   */
   status?: JobStatus;
   /**
    * Default 20.
@@ -555,11 +975,29 @@ export interface JobListQuery {
  * Progress of a job in questions and in batches of five.
  */
 export interface JobProgress {
+  /**
+   * Questions of the job.
+   */
   total: number;
+  /**
+   * Questions with suggestions or an error.
+   */
   processed: number;
+  /**
+   * Questions with suggestions.
+   */
   succeeded: number;
+  /**
+   * Questions with an error.
+   */
   failed: number;
+  /**
+   * Batches of the job.
+   */
   batchesTotal: number;
+  /**
+   * Finished batches.
+   */
   batchesDone: number;
   /**
    * Percentage of the questions, rounded down.
@@ -571,6 +1009,9 @@ export interface JobProgress {
  * One job.
  */
 export interface JobReply {
+  /**
+   * The job.
+   */
   job: Job;
 }
 
@@ -584,7 +1025,13 @@ export interface JobResult {
    * @maxItems 2000
    */
   items?: ClassifiedItem[];
+  /**
+   * Questions without suggestions so far.
+   */
   errorCount: number;
+  /**
+   * Tokens of the job so far.
+   */
   usage: TokenUsage;
 }
 
@@ -592,21 +1039,46 @@ export interface JobResult {
  * Questions, owner and options of a job.
  */
 export interface JobScope {
+  /**
+   * Id of the person who created the job.
+   */
   actorId: Identifier;
+  /**
+   * Role of that person.
+   */
   actorRole: string;
+  /**
+   * Organization of the job.
+   */
   organizationId: Identifier;
+  /**
+   * Filters by which the caller chose the questions, as sent.
+   */
   filters: {
     [k: string]: unknown;
   };
   /**
+   * Fields for which values are suggested.
+   *
    * @minItems 1
    * @maxItems 6
    */
   fields: ClassifyField[];
+  /**
+   * Acceptance of suggestions.
+   */
   mode: ClassifyMode;
+  /**
+   * False prefers the values that a question already has; true ignores them.
+   */
   overwrite: boolean;
+  /**
+   * Lowest confidence of an accepted suggestion, from 0 to 1.
+   */
   threshold: number;
   /**
+   * Ids of the questions, in the order of the results.
+   *
    * @minItems 1
    * @maxItems 2000
    */
@@ -637,6 +1109,9 @@ export type JobStream = string;
  * A preview that was generated and is not paid for yet.
  */
 export interface PendingPreview {
+  /**
+   * Id of the preview. The same request again returns it once it is paid for.
+   */
   previewId: Identifier;
 }
 
@@ -644,7 +1119,13 @@ export interface PendingPreview {
  * The service that may store the content of the preview, and its route.
  */
 export interface PreviewOwner {
+  /**
+   * Name of the service.
+   */
   service: string;
+  /**
+   * Method and path that store the content.
+   */
   route: string;
 }
 
@@ -660,13 +1141,37 @@ export interface ProviderRuntime {
    * mock, local, openai, anthropic, gemini or deepseek. Any other name is unsupported and makes the status degraded.
    */
   provider: string;
+  /**
+   * Name of the model; null if none is configured.
+   */
   model: string | null;
+  /**
+   * Source of the configuration in force: the variables, or the saved setting.
+   */
   configurationSource: 'environment' | 'database';
+  /**
+   * True if the key of the provider is set.
+   */
   apiKeyConfigured: boolean;
+  /**
+   * Abilities of the provider in force.
+   */
   features: {
+    /**
+     * True if questions can be classified.
+     */
     classify: boolean;
+    /**
+     * True if questions can be generated.
+     */
     generate: boolean;
+    /**
+     * True if questions can be explained.
+     */
     explain: boolean;
+    /**
+     * True if essays can be graded.
+     */
     grade: boolean;
     /**
      * Answers are streamed.
@@ -677,8 +1182,17 @@ export interface ProviderRuntime {
      */
     structuredOutput: boolean;
   };
+  /**
+   * State of the circuit breaker that guards the provider.
+   */
   circuit: {
+    /**
+     * `closed`: calls pass; `open`: calls are suspended; `half-open`: one call probes the provider.
+     */
     state: 'closed' | 'open' | 'half-open';
+    /**
+     * Failed calls since the last success.
+     */
     consecutiveFailures: number;
     /**
      * Time until which calls are suspended; then one call probes the provider.
@@ -695,7 +1209,13 @@ export interface ProviderRuntime {
  * The model provider that an ADMIN selected. Never contains a key.
  */
 export interface ProviderSetting {
+  /**
+   * Name of the provider.
+   */
   provider: 'mock' | 'local' | 'openai' | 'anthropic' | 'gemini' | 'deepseek';
+  /**
+   * Name of the model.
+   */
   model: string;
   /**
    * null = the official address of the provider.
@@ -709,7 +1229,13 @@ export interface ProviderSetting {
    * false = the environment selects the provider.
    */
   enabled: boolean;
+  /**
+   * Number of the setting; grows by one at each save.
+   */
   version: number;
+  /**
+   * Time of the save.
+   */
   updatedAt: Timestamp;
   /**
    * Id of the ADMIN.
@@ -725,6 +1251,9 @@ export interface ProviderSettingsReply {
    * null = no setting was ever saved.
    */
   setting: ProviderSetting | null;
+  /**
+   * State of the provider in force.
+   */
   runtime: ProviderRuntime;
 }
 
@@ -736,6 +1265,9 @@ export interface ProviderSettingsRequest {
    * mock, local, openai, anthropic, gemini or deepseek.
    */
   provider: string;
+  /**
+   * Name of the model, as the provider writes it.
+   */
   model: string;
   /**
    * The official or an allowed origin; default: the official address of the provider. Required for `local`.
@@ -755,9 +1287,21 @@ export interface ProviderSettingsRequest {
  * Reason why a question has no suggestions.
  */
 export interface QuestionError {
+  /**
+   * Id of the question in the question bank.
+   */
   questionId: Identifier;
+  /**
+   * Number of its batch, from 0.
+   */
   batchIndex: number;
+  /**
+   * Code of the reason.
+   */
   code: string;
+  /**
+   * Reason in words.
+   */
   message: string;
 }
 
@@ -765,16 +1309,46 @@ export interface QuestionError {
  * Counts of the jobs of all organizations.
  */
 export interface QueueSummary {
+  /**
+   * The service that counted.
+   */
   sourceService: unknown;
+  /**
+   * Jobs by state.
+   */
   counts: {
+    /**
+     * Jobs that wait for a worker.
+     */
     PENDING: number;
+    /**
+     * Jobs in progress.
+     */
     RUNNING: number;
+    /**
+     * Finished jobs.
+     */
     COMPLETED: number;
+    /**
+     * Failed jobs.
+     */
     FAILED: number;
+    /**
+     * Cancelled jobs.
+     */
     CANCELLED: number;
   };
+  /**
+   * Unfinished jobs.
+   */
   depth: {
+    /**
+     * Jobs that wait for a worker.
+     */
     pending: number;
+    /**
+     * Jobs in progress.
+     */
     running: number;
   };
   /**
@@ -793,7 +1367,13 @@ export interface QueueSummary {
    * Paths by which the owner of a job retries or cancels it.
    */
   commands: {
+    /**
+     * Path by which the owner retries a job.
+     */
     retry: string;
+    /**
+     * Path by which the owner cancels a job.
+     */
     cancel: string;
   };
 }
@@ -812,15 +1392,45 @@ export interface QueueSummaryQuery {
  * A job without its questions.
  */
 export interface QueuedJob {
+  /**
+   * Id of the job.
+   */
   id: Identifier;
+  /**
+   * State of the job.
+   */
   status: JobStatus;
+  /**
+   * Organization of the job.
+   */
   organizationId: Identifier;
+  /**
+   * Id of the person who created the job.
+   */
   actorId: Identifier;
+  /**
+   * Progress in questions and batches.
+   */
   progress: JobProgress;
+  /**
+   * Reason why the job failed; null in every other state.
+   */
   error: JobError | null;
+  /**
+   * Time at which the job was created.
+   */
   createdAt: Timestamp;
+  /**
+   * Time at which a worker began; null before.
+   */
   startedAt: Timestamp | null;
+  /**
+   * Time at which the job was finished; null before.
+   */
   finishedAt: Timestamp | null;
+  /**
+   * Time of the last change.
+   */
   updatedAt: Timestamp;
 }
 
@@ -828,9 +1438,21 @@ export interface QueuedJob {
  * A criterion by which an essay is graded.
  */
 export interface RubricCriterion {
+  /**
+   * Id of the criterion, distinct within the rubric.
+   */
   id: Identifier;
+  /**
+   * Name of the criterion.
+   */
   name: string;
+  /**
+   * Demand of the criterion.
+   */
   description?: string;
+  /**
+   * Highest points of this criterion.
+   */
   maxScore: number;
 }
 
@@ -838,8 +1460,17 @@ export interface RubricCriterion {
  * Cost of the generation.
  */
 export interface Settlement {
+  /**
+   * Credits that the generation cost.
+   */
   credits: number;
+  /**
+   * Tokens that the generation used.
+   */
   tokens: number;
+  /**
+   * Time at which both owners had accepted the charge.
+   */
   settledAt: Timestamp;
 }
 
@@ -847,8 +1478,13 @@ export interface Settlement {
  * A solution and its steps in order.
  */
 export interface Solution {
+  /**
+   * The whole solution.
+   */
   text: string;
   /**
+   * The single steps.
+   *
    * @maxItems 50
    */
   steps: string[];
@@ -881,11 +1517,29 @@ export type TaskKind = 'classify' | 'generate' | 'explain' | 'grade';
  * Description of a task in its usage events.
  */
 export interface TaskUsageEvent {
+  /**
+   * Kind of work, as the usage service counts it.
+   */
   operation: 'question-classification' | 'question-generation' | 'question-solution' | 'essay-grade';
+  /**
+   * Organization that pays.
+   */
   organizationId: Identifier;
+  /**
+   * Id of the person who caused the task.
+   */
   actorId: Identifier;
+  /**
+   * Id of the request; null for a task of a job.
+   */
   requestId: string | null;
+  /**
+   * Id of the job; null for a preview.
+   */
   jobId: string | null;
+  /**
+   * Number of the batch, from 0; null for a preview.
+   */
   batchIndex: number | null;
 }
 
@@ -893,6 +1547,12 @@ export interface TaskUsageEvent {
  * Tokens as the provider counted them; null = not reported.
  */
 export interface TokenUsage {
+  /**
+   * Tokens of the prompt.
+   */
   inputTokens: number | null;
+  /**
+   * Tokens of the answer.
+   */
   outputTokens: number | null;
 }

@@ -18,6 +18,9 @@ export interface DependencyCheck {
  * Envelope of every success.
  */
 export interface Envelope {
+  /**
+   * True for every success.
+   */
   success: true;
   /**
    * The result of the operation.
@@ -33,6 +36,9 @@ export interface Envelope {
  * Envelope of every failure.
  */
 export interface FailureEnvelope {
+  /**
+   * False for every failure.
+   */
   success: false;
   /**
    * Stable name of the failure; see docs/errors.md.
@@ -52,6 +58,9 @@ export interface FailureEnvelope {
    * @maxItems 1000
    */
   details?: FaultDetail[];
+  /**
+   * Id of the request, as in the header `X-Request-Id` and in the log.
+   */
   requestId: string;
 }
 
@@ -73,9 +82,21 @@ export interface FaultDetail {
  * The process is alive. No other service is called.
  */
 export interface Health {
+  /**
+   * Always `ok`: the process answers.
+   */
   status: 'ok';
+  /**
+   * The service of this process; `examhall` if it serves several.
+   */
   service: string;
+  /**
+   * Version of the software.
+   */
   version: string;
+  /**
+   * Whole seconds since the process began.
+   */
   uptimeSeconds: number;
 }
 
@@ -88,6 +109,9 @@ export type Identifier = string;
  * Where to go from the root of this process.
  */
 export interface Landing {
+  /**
+   * Name of the software.
+   */
   service: 'examhall';
   /**
    * Version of the software.
@@ -156,12 +180,21 @@ export interface OpenapiDocument {
  * State of the process and its dependencies. A 503 carries the same in `data`.
  */
 export interface Readiness {
+  /**
+   * `ready`; `degraded` while only Redis is unavailable; `unready` without MongoDB, or while the process drains.
+   */
   status: 'ready' | 'degraded' | 'unready';
   /**
    * State of each dependency.
    */
   checks: {
+    /**
+     * State of MongoDB.
+     */
     mongodb: DependencyCheck;
+    /**
+     * State of Redis.
+     */
     redis: DependencyCheck;
   };
 }
@@ -171,17 +204,30 @@ export interface Readiness {
  */
 export interface ServiceIndex {
   /**
+   * Names of the services that this process serves.
+   *
    * @maxItems 100
    */
   services: string[];
+  /**
+   * Version of the software.
+   */
   version: string;
   /**
+   * Routes that this process serves.
+   *
    * @maxItems 1000
    *
    * Items: A mounted route.
    */
   routes: {
+    /**
+     * HTTP method.
+     */
     method: string;
+    /**
+     * Path; a parameter is in braces.
+     */
     path: string;
   }[];
 }

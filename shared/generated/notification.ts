@@ -30,6 +30,9 @@ export interface BatchEvent {
    * Id of that object.
    */
   entityId?: Identifier;
+  /**
+   * Organization of the event; default: that of the header.
+   */
   organizationId?: Identifier;
   /**
    * The person or system that caused the event.
@@ -53,8 +56,13 @@ export interface BatchEvent {
  * The notifications created by a batch.
  */
 export interface BatchReply {
+  /**
+   * Number of created notifications; 0 for a replay.
+   */
   created: number;
   /**
+   * Notifications that were not created, with the reason of each.
+   *
    * @maxItems 10000
    */
   suppressed: Suppression[];
@@ -75,10 +83,15 @@ export interface BatchReply {
  */
 export interface BatchRequest {
   /**
+   * The notifications to create; at most 10,000.
+   *
    * @minItems 1
    * @maxItems 10000
    */
   notifications: CreateRequest[];
+  /**
+   * The event behind the batch. Its pair of source fields makes the request repeatable.
+   */
   event?: BatchEvent;
 }
 
@@ -100,12 +113,17 @@ export interface ChannelChoice {
  * The created notification, or the reason for its suppression.
  */
 export interface CreateReply {
+  /**
+   * The notification; null if it was suppressed.
+   */
   notification: Notification | null;
   /**
    * 1, or 0 if it was suppressed.
    */
   created: number;
   /**
+   * The suppressed notification with its reason; absent if one was created.
+   *
    * @maxItems 10000
    */
   suppressed?: Suppression[];
@@ -123,8 +141,17 @@ export interface CreateRequest {
    * Default: that of the event, otherwise of the header.
    */
   organizationId?: Identifier;
+  /**
+   * Kind of notification.
+   */
   type: NotificationType;
+  /**
+   * Title of the notification.
+   */
   title: string;
+  /**
+   * Text of the notification.
+   */
   content: string;
   /**
    * Key by which the recipient's preferences are read; default: the type.
@@ -154,6 +181,9 @@ export interface CreateRequest {
  * Number of notifications deleted.
  */
 export interface DeletedReply {
+  /**
+   * Notifications that this call deleted.
+   */
   deleted: number;
 }
 
@@ -161,16 +191,49 @@ export interface DeletedReply {
  * One delivery attempt of a notification. It is diagnostic data and never changes an inbox.
  */
 export interface DeliveryAttempt {
+  /**
+   * Id of the delivery attempt.
+   */
   id: string;
+  /**
+   * Id of the notification.
+   */
   notificationId: Identifier;
+  /**
+   * Id of the recipient.
+   */
   userId: Identifier;
+  /**
+   * Organization of the notification; null without one.
+   */
   organizationId: Identifier | null;
+  /**
+   * Channel, such as `webhook`.
+   */
   channel: string;
+  /**
+   * Provider of the channel.
+   */
   provider: string;
+  /**
+   * State of the delivery attempt.
+   */
   status: DeliveryStatus;
+  /**
+   * Number of the delivery attempt, from 1.
+   */
   attempt: number;
+  /**
+   * Id that the provider assigned to the message; null without one.
+   */
   providerId: string | null;
+  /**
+   * Time of the next delivery attempt; null without one.
+   */
   nextRetryAt: Timestamp | null;
+  /**
+   * Reason of a failure; null without one.
+   */
   error: string | null;
   /**
    * As the reporting service sent it.
@@ -178,7 +241,13 @@ export interface DeliveryAttempt {
   metadata: {
     [k: string]: unknown;
   } | null;
+  /**
+   * Time at which it was recorded.
+   */
   createdAt: Timestamp;
+  /**
+   * Time of its last change.
+   */
   updatedAt: Timestamp;
 }
 
@@ -187,15 +256,26 @@ export interface DeliveryAttempt {
  */
 export interface DeliveryAttemptList {
   /**
+   * The delivery attempts of this page.
+   *
    * @maxItems 100
    */
   items: DeliveryAttempt[];
+  /**
+   * Page number, from 1.
+   */
   page: number;
+  /**
+   * Items per page.
+   */
   limit: number;
   /**
    * Number of items in the whole filtered list.
    */
   total: number;
+  /**
+   * Number of pages.
+   */
   totalPages: number;
 }
 
@@ -203,14 +283,29 @@ export interface DeliveryAttemptList {
  * Filter and page of delivery attempts.
  */
 export interface DeliveryAttemptQuery {
+  /**
+   * Only delivery attempts of this notification.
+   */
   notificationId?: Identifier;
+  /**
+   * Only those of this organization.
+   */
   organizationId?: Identifier;
   /**
    * For an ADMIN: only those of this user. Other callers always get their own.
    */
   userId?: Identifier;
+  /**
+   * Only those of this channel.
+   */
   channel?: string;
+  /**
+   * Only those of this provider.
+   */
   provider?: string;
+  /**
+   * Only those in this state.
+   */
   status?: DeliveryStatus;
   /**
    * Created at this time or later.
@@ -234,6 +329,9 @@ export interface DeliveryAttemptQuery {
  * The stored delivery attempt.
  */
 export interface DeliveryAttemptReply {
+  /**
+   * The delivery attempt.
+   */
   deliveryAttempt: DeliveryAttempt;
 }
 
@@ -241,11 +339,29 @@ export interface DeliveryAttemptReply {
  * A delivery attempt made by another service.
  */
 export interface DeliveryAttemptRequest {
+  /**
+   * Id of the notification.
+   */
   notificationId: Identifier;
+  /**
+   * Id of the recipient.
+   */
   userId: Identifier;
+  /**
+   * Organization of the notification; default: that of the header.
+   */
   organizationId?: Identifier;
+  /**
+   * Channel, such as `email`.
+   */
   channel: string;
+  /**
+   * Provider of the channel.
+   */
   provider: string;
+  /**
+   * State of the delivery attempt.
+   */
   status: DeliveryStatus;
   /**
    * Default 1.
@@ -255,7 +371,13 @@ export interface DeliveryAttemptRequest {
    * Id that the provider assigned to the message.
    */
   providerId?: string;
+  /**
+   * Time of the next delivery attempt.
+   */
   nextRetryAt?: Timestamp;
+  /**
+   * Reason of a failure, without secrets.
+   */
   error?: string;
   /**
    * Stored unchanged.
@@ -274,16 +396,45 @@ export type DeliveryStatus = 'QUEUED' | 'SENT' | 'FAILED' | 'DEAD_LETTERED';
  * A producer's event as it is stored.
  */
 export interface Event {
+  /**
+   * Id of the event.
+   */
   id: Identifier;
+  /**
+   * The producer; null if the request named none.
+   */
   sourceService: string | null;
+  /**
+   * The producer's id of the event; null if the request named none.
+   */
   sourceEventId: string | null;
+  /**
+   * Kind of event.
+   */
   type: string | null;
+  /**
+   * Preference key of all notifications of the event; null if each has its own.
+   */
   preferenceType: string | null;
+  /**
+   * Kind of the object that the event is about.
+   */
   entity: string | null;
+  /**
+   * Id of that object.
+   */
   entityId: Identifier | null;
+  /**
+   * Organization of the event.
+   */
   organizationId: Identifier | null;
+  /**
+   * The person or system that caused the event.
+   */
   actorId: Identifier | null;
   /**
+   * The recipients that the producer intended.
+   *
    * @maxItems 10000
    */
   targetUserIds: Identifier[] | null;
@@ -293,6 +444,9 @@ export interface Event {
   payload: {
     [k: string]: unknown;
   } | null;
+  /**
+   * Time at which the event was stored.
+   */
   createdAt: Timestamp;
 }
 
@@ -313,8 +467,17 @@ export interface IntakeNotification {
    * Default: that of the event, otherwise of the header.
    */
   organizationId?: Identifier;
+  /**
+   * Kind of notification.
+   */
   type: NotificationType;
+  /**
+   * Title of the notification.
+   */
   title: string;
+  /**
+   * Text of the notification.
+   */
   content: string;
   /**
    * Key by which the recipient's preferences are read; default: the type.
@@ -344,15 +507,23 @@ export interface IntakeNotification {
  * The stored event and the notifications created for it.
  */
 export interface IntakeReply {
+  /**
+   * The stored event; for a replay, that of the first request.
+   */
   event: Event;
   /**
    * 0 for a replay.
    */
   created: number;
   /**
+   * Notifications that were not created, with the reason of each; absent for a replay.
+   *
    * @maxItems 10000
    */
   suppressed?: Suppression[];
+  /**
+   * True if the event was stored before.
+   */
   replayed: boolean;
 }
 
@@ -384,6 +555,9 @@ export interface IntakeRequest {
    * Id of that object.
    */
   entityId?: Identifier;
+  /**
+   * Organization of the event; default: that of the header.
+   */
   organizationId?: Identifier;
   /**
    * The person or system that caused the event.
@@ -422,7 +596,13 @@ export interface ListQuery {
    * For an ADMIN: only those of this user. Other callers always get their own.
    */
   userId?: Identifier;
+  /**
+   * Only notifications of this organization.
+   */
   organizationId?: Identifier;
+  /**
+   * Part of the inbox; default ALL.
+   */
   filter?: ListFilter;
   /**
    * Literal text in title or content; case is ignored.
@@ -443,15 +623,26 @@ export interface ListQuery {
  */
 export interface ListReply {
   /**
+   * The notifications of this page.
+   *
    * @maxItems 100
    */
   items: Notification[];
+  /**
+   * Page number, from 1.
+   */
   page: number;
+  /**
+   * Items per page.
+   */
   limit: number;
   /**
    * Number of items in the whole filtered list.
    */
   total: number;
+  /**
+   * Number of pages.
+   */
   totalPages: number;
   /**
    * Unread notifications of the same user, or of all users, independent of filter and page.
@@ -463,15 +654,45 @@ export interface ListReply {
  * A notification in its owner's inbox.
  */
 export interface Notification {
+  /**
+   * Id of the notification.
+   */
   id: Identifier;
+  /**
+   * Id of the recipient.
+   */
   userId: Identifier;
+  /**
+   * Organization of the notification; null without one.
+   */
   organizationId: Identifier | null;
+  /**
+   * Kind of notification.
+   */
   type: string;
+  /**
+   * Title of the notification.
+   */
   title: string;
+  /**
+   * Text of the notification.
+   */
   content: string;
+  /**
+   * Key by which the recipient's preferences were read; null if it is the type.
+   */
   preferenceType: string | null;
+  /**
+   * The person or system that caused the notification; null if unknown.
+   */
   actorId: Identifier | null;
+  /**
+   * Kind of the object that the notification is about; null without one.
+   */
   entity: string | null;
+  /**
+   * Id of that object; null without one.
+   */
   entityId: Identifier | null;
   /**
    * As the sender sent it.
@@ -483,11 +704,17 @@ export interface Notification {
    * `{sourceService}:{sourceEventId}` of the notification's event.
    */
   sourceEventRef: string | null;
+  /**
+   * True if the recipient has read it.
+   */
   isRead: boolean;
   /**
    * Time of the first read.
    */
   readAt: Timestamp | null;
+  /**
+   * Time at which it was created.
+   */
   createdAt: Timestamp;
 }
 
@@ -495,6 +722,9 @@ export interface Notification {
  * One notification.
  */
 export interface NotificationReply {
+  /**
+   * The notification.
+   */
   notification: Notification;
 }
 
@@ -615,10 +845,25 @@ export interface SnapshotRequest {
    * The owner; it never changes.
    */
   userId: Identifier;
+  /**
+   * Organization of the notification; default: that of the header.
+   */
   organizationId?: Identifier;
+  /**
+   * Kind of notification.
+   */
   type: NotificationType;
+  /**
+   * Title of the notification.
+   */
   title: string;
+  /**
+   * Text of the notification.
+   */
   content: string;
+  /**
+   * True if the recipient has read it.
+   */
   isRead: boolean;
   /**
    * Stored only if `isRead` is true; default: the stored time, otherwise now.
@@ -628,6 +873,9 @@ export interface SnapshotRequest {
    * If present, the notification is deleted permanently.
    */
   deletedAt?: Timestamp;
+  /**
+   * Time at which the other system created it.
+   */
   createdAt: Timestamp;
 }
 
@@ -639,7 +887,13 @@ export interface SupportSummary {
    * Undeleted notifications of support types.
    */
   notifications: {
+    /**
+     * Number of such notifications.
+     */
     total: number;
+    /**
+     * Number of unread ones.
+     */
     unread: number;
     /**
      * Counts by type.
@@ -652,6 +906,9 @@ export interface SupportSummary {
    * Events of support types.
    */
   events: {
+    /**
+     * Number of such events.
+     */
     total: number;
     /**
      * Counts by type.
@@ -664,6 +921,9 @@ export interface SupportSummary {
    * Delivery attempts of notifications of support types.
    */
   deliveryAttempts: {
+    /**
+     * Number of such delivery attempts.
+     */
     total: number;
     /**
      * Counts by status.
@@ -684,7 +944,13 @@ export interface SupportSummary {
  * A recipient whose preferences suppressed the notification.
  */
 export interface Suppression {
+  /**
+   * Id of the recipient.
+   */
   userId: Identifier;
+  /**
+   * Reason of the suppression.
+   */
   reason: SuppressionReason;
 }
 
@@ -721,6 +987,9 @@ export interface UnsubscribeReply {
  * Number of notifications changed.
  */
 export interface UpdatedReply {
+  /**
+   * Notifications that this call changed.
+   */
   updated: number;
 }
 
@@ -728,12 +997,21 @@ export interface UpdatedReply {
  * A topic in which a student is weak. `parentIds` and `recipientIds` together contain at least one recipient and form one set.
  */
 export interface WeakTopicRequest {
+  /**
+   * The service that detected the weak topic.
+   */
   sourceService: WeakTopicSource;
   /**
    * Stable id: a repeat is a replay and creates nothing.
    */
   sourceEventId: string;
+  /**
+   * Id of the student.
+   */
   studentId: Identifier;
+  /**
+   * The weak topic.
+   */
   topic: string;
   /**
    * Resolved recipients.
@@ -751,7 +1029,13 @@ export interface WeakTopicRequest {
    * Default: the id is shown.
    */
   studentName?: string;
+  /**
+   * The student's score in the topic, as the sender measures it.
+   */
   score?: number;
+  /**
+   * Organization of the alert; default: that of the header.
+   */
   organizationId?: Identifier;
 }
 

@@ -41,6 +41,9 @@ export interface ActorLoad {
  * A fault of the cluster, and the remedy of an operator.
  */
 export interface Alarm {
+  /**
+   * Kind of fault.
+   */
   kind: 'schema' | 'no-worker' | 'backlog' | 'redis-down' | 'dependency-down' | 'dead-letters';
   /**
    * The queue or the service that it concerns; null for the whole cluster.
@@ -60,7 +63,13 @@ export interface Alarm {
  * Attempts that were made, and their maximum.
  */
 export interface AttemptCount {
+  /**
+   * Attempts so far.
+   */
   n: number;
+  /**
+   * Attempts before the command is dead.
+   */
   max: number;
 }
 
@@ -340,6 +349,9 @@ export interface DeadActOrder {
    * @maxItems 100
    */
   ids?: string[];
+  /**
+   * The letters of a bulk act, or of its preview; needs at least one field.
+   */
   filter?: DeadLetterFilter;
   /**
    * Reason for the audit.
@@ -759,6 +771,9 @@ export interface Exam {
      * All attempts.
      */
     total: number;
+    /**
+     * Attempts by state.
+     */
     byStatus: {
       /**
        * Attempts in this state.
@@ -842,6 +857,9 @@ export interface ExamAttempt {
    * Id of the student; a pseudonym after an erasure.
    */
   studentId: string;
+  /**
+   * State of the attempt.
+   */
   status: AttemptStatus;
   /**
    * Number among the student's attempts at this exam.
@@ -879,6 +897,9 @@ export interface ExamAttempt {
    * Questions with a stored answer.
    */
   answered: number;
+  /**
+   * State of the grading.
+   */
   grading: ExamGrading;
   /**
    * Reason why a submitted attempt is not graded; null for every other attempt.
@@ -888,6 +909,9 @@ export interface ExamAttempt {
    * Answers that wait for a grade by hand.
    */
   pendingEssays: number;
+  /**
+   * Visibility of the result to the student.
+   */
   results: ExamResults;
 }
 
@@ -978,10 +1002,18 @@ export type ExamResults = 'NOT_SUBMITTED' | 'NOT_GRADED' | 'WAITS_FOR_CLOSE' | '
  */
 export interface Form {
   /**
+   * The fields in their order.
+   *
    * @maxItems 2000
    */
   fields: {
+    /**
+     * Name of the field.
+     */
     name: string;
+    /**
+     * Value of the field.
+     */
     value: string;
   }[];
 }
@@ -1082,7 +1114,13 @@ export interface QueueState {
  * Why something did not happen or has not happened yet.
  */
 export interface Reason {
+  /**
+   * Name of the reason; a program branches on it.
+   */
   code: ReasonCode;
+  /**
+   * The reason in words.
+   */
   text: string;
   /**
    * Next step of an operator; null if none is needed.
@@ -1172,8 +1210,17 @@ export interface Trace {
  * One line of a trace: ids, states and times, never an answer, a score or a text.
  */
 export interface TraceLine {
+  /**
+   * Time of what the line reports.
+   */
   at: Timestamp;
+  /**
+   * Kind of object.
+   */
   kind: LineKind;
+  /**
+   * Id of the object.
+   */
   id: string;
   /**
    * Stored state, such as `PENDING` or `DELIVERED`; `LEASED` while a worker holds a command.
@@ -1187,6 +1234,9 @@ export interface TraceLine {
    * Another id that the line concerns: an attempt, a recipient, an account.
    */
   about: string | null;
+  /**
+   * Attempts of a command or a delivery; null for every other line.
+   */
   attempt: AttemptCount | null;
   /**
    * Earliest time of the next attempt.
@@ -1200,6 +1250,9 @@ export interface TraceLine {
    * Id of the request that caused it.
    */
   requestId: string | null;
+  /**
+   * Reason why something did not happen; null if nothing is missing.
+   */
   reason: Reason | null;
   /**
    * Number of neighbouring events of one type in this line.
@@ -1263,7 +1316,13 @@ export interface Verdict {
    * `stuck` needs an operator; `waits` goes on by itself; `runs` is with a worker; `dropped` never happens.
    */
   standing: 'stuck' | 'waits' | 'runs' | 'dropped';
+  /**
+   * Name of the reason; a program branches on it.
+   */
   code: ReasonCode;
+  /**
+   * The statement in words.
+   */
   text: string;
   /**
    * Next step of an operator; null if none is needed.
@@ -1327,6 +1386,9 @@ export interface WorkerState {
    * Schema version that it needs; null for a process of an old version.
    */
   schema: number | null;
+  /**
+   * Time at which the process began.
+   */
   startedAt: Timestamp;
   /**
    * Time of its last row; a live process writes one every five seconds.

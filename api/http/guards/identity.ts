@@ -1,17 +1,57 @@
 import { singleHeader } from '#api/http/exchange.ts';
-import type { Guard, Head, Identity } from '#api/route.ts';
+import type { Guard, Head, Identity, SecurityScheme } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 
-/** Lower-case names of the headers in which a service's gateway passes on the caller. */
+/** Headers in which a service's gateway passes on the caller. */
 export interface IdentityHeaders {
+  /** Lower-case names. */
   id: string;
   role: string;
+  schemes: { id: SecurityScheme; role: SecurityScheme };
   /** True if a caller without a role is an ordinary user. Default false: every caller needs a role. */
   roleMayBeAbsent?: boolean;
 }
 
-const USER: IdentityHeaders = { id: 'x-user-id', role: 'x-user-role' };
-export const ACTOR: IdentityHeaders = { id: 'x-actor-id', role: 'x-actor-role' };
+export const USER: IdentityHeaders = {
+  id: 'x-user-id',
+  role: 'x-user-role',
+  schemes: {
+    id: {
+      name: 'userId',
+      header: 'X-User-Id',
+      tells: 'identity',
+      description:
+        'Id of the caller, set by the gateway after it has verified an access token: 1-128 characters of `A-Za-z0-9._:@-`, such as `student-1`. The attempt service and the routes of operators read it.',
+    },
+    role: {
+      name: 'userRole',
+      header: 'X-User-Role',
+      tells: 'role',
+      description:
+        'Role of the caller, set by the gateway: `STUDENT`, `TEACHER`, `PARENT` or `ADMIN`, spelled exactly so. An operation lists the roles of which one is required.',
+    },
+  },
+};
+export const ACTOR: IdentityHeaders = {
+  id: 'x-actor-id',
+  role: 'x-actor-role',
+  schemes: {
+    id: {
+      name: 'actorId',
+      header: 'X-Actor-Id',
+      tells: 'identity',
+      description:
+        'Id of the caller, set by the gateway after it has verified an access token: 1-128 characters of `A-Za-z0-9._:@-`, such as `teacher-1`. The notification service and the AI classifier read it.',
+    },
+    role: {
+      name: 'actorRole',
+      header: 'X-Actor-Role',
+      tells: 'role',
+      description:
+        'Role of the caller, set by the gateway: `STUDENT`, `TEACHER`, `PARENT` or `ADMIN`, spelled exactly so. An operation lists the roles of which one is required. Users of the notification service need none.',
+    },
+  },
+};
 
 /** Role of an actor for whom the gateway sent no role. No header can carry it, because an empty header is malformed. */
 const NO_ROLE = '';
@@ -21,20 +61,16 @@ const NO_ROLE = '';
  * pass. If the role may be absent, an actor without one gets an empty role, which no list of roles contains.
  */
 export function identity(names: IdentityHeaders = USER): Guard {
-  const { roleMayBeAbsent = false } = names;
+  const { roleMayBeAbsent = false, schemes } = names;
   return {
     name: 'identity',
     trustsIdentity: 'always',
     proves: 'identity',
     codes: ['UNAUTHENTICATED'],
-    headers: [
-      { name: names.id, required: true, description: 'Id of the caller, set by the gateway', example: 'student-1' },
-      {
-        name: names.role,
-        required: !roleMayBeAbsent,
-        description: 'Role of the caller, set by the gateway',
-        example: 'STUDENT',
-      },
+    headers: [],
+    proofs: [
+      [{ scheme: schemes.id }, { scheme: schemes.role }],
+      ...(roleMayBeAbsent ? [[{ scheme: schemes.id }]] : []),
     ],
     check(head, known) {
       const id = plainHeader(head, names.id);
@@ -59,7 +95,7 @@ export function role(...allowed: Role[]): Guard {
 /** Requires one of these roles, or no role at all. Must follow `identity`. */
 export function roleOrNone(...allowed: Role[]): Guard {
   const named = allowed.length === 0 ? ROLES : allowed;
-  return roleGuard(named, new Set([...named, NO_ROLE]));
+  return { ...roleGuard(named, new Set([...named, NO_ROLE])), admitsNoRole: true };
 }
 
 function roleGuard(named: readonly Role[], passing: ReadonlySet<string>): Guard {
@@ -82,9 +118,9 @@ export function optionalIdentity(...allowed: Role[]): Guard {
   const whole = [identity(), role(...allowed)];
   return {
     name: 'optionalIdentity',
-    roles: allowed,
     codes: whole.flatMap((guard) => guard.codes),
-    headers: whole.flatMap((guard) => guard.headers.map((header) => ({ ...header, required: false }))),
+    headers: [],
+    proofs: [[], [{ scheme: USER.schemes.id }, { scheme: USER.schemes.role, values: allowed }]],
     trustsIdentity: namesCaller,
     check(head, known) {
       if (!namesCaller(head)) return undefined;
@@ -102,6 +138,14 @@ function namesCaller({ headers }: Head): boolean {
 }
 
 const ORGANIZATION = 'x-organization-id';
+
+const ORGANIZATION_SCHEME: SecurityScheme = {
+  name: 'organizationId',
+  header: 'X-Organization-Id',
+  tells: 'identity',
+  description:
+    'Organization in which the caller acts, set by the gateway: 1-128 characters of `A-Za-z0-9._:@-`, such as `org-1`. The AI classifier requires it and hides objects of every other organization. Elsewhere it is an optional header.',
+};
 
 /** Fills `identity.organizationId` if the gateway names an organization. A malformed one is an identity fault. */
 export function organization(): Guard {
@@ -127,14 +171,8 @@ export function scope(): Guard {
     trustsIdentity: 'always',
     proves: 'identity',
     codes: ['UNAUTHENTICATED'],
-    headers: [
-      {
-        name: ORGANIZATION,
-        required: true,
-        example: 'org-1',
-        description: 'Organization in which the caller acts, set by the gateway',
-      },
-    ],
+    headers: [],
+    proofs: [[{ scheme: ORGANIZATION_SCHEME }]],
     check: readOrganization,
   };
 }

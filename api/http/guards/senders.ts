@@ -1,8 +1,33 @@
 import { singleHeader } from '#api/http/exchange.ts';
-import type { Guard, Head, HeaderDoc } from '#api/route.ts';
+import type { Guard, Head, Proof, SecurityScheme } from '#api/route.ts';
 import { type ErrorCode, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
 import { type IdentityHeaders, identity, organization, role } from './identity.ts';
+
+const SENDER: SecurityScheme = {
+  name: 'internalService',
+  header: 'X-Internal-Service',
+  description:
+    'Name of the calling service. It counts only beside the token of this service in `X-Internal-Token`. An operation lists the services that may call it.',
+};
+const SENDER_TOKEN: SecurityScheme = {
+  name: 'senderToken',
+  header: 'X-Internal-Token',
+  description:
+    'Token of the service that `X-Internal-Service` names. The notification service and the AI classifier know one for each service; the default of all is INTERNAL_SERVICE_TOKEN.',
+};
+const RECEIVER_TOKEN: SecurityScheme = {
+  name: 'receiverToken',
+  header: 'X-Internal-Token',
+  description:
+    'Token of the attempt service, the same for every caller: ATTEMPT_INTERNAL_SERVICE_TOKEN, otherwise INTERNAL_SERVICE_TOKEN.',
+};
+const DECISION_SOURCE: SecurityScheme = {
+  name: 'runtimeDecisionSource',
+  header: 'X-Exam-Runtime-Decision-Source',
+  description:
+    'Service that decided the exam runtime in the body: `exam-service`. Only the gateway may send it, so that no student sends an exam of their own.',
+};
 
 export interface KnownSenders {
   /** Services that may send here. */
@@ -21,7 +46,8 @@ export function knownSender(known: KnownSenders): Guard {
     name: 'knownSender',
     proves: 'identity',
     codes: [known.unconfiguredCode, known.unauthorizedCode],
-    headers: senderHeaders(known, true),
+    headers: [],
+    proofs: [senderProofs(known, SENDER_TOKEN)],
     check(head, identity) {
       const found = check(head);
       if (isRejection(found)) return found;
@@ -43,7 +69,8 @@ export interface InternalSender {
 /** Requires one of these services with the receiver's token. Fills `identity.sender`. */
 export function internalSender({ senders, token, unauthorizedCode, unconfiguredCode }: InternalSender): Guard {
   const tokens = Object.fromEntries(senders.map((sender) => [sender, token]));
-  return { ...knownSender({ senders, tokens, unauthorizedCode, unconfiguredCode }), name: 'internalSender' };
+  const known = { senders, tokens, unauthorizedCode, unconfiguredCode };
+  return { ...knownSender(known), name: 'internalSender', proofs: [senderProofs(known, RECEIVER_TOKEN)] };
 }
 
 /**
@@ -52,26 +79,19 @@ export function internalSender({ senders, token, unauthorizedCode, unconfiguredC
  * from the difference.
  */
 export function trustedStart({ token }: { token: Secrets | undefined }): Guard {
-  const check = senderCheck({
+  const known = {
     senders: ['api-gateway'],
     tokens: { 'api-gateway': token },
     unauthorizedCode: 'ATTEMPT_START_UNTRUSTED',
     unconfiguredCode: 'ATTEMPT_START_UNTRUSTED',
-  });
+  } as const;
+  const check = senderCheck(known);
   return {
     name: 'trustedStart',
     proves: 'identity',
     codes: ['ATTEMPT_START_UNTRUSTED'],
-    headers: [
-      { name: 'x-internal-service', required: true, description: 'The calling service', example: 'api-gateway' },
-      { name: 'x-internal-token', required: true, description: 'Receiver token of the attempt service' },
-      {
-        name: 'x-exam-runtime-decision-source',
-        required: true,
-        description: 'Service that decided the exam runtime in the body',
-        example: 'exam-service',
-      },
-    ],
+    headers: [],
+    proofs: [[...senderProofs(known, RECEIVER_TOKEN), { scheme: DECISION_SOURCE, values: ['exam-service'] }]],
     check(head) {
       const found = check(head);
       if (isRejection(found)) return found;
@@ -93,11 +113,11 @@ export function adminOrSender(names: IdentityHeaders, known: KnownSenders): Guar
   return {
     name: 'adminOrSender',
     proves: 'identity',
-    roles: ['ADMIN'],
     codes: [known.unconfiguredCode, known.unauthorizedCode, ...admin.flatMap((guard) => guard.codes)],
-    headers: [
-      ...senderHeaders(known, false),
-      ...admin.flatMap((guard) => guard.headers.map((header) => ({ ...header, required: false }))),
+    headers: ofCall.headers,
+    proofs: [
+      senderProofs(known, SENDER_TOKEN),
+      [{ scheme: names.schemes.id }, { scheme: names.schemes.role, values: ['ADMIN'] }],
     ],
     trustsIdentity: (head) => !showsCredentials(head),
     check(head, found) {
@@ -142,15 +162,6 @@ function senderCheck(known: KnownSenders): SenderCheck {
 }
 
 /** Returns the two headers by which a service authenticates, for OpenAPI. */
-function senderHeaders(known: KnownSenders, required: boolean): HeaderDoc[] {
-  const [example] = known.senders;
-  return [
-    {
-      name: 'x-internal-service',
-      required,
-      description: 'The calling service',
-      ...(example === undefined ? {} : { example }),
-    },
-    { name: 'x-internal-token', required, description: 'Token of the calling service' },
-  ];
+function senderProofs({ senders }: Pick<KnownSenders, 'senders'>, token: SecurityScheme): Proof[] {
+  return [{ scheme: SENDER, values: senders }, { scheme: token }];
 }

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { singleHeader } from '#api/http/exchange.ts';
-import type { Guard, Head, Route } from '#api/route.ts';
+import type { Guard, Head, Route, SecurityScheme } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
-import { identity, role } from './identity.ts';
+import { identity, role, USER } from './identity.ts';
 
 // Guards that require a token: of an account, an operator or the gateway.
 
@@ -12,7 +12,34 @@ type ReadAccess = (token: string) => { sub: string; sid: string } | null;
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };
 
-const HEADER = { name: 'authorization', example: 'Bearer eyJhbGciOiJIUzI1NiJ9…' };
+const ACCESS_TOKEN: SecurityScheme = {
+  name: 'accessToken',
+  header: 'bearer',
+  description:
+    'Access token of an account: a JWT that login, registration or refresh has returned. It is valid for 15 minutes, and never longer than its session.',
+};
+const REFRESH_TOKEN: SecurityScheme = {
+  name: 'refreshToken',
+  header: 'bearer',
+  description: 'Refresh token of a session: a JWT that can be exchanged once. The body may hold it instead.',
+};
+const OPERATOR_TOKEN: SecurityScheme = {
+  name: 'operatorToken',
+  header: 'bearer',
+  description: 'OPS_TOKEN, the secret of operators. It opens every route of `/v1/ops`, and `/metrics`.',
+};
+const MONITORING_TOKEN: SecurityScheme = {
+  name: 'monitoringToken',
+  header: 'bearer',
+  description:
+    'OPS_READ_TOKEN, the secret of monitoring and autoscalers. It opens `/metrics`, and the status, queues and workers of `/v1/ops`.',
+};
+const GATEWAY_TOKEN: SecurityScheme = {
+  name: 'gatewayToken',
+  header: 'X-Gateway-Token',
+  description:
+    'GATEWAY_TOKEN, the proof that the gateway wrote the identity headers. It is required beside them wherever GATEWAY_TOKEN is set, as in production.',
+};
 
 /** Requires a valid access token and fills `identity.session`. */
 export function accessToken(read: ReadAccess): Guard {
@@ -20,7 +47,8 @@ export function accessToken(read: ReadAccess): Guard {
     name: 'accessToken',
     proves: 'account',
     codes: ['AUTH_INVALID_TOKEN'],
-    headers: [{ ...HEADER, required: true, description: '`Bearer` and the access token' }],
+    headers: [],
+    proofs: [[{ scheme: ACCESS_TOKEN }]],
     check(head, known) {
       const token = bearerToken(head);
       const claims = token === undefined ? null : read(token);
@@ -40,7 +68,8 @@ export function tokenInHeader(isToken?: (token: string) => boolean): Guard {
   return {
     name: 'tokenInHeader',
     codes: isToken === undefined ? [] : ['AUTH_INVALID_TOKEN'],
-    headers: [{ ...HEADER, required: false, description: '`Bearer` and the refresh token, if the body has none' }],
+    headers: [],
+    proofs: [[{ scheme: REFRESH_TOKEN }], []],
     check(head, known) {
       const token = bearerToken(head);
       if (token === undefined) {
@@ -71,13 +100,8 @@ export function opsToken(config: OpsTokens & { production: boolean }): Guard {
   return {
     name: 'opsToken',
     codes: config.production ? ['UNAUTHENTICATED'] : [],
-    headers: [
-      {
-        name: 'authorization',
-        required: config.production,
-        description: '`Bearer OPS_READ_TOKEN` or `Bearer OPS_TOKEN`; required in production',
-      },
-    ],
+    headers: [],
+    proofs: [[{ scheme: MONITORING_TOKEN }], [{ scheme: OPERATOR_TOKEN }], ...(config.production ? [] : [[]])],
     check(head) {
       if (!config.production) return undefined;
       const token = bearerToken(head);
@@ -111,15 +135,15 @@ export function operator(config: OpsTokens): Guard {
     if (isToken?.(token) === true) return operatorName(null);
     return isReadToken?.(token) === true ? 'OPS_READ_TOKEN' : undefined;
   };
-  const tokens = 'opsReadToken' in config ? '`Bearer OPS_READ_TOKEN` or `Bearer OPS_TOKEN`' : '`Bearer OPS_TOKEN`';
   return {
     name: 'operator',
-    roles: ['ADMIN'],
     proves: 'identity',
     codes: ['UNAUTHENTICATED', 'FORBIDDEN'],
-    headers: [
-      { name: 'authorization', required: false, description: tokens },
-      ...person.flatMap(({ headers }) => headers.map((header) => ({ ...header, required: false }))),
+    headers: [],
+    proofs: [
+      [{ scheme: OPERATOR_TOKEN }],
+      ...('opsReadToken' in config ? [[{ scheme: MONITORING_TOKEN }]] : []),
+      [{ scheme: USER.schemes.id }, { scheme: USER.schemes.role, values: ['ADMIN'] }],
     ],
     trustsIdentity: (head) => holderOf(head) === undefined,
     check(head, known) {
@@ -155,7 +179,9 @@ export function gatewayToken(config: { gatewayToken?: Secrets | undefined }): Gu
   return {
     name: 'gatewayToken',
     codes: ['UNAUTHENTICATED'],
-    headers: [{ name: 'x-gateway-token', required: true, description: 'Proof that the gateway set the identity' }],
+    headers: [],
+    proofs: [[{ scheme: GATEWAY_TOKEN }]],
+    vouches: true,
     check(head) {
       const token = singleHeader(head, 'x-gateway-token');
       return token !== undefined && isToken?.(token) === true ? undefined : { rejected: 'UNAUTHENTICATED' };
@@ -205,7 +231,6 @@ function gateWhere(trusting: readonly NonNullable<Guard['trustsIdentity']>[], ga
   if (trusting.includes('always')) return gate;
   return {
     ...gate,
-    headers: gate.headers.map((header) => ({ ...header, required: false })),
     check: (head, known) =>
       trusting.some((trusts) => trusts === 'always' || trusts(head)) ? gate.check(head, known) : undefined,
   };

@@ -20,6 +20,9 @@ export interface AccessDecision {
    * Applies to starts by assignment.
    */
   assignmentDueAt?: Timestamp | null;
+  /**
+   * The access link of the start; null or absent if the student uses none.
+   */
   link?: AccessLink | null;
 }
 
@@ -27,9 +30,21 @@ export interface AccessDecision {
  * A resolved access link.
  */
 export interface AccessLink {
+  /**
+   * Id of the access link.
+   */
   id: Identifier;
+  /**
+   * Students whom the link admits.
+   */
   mode: AccessLinkMode;
+  /**
+   * False if the link is switched off; a start through it is refused.
+   */
   active: boolean;
+  /**
+   * Time from which the link admits no start; default: never.
+   */
   expiresAt?: Timestamp | null;
   /**
    * Default: unlimited.
@@ -89,35 +104,80 @@ export interface AdminSummary {
    * Counts of attempts.
    */
   attempts: {
+    /**
+     * Attempts of all exams.
+     */
     total: number;
     /**
      * Attempts by state.
      */
     byStatus: {
+      /**
+       * Attempts that are not submitted yet.
+       */
       IN_PROGRESS: number;
+      /**
+       * Attempts that are submitted and not graded yet.
+       */
       SUBMITTED: number;
+      /**
+       * Attempts that are graded.
+       */
       GRADED: number;
     };
     /**
      * Attempts by submit source; NONE counts those not submitted yet.
      */
     bySubmitSource: {
+      /**
+       * Attempts that the student submitted.
+       */
       STUDENT: number;
+      /**
+       * Attempts that the deadline or an event TIMEOUT submitted.
+       */
       TIMEOUT: number;
+      /**
+       * Attempts without a submit.
+       */
       NONE: number;
     };
+    /**
+     * Attempts with a total score.
+     */
     withScores: number;
+    /**
+     * Attempts that were started through an access link.
+     */
     withAccessLink: number;
+    /**
+     * Attempts that store an idempotency key.
+     */
     withIdempotencyKey: number;
+    /**
+     * Attempts with a release time of the results.
+     */
     withResultsReleased: number;
   };
   /**
    * Counts of answers and other parts of attempts.
    */
   rows: {
+    /**
+     * Questions of all attempts.
+     */
     questions: number;
+    /**
+     * Stored answers of all attempts.
+     */
     answers: number;
+    /**
+     * Stored answers with a score.
+     */
     gradedAnswers: number;
+    /**
+     * Entries of all event logs.
+     */
     events: number;
   };
 }
@@ -126,6 +186,9 @@ export interface AdminSummary {
  * A fault of the cluster, and the remedy of an operator.
  */
 export interface Alarm {
+  /**
+   * Kind of fault.
+   */
   kind: 'schema' | 'no-worker' | 'backlog' | 'redis-down' | 'dependency-down' | 'dead-letters';
   /**
    * The queue or the service that it concerns; null for the whole cluster.
@@ -146,6 +209,8 @@ export interface Alarm {
  */
 export interface Answer {
   /**
+   * Ids of the selected options, of a choice.
+   *
    * @maxItems 100
    */
   selectedOptionIds?: Identifier[];
@@ -165,6 +230,9 @@ export interface Answer {
  * The stored answer and its version, after a save that named an older version.
  */
 export interface AnswerConflict {
+  /**
+   * The stored answer, with the `serverVersion` that the next save must name.
+   */
   answer: AttemptAnswer;
 }
 
@@ -173,28 +241,45 @@ export interface AnswerConflict {
  */
 export interface AnswerKey {
   /**
+   * Ids of all right options, of a choice.
+   *
    * @maxItems 100
    */
   correctOptionIds?: Identifier[];
   /**
+   * The right value of each statement, of a true/false group.
+   *
    * @maxItems 100
    *
    * Items: The truth of one statement.
    */
   statements?: {
+    /**
+     * Id of the statement: the id of its option.
+     */
     statementId: Identifier;
+    /**
+     * True if the statement is true.
+     */
     value: boolean;
   }[];
   /**
+   * Texts that count as right, of a short text.
+   *
    * @maxItems 100
    */
   acceptedTexts?: string[];
   /**
+   * Numbers that count as right, of a number.
+   *
    * @maxItems 100
    *
    * Items: An accepted number.
    */
   numericAnswers?: {
+    /**
+     * The right number.
+     */
     value: number;
     /**
      * Takes precedence over the tolerance of the rule.
@@ -208,27 +293,44 @@ export interface AnswerKey {
  */
 export interface AnswerKeyInput {
   /**
+   * Ids of all right options, of a choice.
+   *
    * @maxItems 100
    */
   correctOptionIds?: Identifier[] | null;
   /**
+   * The right value of each statement, of a true/false group.
+   *
    * @maxItems 100
    */
   statements?:
     | {
+        /**
+         * Id of the statement: the id of its option.
+         */
         statementId: Identifier;
+        /**
+         * True if the statement is true.
+         */
         value: boolean;
       }[]
     | null;
   /**
+   * Texts that count as right, of a short text.
+   *
    * @maxItems 100
    */
   acceptedTexts?: string[] | null;
   /**
+   * Numbers that count as right, of a number.
+   *
    * @maxItems 100
    */
   numericAnswers?:
     | {
+        /**
+         * The right number.
+         */
         value: number;
         /**
          * Takes precedence over the tolerance of the rule.
@@ -242,7 +344,13 @@ export interface AnswerKeyInput {
  * A stored answer.
  */
 export interface AttemptAnswer {
+  /**
+   * Id of the question in the question bank.
+   */
   questionId: Identifier;
+  /**
+   * The answer as it was saved last.
+   */
   answer: Answer;
   /**
    * null while hidden or ungraded.
@@ -252,8 +360,17 @@ export interface AttemptAnswer {
    * null while hidden or ungraded.
    */
   score: number | null;
+  /**
+   * Version of the answer, from 1; grows by one at each save.
+   */
   serverVersion: number;
+  /**
+   * The version that the last save named.
+   */
   clientVersion: number;
+  /**
+   * Time of the last save.
+   */
   updatedAt: Timestamp;
 }
 
@@ -261,7 +378,13 @@ export interface AttemptAnswer {
  * Attempts that were made, and their maximum.
  */
 export interface AttemptCount {
+  /**
+   * Attempts so far.
+   */
   n: number;
+  /**
+   * Attempts before the command is dead.
+   */
   max: number;
 }
 
@@ -269,33 +392,81 @@ export interface AttemptCount {
  * An attempt as this caller may see it.
  */
 export interface AttemptDetail {
+  /**
+   * Id of the attempt.
+   */
   id: Identifier;
+  /**
+   * Id of the exam.
+   */
   examId: Identifier;
+  /**
+   * Id of the student.
+   */
   studentId: Identifier;
+  /**
+   * Organization of the exam; null if the start named none.
+   */
   organizationId: Identifier | null;
+  /**
+   * Access link of the start; null for another start.
+   */
   accessLinkId: Identifier | null;
+  /**
+   * Number among the student's attempts at this exam, from 1.
+   */
   attemptNumber: number;
+  /**
+   * State of the attempt.
+   */
   status: AttemptStatus;
+  /**
+   * Time of the start.
+   */
   startedAt: Timestamp;
+  /**
+   * Time of the submit; null while the attempt is in progress.
+   */
   submittedAt: Timestamp | null;
+  /**
+   * Time at which the attempt is over; null without a deadline.
+   */
   deadlineAt: Timestamp | null;
   /**
    * Whole seconds from start to submit.
    */
   durationSeconds: number | null;
+  /**
+   * Cause of the submit; null while the attempt is in progress.
+   */
   submittedBy: SubmitSource | null;
   /**
    * null while hidden or ungraded.
    */
   totalScore: number | null;
+  /**
+   * Sum of the points of all questions.
+   */
   maxScore: number;
+  /**
+   * Graded questions with full score; null while hidden or ungraded.
+   */
   correctCount: number | null;
+  /**
+   * Graded questions without full score, unanswered ones included; null while hidden or ungraded.
+   */
   wrongCount: number | null;
   /**
    * Number of questions that wait for a grade by hand.
    */
   pendingManualCount: number | null;
+  /**
+   * The object that the start sent; null if it sent none.
+   */
   studentInfo: StudentInfo | null;
+  /**
+   * The decision of the course service; null for a start outside a course.
+   */
   courseContext: CourseContext | null;
   /**
    * true if this caller may see the result.
@@ -305,13 +476,23 @@ export interface AttemptDetail {
    * Reason why the result is hidden; null if it is visible.
    */
   hiddenReason: string | null;
+  /**
+   * Time of the reply, by the clock of the service; for the countdown of a client.
+   */
   serverTime: Timestamp;
+  /**
+   * The policy of the exam.
+   */
   exam: AttemptExam;
   /**
+   * Questions in the order of the attempt.
+   *
    * @maxItems 500
    */
   questions: AttemptQuestion[];
   /**
+   * Stored answers, at most one for each question.
+   *
    * @maxItems 500
    */
   answers: AttemptAnswer[];
@@ -335,8 +516,17 @@ export interface AttemptDetail {
  * An entry of the event log.
  */
 export interface AttemptEvent {
+  /**
+   * Id of the event.
+   */
   id?: Identifier;
+  /**
+   * Id of the attempt.
+   */
   attemptId: Identifier;
+  /**
+   * Kind of event.
+   */
   type: EventType;
   /**
    * Data of the event; its members depend on the type.
@@ -344,6 +534,9 @@ export interface AttemptEvent {
   metadata: {
     [k: string]: unknown;
   };
+  /**
+   * Time of the event, by the clock of the service.
+   */
   createdAt: Timestamp;
 }
 
@@ -356,14 +549,41 @@ export type AttemptEventList = AttemptEvent[];
  * The policy of the exam, as it was copied onto the attempt.
  */
 export interface AttemptExam {
+  /**
+   * Id of the exam.
+   */
   id: Identifier;
+  /**
+   * Title of the exam.
+   */
   title: string | null;
+  /**
+   * Subject of the exam.
+   */
   subject: string | null;
+  /**
+   * Grade level, as the exam service writes it.
+   */
   gradeLevel: string | number | null;
+  /**
+   * State of the exam at the start.
+   */
   status: string;
+  /**
+   * Duration of an attempt in minutes.
+   */
   durationMinutes: number | null;
+  /**
+   * Time at which students see the result.
+   */
   showResultMode: ShowResultMode;
+  /**
+   * Close of the exam; null if it never closes.
+   */
   closeTime: Timestamp | null;
+  /**
+   * Time from which the results are released; null before a release.
+   */
   resultsReleasedAt: Timestamp | null;
 }
 
@@ -371,15 +591,33 @@ export interface AttemptExam {
  * A question as it was copied onto the attempt.
  */
 export interface AttemptQuestion {
+  /**
+   * Id of the question within the attempt.
+   */
   id: Identifier;
+  /**
+   * Id of the question within the exam; null if the start sent none.
+   */
   examQuestionId: Identifier | null;
+  /**
+   * Id of the question in the question bank. Answers and handoffs name it.
+   */
   questionId: Identifier;
+  /**
+   * Id of the version of the question; null if the start sent none.
+   */
   questionVersionId: Identifier | null;
   /**
    * Ascending in the order of the attempt: the numbers of the start if they order the paper, otherwise 0 ... n-1.
    */
   orderIndex: number;
+  /**
+   * Points of the question; 0 for practice.
+   */
   score: number;
+  /**
+   * Kind of question.
+   */
   type: QuestionType;
   /**
    * Markup.
@@ -396,9 +634,14 @@ export interface AttemptQuestion {
    */
   options: QuestionOption[];
   /**
+   * Ids of the options in the order of the attempt.
+   *
    * @maxItems 100
    */
   optionOrder: Identifier[];
+  /**
+   * Rule by which the question is scored.
+   */
   scoringRule: ScoringRule;
   /**
    * Only for admins and the teachers of the exam.
@@ -515,6 +758,9 @@ export interface BatchEvent {
    * Id of that object.
    */
   entityId?: Identifier | null;
+  /**
+   * Organization of the event; default: that of the header.
+   */
   organizationId?: Identifier | null;
   /**
    * The person or system that caused the event.
@@ -538,8 +784,13 @@ export interface BatchEvent {
  * The notifications created by a batch.
  */
 export interface BatchReply {
+  /**
+   * Number of created notifications; 0 for a replay.
+   */
   created: number;
   /**
+   * Notifications that were not created, with the reason of each.
+   *
    * @maxItems 10000
    */
   suppressed: Suppression[];
@@ -560,10 +811,15 @@ export interface BatchReply {
  */
 export interface BatchRequest {
   /**
+   * The notifications to create; at most 10,000.
+   *
    * @minItems 1
    * @maxItems 10000
    */
   notifications: CreateRequest[];
+  /**
+   * The event behind the batch. Its pair of source fields makes the request repeatable.
+   */
   event?: BatchEvent | null;
 }
 
@@ -692,7 +948,13 @@ export interface BulkActStop {
  * A new password in place of the current one.
  */
 export interface ChangePasswordRequest {
+  /**
+   * The current password.
+   */
   currentPassword: string;
+  /**
+   * The new password: AUTH_PASSWORD_MIN_LENGTH characters or more, not a common one, without e-mail address and name.
+   */
   newPassword: string;
 }
 
@@ -733,6 +995,9 @@ export type ChargePolicy = 'preview_only_no_consume' | 'usage_wallet_settled';
  * A model's suggestions for a question.
  */
 export interface ClassifiedItem {
+  /**
+   * Id of the question in the question bank.
+   */
   questionId: Identifier;
   /**
    * By field: {value, confidence}. Confidence is 0-1. The value is a list of strings for `tags`, otherwise a string.
@@ -797,16 +1062,37 @@ export interface ClusterStatus {
  * The decision of the course service. If a field other than `examId` is missing, the start is refused with COURSE_CONTEXT_INVALID.
  */
 export interface CourseAttemptContext {
+  /**
+   * Id of the course.
+   */
   courseId?: string | null;
+  /**
+   * Id of the place of the exam in the course.
+   */
   courseQuizReferenceId?: string | null;
+  /**
+   * Id of the lesson.
+   */
   lessonId?: string | null;
+  /**
+   * Id of the student; must be the caller.
+   */
   studentId?: string | null;
+  /**
+   * Organization of the course.
+   */
   organizationId?: string | null;
   /**
    * Optional; must equal the id of the path.
    */
   examId?: string | null;
+  /**
+   * The service that resolved the context.
+   */
   validatedBy?: string | null;
+  /**
+   * Time at which it was resolved.
+   */
   validatedAt?: Timestamp | null;
 }
 
@@ -814,12 +1100,33 @@ export interface CourseAttemptContext {
  * The decision of the course service, as it is stored on the attempt.
  */
 export interface CourseContext {
+  /**
+   * Id of the course.
+   */
   courseId: Identifier;
+  /**
+   * Id of the place of the exam in the course.
+   */
   courseQuizReferenceId: Identifier;
+  /**
+   * Id of the lesson.
+   */
   lessonId: Identifier;
+  /**
+   * Id of the student.
+   */
   studentId: Identifier;
+  /**
+   * Organization of the course.
+   */
   organizationId: Identifier;
+  /**
+   * The service that resolved the context.
+   */
   validatedBy: string;
+  /**
+   * Time at which it was resolved.
+   */
   validatedAt: Timestamp;
 }
 
@@ -827,6 +1134,9 @@ export interface CourseContext {
  * The new job, or the identical job that is already open.
  */
 export interface CreateJobReply {
+  /**
+   * The job.
+   */
   job: Job;
   /**
    * false if an identical job was already open.
@@ -876,12 +1186,17 @@ export interface CreateJobRequest {
  * The created notification, or the reason for its suppression.
  */
 export interface CreateReply {
+  /**
+   * The notification; null if it was suppressed.
+   */
   notification: Notification | null;
   /**
    * 1, or 0 if it was suppressed.
    */
   created: number;
   /**
+   * The suppressed notification with its reason; absent if one was created.
+   *
    * @maxItems 10000
    */
   suppressed?: Suppression[];
@@ -899,8 +1214,17 @@ export interface CreateRequest {
    * Default: that of the event, otherwise of the header.
    */
   organizationId?: Identifier | null;
+  /**
+   * Kind of notification.
+   */
   type: NotificationType;
+  /**
+   * Title of the notification.
+   */
   title: string;
+  /**
+   * Text of the notification.
+   */
   content: string;
   /**
    * Key by which the recipient's preferences are read; default: the type.
@@ -937,6 +1261,9 @@ export interface DeadActOrder {
    * @maxItems 100
    */
   ids?: string[] | null;
+  /**
+   * The letters of a bulk act, or of its preview; needs at least one field.
+   */
   filter?: DeadLetterFilter | null;
   /**
    * Reason for the audit.
@@ -1256,6 +1583,9 @@ export interface DeadLetterPage {
  * Number of notifications deleted.
  */
 export interface DeletedReply {
+  /**
+   * Notifications that this call deleted.
+   */
   deleted: number;
 }
 
@@ -1263,16 +1593,49 @@ export interface DeletedReply {
  * One delivery attempt of a notification. It is diagnostic data and never changes an inbox.
  */
 export interface DeliveryAttempt {
+  /**
+   * Id of the delivery attempt.
+   */
   id: string;
+  /**
+   * Id of the notification.
+   */
   notificationId: Identifier;
+  /**
+   * Id of the recipient.
+   */
   userId: Identifier;
+  /**
+   * Organization of the notification; null without one.
+   */
   organizationId: Identifier | null;
+  /**
+   * Channel, such as `webhook`.
+   */
   channel: string;
+  /**
+   * Provider of the channel.
+   */
   provider: string;
+  /**
+   * State of the delivery attempt.
+   */
   status: DeliveryStatus;
+  /**
+   * Number of the delivery attempt, from 1.
+   */
   attempt: number;
+  /**
+   * Id that the provider assigned to the message; null without one.
+   */
   providerId: string | null;
+  /**
+   * Time of the next delivery attempt; null without one.
+   */
   nextRetryAt: Timestamp | null;
+  /**
+   * Reason of a failure; null without one.
+   */
   error: string | null;
   /**
    * As the reporting service sent it.
@@ -1280,7 +1643,13 @@ export interface DeliveryAttempt {
   metadata: {
     [k: string]: unknown;
   } | null;
+  /**
+   * Time at which it was recorded.
+   */
   createdAt: Timestamp;
+  /**
+   * Time of its last change.
+   */
   updatedAt: Timestamp;
 }
 
@@ -1289,15 +1658,26 @@ export interface DeliveryAttempt {
  */
 export interface DeliveryAttemptList {
   /**
+   * The delivery attempts of this page.
+   *
    * @maxItems 100
    */
   items: DeliveryAttempt[];
+  /**
+   * Page number, from 1.
+   */
   page: number;
+  /**
+   * Items per page.
+   */
   limit: number;
   /**
    * Number of items in the whole filtered list.
    */
   total: number;
+  /**
+   * Number of pages.
+   */
   totalPages: number;
 }
 
@@ -1305,6 +1685,9 @@ export interface DeliveryAttemptList {
  * The stored delivery attempt.
  */
 export interface DeliveryAttemptReply {
+  /**
+   * The delivery attempt.
+   */
   deliveryAttempt: DeliveryAttempt;
 }
 
@@ -1312,11 +1695,29 @@ export interface DeliveryAttemptReply {
  * A delivery attempt made by another service.
  */
 export interface DeliveryAttemptRequest {
+  /**
+   * Id of the notification.
+   */
   notificationId: Identifier;
+  /**
+   * Id of the recipient.
+   */
   userId: Identifier;
+  /**
+   * Organization of the notification; default: that of the header.
+   */
   organizationId?: Identifier | null;
+  /**
+   * Channel, such as `email`.
+   */
   channel: string;
+  /**
+   * Provider of the channel.
+   */
   provider: string;
+  /**
+   * State of the delivery attempt.
+   */
   status: DeliveryStatus;
   /**
    * Default 1.
@@ -1326,7 +1727,13 @@ export interface DeliveryAttemptRequest {
    * Id that the provider assigned to the message.
    */
   providerId?: string | null;
+  /**
+   * Time of the next delivery attempt.
+   */
   nextRetryAt?: Timestamp | null;
+  /**
+   * Reason of a failure, without secrets.
+   */
   error?: string | null;
   /**
    * Stored unchanged.
@@ -1345,9 +1752,21 @@ export type DeliveryStatus = 'QUEUED' | 'SENT' | 'FAILED' | 'DEAD_LETTERED';
  * The score of one criterion.
  */
 export interface EssayCriterionScore {
+  /**
+   * Id of the criterion in the rubric.
+   */
   id: Identifier;
+  /**
+   * Points for this criterion, from 0 to `maxScore`.
+   */
   score: number;
+  /**
+   * Highest points of this criterion.
+   */
   maxScore: number;
+  /**
+   * Reason for the points.
+   */
   comment: string;
 }
 
@@ -1355,12 +1774,21 @@ export interface EssayCriterionScore {
  * ai.essay_grade.handoff.v1: the grade of an essay.
  */
 export interface EssayGradeHandoffRequest {
+  /**
+   * The service that makes handoffs; a teacher's grade names it too.
+   */
   sourceService: 'ai-classifier-service';
+  /**
+   * Kind and version of the event.
+   */
   type: 'ai.essay_grade.handoff.v1';
   /**
    * Stable id: a repeat is a replay and changes nothing.
    */
   sourceEventId: string;
+  /**
+   * The question id, or the id of the attempt question.
+   */
   questionId: Identifier;
   /**
    * Points of the question: from 0 to its score, and at most `maxScore`.
@@ -1370,13 +1798,27 @@ export interface EssayGradeHandoffRequest {
    * May differ from the score of the question; nothing is converted.
    */
   maxScore: number;
+  /**
+   * Text for the student; at most 20,000 characters.
+   */
   feedback?: string | null;
   /**
+   * Grades of the single criteria; they are stored and not added up.
+   *
    * @maxItems 50
    */
   criteria?: GradeCriterion[] | null;
+  /**
+   * Provider of the model that proposed the grade.
+   */
   provider?: string | null;
+  /**
+   * Model that proposed the grade.
+   */
   model?: string | null;
+  /**
+   * Time of the grade, by the clock of the sender.
+   */
   occurredAt?: Timestamp | null;
 }
 
@@ -1388,19 +1830,51 @@ export interface EssayGradePreview {
    * Id of this preview.
    */
   previewId: Identifier;
+  /**
+   * Provider that answered.
+   */
   provider: string;
+  /**
+   * Model that answered.
+   */
   model: string;
+  /**
+   * Tokens of the preview.
+   */
   usage: TokenUsage;
+  /**
+   * Payment of the preview.
+   */
   chargePolicy: ChargePolicy;
+  /**
+   * The service that may store the grade.
+   */
   owner: PreviewOwner;
+  /**
+   * Kind of preview.
+   */
   kind: 'grade';
+  /**
+   * Proposed points: the sum of the criteria.
+   */
   score: number;
+  /**
+   * Highest points, as in the request.
+   */
   maxScore: number;
+  /**
+   * Text for the student.
+   */
   feedback: string;
   /**
+   * Points of each criterion, in the order of the rubric.
+   *
    * @maxItems 50
    */
   criteria: EssayCriterionScore[];
+  /**
+   * Body for the attempt service, which stores the grade after a teacher's consent.
+   */
   handoff: EssayHandoff;
 }
 
@@ -1408,14 +1882,29 @@ export interface EssayGradePreview {
  * An essay and the rubric for its grade.
  */
 export interface EssayGradeRequest {
+  /**
+   * Id of the attempt of the essay.
+   */
   attemptId?: Identifier | null;
+  /**
+   * Id of the question in the question bank.
+   */
   questionId: Identifier;
+  /**
+   * Text of the question.
+   */
   prompt: string;
+  /**
+   * Text of the student.
+   */
   answerText: string;
   /**
    * Sum of the `maxScore` of all criteria.
    */
   maxScore: number;
+  /**
+   * Criteria of the grade.
+   */
   rubric: {
     /**
      * Criteria with distinct ids.
@@ -1431,25 +1920,72 @@ export interface EssayGradeRequest {
  * ai.essay_grade.handoff.v1: the body that the attempt service accepts unchanged.
  */
 export interface EssayHandoff {
+  /**
+   * The service that makes handoffs.
+   */
   sourceService: 'ai-classifier-service';
+  /**
+   * Kind and version of the event.
+   */
   type: 'ai.essay_grade.handoff.v1';
+  /**
+   * Stable id of the handoff: a repeat is a replay.
+   */
   sourceEventId: string;
+  /**
+   * Id of the question in the question bank.
+   */
   questionId: Identifier;
+  /**
+   * Proposed points.
+   */
   score: number;
+  /**
+   * Highest points of the rubric.
+   */
   maxScore: number;
+  /**
+   * Text for the student.
+   */
   feedback: string;
   /**
+   * Points of each criterion.
+   *
    * @maxItems 50
    */
   criteria: {
+    /**
+     * Id of the criterion in the rubric.
+     */
     id: Identifier;
+    /**
+     * Name of the criterion.
+     */
     name: string;
+    /**
+     * Points for this criterion.
+     */
     score: number;
+    /**
+     * Highest points of this criterion.
+     */
     maxScore: number;
+    /**
+     * Reason for the points.
+     */
     comment: string;
   }[];
+  /**
+   * Provider that proposed the grade.
+   */
   provider: string;
+  /**
+   * Model that proposed the grade.
+   */
   model: string;
+  /**
+   * Time of the proposal.
+   */
   occurredAt: Timestamp;
 }
 
@@ -1457,16 +1993,45 @@ export interface EssayHandoff {
  * A producer's event as it is stored.
  */
 export interface Event {
+  /**
+   * Id of the event.
+   */
   id: Identifier;
+  /**
+   * The producer; null if the request named none.
+   */
   sourceService: string | null;
+  /**
+   * The producer's id of the event; null if the request named none.
+   */
   sourceEventId: string | null;
+  /**
+   * Kind of event.
+   */
   type: string | null;
+  /**
+   * Preference key of all notifications of the event; null if each has its own.
+   */
   preferenceType: string | null;
+  /**
+   * Kind of the object that the event is about.
+   */
   entity: string | null;
+  /**
+   * Id of that object.
+   */
   entityId: Identifier | null;
+  /**
+   * Organization of the event.
+   */
   organizationId: Identifier | null;
+  /**
+   * The person or system that caused the event.
+   */
   actorId: Identifier | null;
   /**
+   * The recipients that the producer intended.
+   *
    * @maxItems 10000
    */
   targetUserIds: Identifier[] | null;
@@ -1476,6 +2041,9 @@ export interface Event {
   payload: {
     [k: string]: unknown;
   } | null;
+  /**
+   * Time at which the event was stored.
+   */
   createdAt: Timestamp;
 }
 
@@ -1529,6 +2097,9 @@ export interface Exam {
      * All attempts.
      */
     total: number;
+    /**
+     * Attempts by state.
+     */
     byStatus: {
       /**
        * Attempts in this state.
@@ -1612,6 +2183,9 @@ export interface ExamAttempt {
    * Id of the student; a pseudonym after an erasure.
    */
   studentId: string;
+  /**
+   * State of the attempt.
+   */
   status: AttemptStatus;
   /**
    * Number among the student's attempts at this exam.
@@ -1649,6 +2223,9 @@ export interface ExamAttempt {
    * Questions with a stored answer.
    */
   answered: number;
+  /**
+   * State of the grading.
+   */
   grading: ExamGrading;
   /**
    * Reason why a submitted attempt is not graded; null for every other attempt.
@@ -1658,6 +2235,9 @@ export interface ExamAttempt {
    * Answers that wait for a grade by hand.
    */
   pendingEssays: number;
+  /**
+   * Visibility of the result to the student.
+   */
   results: ExamResults;
 }
 
@@ -1729,8 +2309,17 @@ export interface ExamRuntime {
    * Must equal the id of the path.
    */
   id: Identifier;
+  /**
+   * Organization of the exam.
+   */
   organizationId?: Identifier | null;
+  /**
+   * Title of the exam.
+   */
   title?: string | null;
+  /**
+   * Subject of the exam.
+   */
   subject?: string | null;
   /**
    * As the exam service writes it.
@@ -1744,6 +2333,9 @@ export interface ExamRuntime {
    * An `OFFLINE` exam cannot be started.
    */
   deliveryMode?: string | null;
+  /**
+   * Duration of an attempt in minutes.
+   */
   durationMinutes: number;
   /**
    * Default: unlimited.
@@ -1761,17 +2353,39 @@ export interface ExamRuntime {
    * Default false.
    */
   requiresAccessPassword?: boolean | null;
+  /**
+   * True if each attempt has its own order of questions; default false.
+   */
   shuffleQuestions?: boolean | null;
+  /**
+   * True if each attempt has its own order of options; default false.
+   */
   shuffleOptions?: boolean | null;
+  /**
+   * True has the effect of `shuffleQuestions`; default false.
+   */
   randomizePerAttempt?: boolean | null;
+  /**
+   * Time at which students see the result.
+   */
   showResultMode: ShowResultMode;
+  /**
+   * Time from which the results are released; default: not released.
+   */
   resultsReleasedAt?: Timestamp | null;
+  /**
+   * Id of the teacher who created the exam, and who may read and grade its attempts.
+   */
   createdById?: Identifier | null;
   /**
+   * Ids of the classrooms to which the exam is assigned.
+   *
    * @maxItems 1000
    */
   assignedClassroomIds?: Identifier[] | null;
   /**
+   * Ids of further teachers who may read and grade the attempts.
+   *
    * @maxItems 1000
    */
   resultViewerTeacherIds?: Identifier[] | null;
@@ -1785,12 +2399,33 @@ export interface ExplanationPreview {
    * Id of this preview.
    */
   previewId: Identifier;
+  /**
+   * Provider that answered.
+   */
   provider: string;
+  /**
+   * Model that answered.
+   */
   model: string;
+  /**
+   * Tokens of the preview.
+   */
   usage: TokenUsage;
+  /**
+   * Payment of the preview.
+   */
   chargePolicy: ChargePolicy;
+  /**
+   * The service that may store the solution.
+   */
   owner: PreviewOwner;
+  /**
+   * Kind of preview.
+   */
   kind: 'explain';
+  /**
+   * The proposed solution.
+   */
   solution: Solution;
 }
 
@@ -1798,15 +2433,32 @@ export interface ExplanationPreview {
  * A question to explain.
  */
 export interface ExplanationRequest {
+  /**
+   * Id of the question in the question bank.
+   */
   questionId?: Identifier | null;
+  /**
+   * Text of the question.
+   */
   content: string;
   /**
+   * The options of the question, in their order.
+   *
    * @maxItems 100
    */
   options?:
     | {
+        /**
+         * Id of the option.
+         */
         id?: Identifier | null;
+        /**
+         * Short label, such as `A`.
+         */
         label?: string | null;
+        /**
+         * Text of the option.
+         */
         content: string;
       }[]
     | null;
@@ -1830,6 +2482,9 @@ export interface ExplanationRequest {
  * Envelope of every failure.
  */
 export interface FailureEnvelope {
+  /**
+   * False for every failure.
+   */
   success: false;
   /**
    * Stable name of the failure; see docs/errors.md.
@@ -1849,6 +2504,9 @@ export interface FailureEnvelope {
    * @maxItems 1000
    */
   details?: FaultDetail[];
+  /**
+   * Id of the request, as in the header `X-Request-Id` and in the log.
+   */
   requestId: string;
 }
 
@@ -1871,25 +2529,45 @@ export interface FaultDetail {
  */
 export interface GeneratedAnswerKey {
   /**
+   * Ids of all right options, of a choice.
+   *
    * @maxItems 100
    */
   correctOptionIds?: Identifier[];
   /**
+   * The right value of each statement, of a true/false group.
+   *
    * @maxItems 100
    */
   statements?: {
+    /**
+     * Id of the statement: the id of its option.
+     */
     statementId: Identifier;
+    /**
+     * True if the statement is true.
+     */
     value: boolean;
   }[];
   /**
+   * Texts that count as right, of a short text.
+   *
    * @maxItems 100
    */
   acceptedTexts?: string[];
   /**
+   * Numbers that count as right, of a number.
+   *
    * @maxItems 100
    */
   numericAnswers?: {
+    /**
+     * The right number.
+     */
     value: number;
+    /**
+     * Permitted distance from the number.
+     */
     tolerance: number;
   }[];
 }
@@ -1898,8 +2576,17 @@ export interface GeneratedAnswerKey {
  * An option, or a statement of a true/false group.
  */
 export interface GeneratedOption {
+  /**
+   * Id of the option, distinct within the question.
+   */
   id: Identifier;
+  /**
+   * Short label, such as `A`.
+   */
   label: string;
+  /**
+   * Text of the option.
+   */
   content: string;
 }
 
@@ -1907,19 +2594,39 @@ export interface GeneratedOption {
  * A generated question. It is not stored.
  */
 export interface GeneratedQuestion {
+  /**
+   * Id of the question within this preview.
+   */
   tempId: Identifier;
+  /**
+   * Kind of question.
+   */
   type: GeneratedQuestionType;
   /**
    * Plain text, never markup.
    */
   content: string;
+  /**
+   * The same text as `content`.
+   */
   contentText: string;
   /**
+   * The choices, or the statements of a true/false group.
+   *
    * @maxItems 100
    */
   options: GeneratedOption[];
+  /**
+   * The right answer.
+   */
   answerKey: GeneratedAnswerKey;
+  /**
+   * Solution of the question.
+   */
   explanation: string;
+  /**
+   * Difficulty, as requested.
+   */
   difficulty: string;
 }
 
@@ -1947,18 +2654,44 @@ export interface GenerationPreview {
    * Id of this preview; the same on every replay.
    */
   previewId: Identifier;
+  /**
+   * Provider that answered.
+   */
   provider: string;
+  /**
+   * Model that answered.
+   */
   model: string;
+  /**
+   * Tokens of the preview.
+   */
   usage: TokenUsage;
+  /**
+   * Payment of the preview.
+   */
   chargePolicy: ChargePolicy;
+  /**
+   * The service that may store the questions.
+   */
   owner: PreviewOwner;
+  /**
+   * Kind of preview.
+   */
   kind: 'generate';
+  /**
+   * Basis of the generated questions, as requested.
+   */
   mode: GenerationMode;
   /**
+   * The generated questions, at most as many as requested.
+   *
    * @minItems 1
    * @maxItems 20
    */
   questions: GeneratedQuestion[];
+  /**
+   * Cost of the generation; absent if generations are free.
+   */
   settlement?: Settlement;
 }
 
@@ -1966,12 +2699,33 @@ export interface GenerationPreview {
  * Questions to generate.
  */
 export interface GenerationRequest {
+  /**
+   * Basis of the generated questions.
+   */
   mode: GenerationMode;
+  /**
+   * Subject of the questions.
+   */
   subject: string;
+  /**
+   * Grade level of the questions.
+   */
   gradeLevel: string | number;
+  /**
+   * Topic of the questions.
+   */
   topic: string;
+  /**
+   * Kind of the questions.
+   */
   questionType: GeneratedQuestionType;
+  /**
+   * Difficulty of the questions.
+   */
   difficulty: string;
+  /**
+   * Number of questions.
+   */
   count: number;
   /**
    * Language of the answer as a BCP 47 tag; default vi.
@@ -1993,10 +2747,25 @@ export interface GenerationRequest {
  * The grade of one criterion of a rubric.
  */
 export interface GradeCriterion {
+  /**
+   * Id of the criterion in the rubric.
+   */
   id?: Identifier | null;
+  /**
+   * Name of the criterion.
+   */
   name?: string | null;
+  /**
+   * Points for this criterion.
+   */
   score?: number | null;
+  /**
+   * Highest points of this criterion.
+   */
   maxScore?: number | null;
+  /**
+   * Text about this criterion.
+   */
   comment?: string | null;
 }
 
@@ -2004,11 +2773,17 @@ export interface GradeCriterion {
  * Outcome of an essay-grade handoff.
  */
 export interface HandoffReply {
+  /**
+   * The attempt with the grade, as this caller may see it.
+   */
   attempt: AttemptDetail;
   /**
    * false for a replay; null if it is not applied yet (202).
    */
   applied: boolean | null;
+  /**
+   * Id of the handoff, as it was sent.
+   */
   sourceEventId: string;
 }
 
@@ -2034,8 +2809,17 @@ export interface IntakeNotification {
    * Default: that of the event, otherwise of the header.
    */
   organizationId?: Identifier | null;
+  /**
+   * Kind of notification.
+   */
   type: NotificationType;
+  /**
+   * Title of the notification.
+   */
   title: string;
+  /**
+   * Text of the notification.
+   */
   content: string;
   /**
    * Key by which the recipient's preferences are read; default: the type.
@@ -2065,15 +2849,23 @@ export interface IntakeNotification {
  * The stored event and the notifications created for it.
  */
 export interface IntakeReply {
+  /**
+   * The stored event; for a replay, that of the first request.
+   */
   event: Event;
   /**
    * 0 for a replay.
    */
   created: number;
   /**
+   * Notifications that were not created, with the reason of each; absent for a replay.
+   *
    * @maxItems 10000
    */
   suppressed?: Suppression[];
+  /**
+   * True if the event was stored before.
+   */
   replayed: boolean;
 }
 
@@ -2105,6 +2897,9 @@ export interface IntakeRequest {
    * Id of that object.
    */
   entityId?: Identifier | null;
+  /**
+   * Organization of the event; default: that of the header.
+   */
   organizationId?: Identifier | null;
   /**
    * The person or system that caused the event.
@@ -2134,22 +2929,49 @@ export interface IntakeRequest {
  * A classification job.
  */
 export interface Job {
+  /**
+   * Id of the job.
+   */
   id: Identifier;
+  /**
+   * State of the job.
+   */
   status: JobStatus;
+  /**
+   * Questions, owner and options of the job.
+   */
   scope: JobScope;
+  /**
+   * Progress in questions and batches.
+   */
   progress: JobProgress;
   /**
    * null until the first batch is finished.
    */
   result: JobResult | null;
+  /**
+   * Reason why the job failed; null in every other state.
+   */
   error: JobError | null;
   /**
    * Grows by one at each change.
    */
   revision: number;
+  /**
+   * Time at which the job was created.
+   */
   createdAt: Timestamp;
+  /**
+   * Time at which a worker began; null before.
+   */
   startedAt: Timestamp | null;
+  /**
+   * Time at which the job was finished; null before.
+   */
   finishedAt: Timestamp | null;
+  /**
+   * Time of the last change.
+   */
   updatedAt: Timestamp;
 }
 
@@ -2157,7 +2979,13 @@ export interface Job {
  * Reason why a job failed.
  */
 export interface JobError {
+  /**
+   * Code of the reason.
+   */
   code: string;
+  /**
+   * Reason in words.
+   */
   message: string;
 }
 
@@ -2166,11 +2994,22 @@ export interface JobError {
  */
 export interface JobErrors {
   /**
+   * The errors of this page.
+   *
    * @maxItems 100
    */
   items: QuestionError[];
+  /**
+   * Number of errors of the job.
+   */
   total: number;
+  /**
+   * Errors per page, as requested.
+   */
   limit: number;
+  /**
+   * Number of errors before this page.
+   */
   offset: number;
 }
 
@@ -2179,11 +3018,22 @@ export interface JobErrors {
  */
 export interface JobList {
   /**
+   * The jobs of this page.
+   *
    * @maxItems 100
    */
   items: Job[];
+  /**
+   * Number of jobs in the whole filtered list.
+   */
   total: number;
+  /**
+   * Jobs per page, as requested.
+   */
   limit: number;
+  /**
+   * Number of jobs before this page.
+   */
   offset: number;
 }
 
@@ -2191,11 +3041,29 @@ export interface JobList {
  * Progress of a job in questions and in batches of five.
  */
 export interface JobProgress {
+  /**
+   * Questions of the job.
+   */
   total: number;
+  /**
+   * Questions with suggestions or an error.
+   */
   processed: number;
+  /**
+   * Questions with suggestions.
+   */
   succeeded: number;
+  /**
+   * Questions with an error.
+   */
   failed: number;
+  /**
+   * Batches of the job.
+   */
   batchesTotal: number;
+  /**
+   * Finished batches.
+   */
   batchesDone: number;
   /**
    * Percentage of the questions, rounded down.
@@ -2207,6 +3075,9 @@ export interface JobProgress {
  * One job.
  */
 export interface JobReply {
+  /**
+   * The job.
+   */
   job: Job;
 }
 
@@ -2220,7 +3091,13 @@ export interface JobResult {
    * @maxItems 2000
    */
   items?: ClassifiedItem[];
+  /**
+   * Questions without suggestions so far.
+   */
   errorCount: number;
+  /**
+   * Tokens of the job so far.
+   */
   usage: TokenUsage;
 }
 
@@ -2228,21 +3105,46 @@ export interface JobResult {
  * Questions, owner and options of a job.
  */
 export interface JobScope {
+  /**
+   * Id of the person who created the job.
+   */
   actorId: Identifier;
+  /**
+   * Role of that person.
+   */
   actorRole: string;
+  /**
+   * Organization of the job.
+   */
   organizationId: Identifier;
+  /**
+   * Filters by which the caller chose the questions, as sent.
+   */
   filters: {
     [k: string]: unknown;
   };
   /**
+   * Fields for which values are suggested.
+   *
    * @minItems 1
    * @maxItems 6
    */
   fields: ClassifyField[];
+  /**
+   * Acceptance of suggestions.
+   */
   mode: ClassifyMode;
+  /**
+   * False prefers the values that a question already has; true ignores them.
+   */
   overwrite: boolean;
+  /**
+   * Lowest confidence of an accepted suggestion, from 0 to 1.
+   */
   threshold: number;
   /**
+   * Ids of the questions, in the order of the results.
+   *
    * @minItems 1
    * @maxItems 2000
    */
@@ -2303,15 +3205,26 @@ export type ListFilter = 'ALL' | 'UNREAD' | 'READ' | 'SUPPORT';
  */
 export interface ListReply {
   /**
+   * The notifications of this page.
+   *
    * @maxItems 100
    */
   items: Notification[];
+  /**
+   * Page number, from 1.
+   */
   page: number;
+  /**
+   * Items per page.
+   */
   limit: number;
   /**
    * Number of items in the whole filtered list.
    */
   total: number;
+  /**
+   * Number of pages.
+   */
   totalPages: number;
   /**
    * Unread notifications of the same user, or of all users, independent of filter and page.
@@ -2323,7 +3236,13 @@ export interface ListReply {
  * E-mail address, in upper or lower case, and password.
  */
 export interface LoginRequest {
+  /**
+   * E-mail address of the account; case and blanks around it are ignored.
+   */
   email: string;
+  /**
+   * Password of the account.
+   */
   password: string;
 }
 
@@ -2331,6 +3250,9 @@ export interface LoginRequest {
  * The account that an access token names.
  */
 export interface MeReply {
+  /**
+   * The account.
+   */
   user: User;
 }
 
@@ -2338,9 +3260,21 @@ export interface MeReply {
  * Role of an account in an organization.
  */
 export interface Membership {
+  /**
+   * Id of the organization.
+   */
   organizationId: Identifier;
+  /**
+   * Name of the organization.
+   */
   organizationName: string;
+  /**
+   * Role in the organization.
+   */
   role: Role;
+  /**
+   * State of the membership.
+   */
   status: 'ACTIVE';
 }
 
@@ -2353,15 +3287,45 @@ export interface NoFields {}
  * A notification in its owner's inbox.
  */
 export interface Notification {
+  /**
+   * Id of the notification.
+   */
   id: Identifier;
+  /**
+   * Id of the recipient.
+   */
   userId: Identifier;
+  /**
+   * Organization of the notification; null without one.
+   */
   organizationId: Identifier | null;
+  /**
+   * Kind of notification.
+   */
   type: string;
+  /**
+   * Title of the notification.
+   */
   title: string;
+  /**
+   * Text of the notification.
+   */
   content: string;
+  /**
+   * Key by which the recipient's preferences were read; null if it is the type.
+   */
   preferenceType: string | null;
+  /**
+   * The person or system that caused the notification; null if unknown.
+   */
   actorId: Identifier | null;
+  /**
+   * Kind of the object that the notification is about; null without one.
+   */
   entity: string | null;
+  /**
+   * Id of that object; null without one.
+   */
   entityId: Identifier | null;
   /**
    * As the sender sent it.
@@ -2373,11 +3337,17 @@ export interface Notification {
    * `{sourceService}:{sourceEventId}` of the notification's event.
    */
   sourceEventRef: string | null;
+  /**
+   * True if the recipient has read it.
+   */
   isRead: boolean;
   /**
    * Time of the first read.
    */
   readAt: Timestamp | null;
+  /**
+   * Time at which it was created.
+   */
   createdAt: Timestamp;
 }
 
@@ -2385,6 +3355,9 @@ export interface Notification {
  * One notification.
  */
 export interface NotificationReply {
+  /**
+   * The notification.
+   */
   notification: Notification;
 }
 
@@ -2397,6 +3370,9 @@ export type NotificationType = string;
  * The attempt that is still in progress.
  */
 export interface OpenAttempt {
+  /**
+   * Id of the attempt that is in progress.
+   */
   attemptId: Identifier;
 }
 
@@ -2404,6 +3380,9 @@ export interface OpenAttempt {
  * A preview that was generated and is not paid for yet.
  */
 export interface PendingPreview {
+  /**
+   * Id of the preview. The same request again returns it once it is paid for.
+   */
   previewId: Identifier;
 }
 
@@ -2411,6 +3390,9 @@ export interface PendingPreview {
  * An event that the client observed. TIMEOUT submits the attempt.
  */
 export interface PostEventRequest {
+  /**
+   * Kind of event. `TIMEOUT` submits the attempt.
+   */
   type: ClientEventType;
   /**
    * Stored unchanged; at most 8 KiB of JSON.
@@ -2468,7 +3450,13 @@ export interface PreferencesPatch {
  * The service that may store the content of the preview, and its route.
  */
 export interface PreviewOwner {
+  /**
+   * Name of the service.
+   */
   service: string;
+  /**
+   * Method and path that store the content.
+   */
   route: string;
 }
 
@@ -2484,13 +3472,37 @@ export interface ProviderRuntime {
    * mock, local, openai, anthropic, gemini or deepseek. Any other name is unsupported and makes the status degraded.
    */
   provider: string;
+  /**
+   * Name of the model; null if none is configured.
+   */
   model: string | null;
+  /**
+   * Source of the configuration in force: the variables, or the saved setting.
+   */
   configurationSource: 'environment' | 'database';
+  /**
+   * True if the key of the provider is set.
+   */
   apiKeyConfigured: boolean;
+  /**
+   * Abilities of the provider in force.
+   */
   features: {
+    /**
+     * True if questions can be classified.
+     */
     classify: boolean;
+    /**
+     * True if questions can be generated.
+     */
     generate: boolean;
+    /**
+     * True if questions can be explained.
+     */
     explain: boolean;
+    /**
+     * True if essays can be graded.
+     */
     grade: boolean;
     /**
      * Answers are streamed.
@@ -2501,8 +3513,17 @@ export interface ProviderRuntime {
      */
     structuredOutput: boolean;
   };
+  /**
+   * State of the circuit breaker that guards the provider.
+   */
   circuit: {
+    /**
+     * `closed`: calls pass; `open`: calls are suspended; `half-open`: one call probes the provider.
+     */
     state: 'closed' | 'open' | 'half-open';
+    /**
+     * Failed calls since the last success.
+     */
     consecutiveFailures: number;
     /**
      * Time until which calls are suspended; then one call probes the provider.
@@ -2519,7 +3540,13 @@ export interface ProviderRuntime {
  * The model provider that an ADMIN selected. Never contains a key.
  */
 export interface ProviderSetting {
+  /**
+   * Name of the provider.
+   */
   provider: 'mock' | 'local' | 'openai' | 'anthropic' | 'gemini' | 'deepseek';
+  /**
+   * Name of the model.
+   */
   model: string;
   /**
    * null = the official address of the provider.
@@ -2533,7 +3560,13 @@ export interface ProviderSetting {
    * false = the environment selects the provider.
    */
   enabled: boolean;
+  /**
+   * Number of the setting; grows by one at each save.
+   */
   version: number;
+  /**
+   * Time of the save.
+   */
   updatedAt: Timestamp;
   /**
    * Id of the ADMIN.
@@ -2549,6 +3582,9 @@ export interface ProviderSettingsReply {
    * null = no setting was ever saved.
    */
   setting: ProviderSetting | null;
+  /**
+   * State of the provider in force.
+   */
   runtime: ProviderRuntime;
 }
 
@@ -2560,6 +3596,9 @@ export interface ProviderSettingsRequest {
    * mock, local, openai, anthropic, gemini or deepseek.
    */
   provider: string;
+  /**
+   * Name of the model, as the provider writes it.
+   */
   model: string;
   /**
    * The official or an allowed origin; default: the official address of the provider. Required for `local`.
@@ -2639,9 +3678,21 @@ export interface PushSubscriptionRequest {
  * Reason why a question has no suggestions.
  */
 export interface QuestionError {
+  /**
+   * Id of the question in the question bank.
+   */
   questionId: Identifier;
+  /**
+   * Number of its batch, from 0.
+   */
   batchIndex: number;
+  /**
+   * Code of the reason.
+   */
   code: string;
+  /**
+   * Reason in words.
+   */
   message: string;
 }
 
@@ -2649,7 +3700,13 @@ export interface QuestionError {
  * A choice, or a statement of a true/false group.
  */
 export interface QuestionOption {
+  /**
+   * Id of the option. Answers name it.
+   */
   id: Identifier;
+  /**
+   * Short label, such as `A`.
+   */
   label?: string;
   /**
    * Markup.
@@ -2734,16 +3791,46 @@ export interface QueueState {
  * Counts of the jobs of all organizations.
  */
 export interface QueueSummary {
+  /**
+   * The service that counted.
+   */
   sourceService: 'ai-classifier-service';
+  /**
+   * Jobs by state.
+   */
   counts: {
+    /**
+     * Jobs that wait for a worker.
+     */
     PENDING: number;
+    /**
+     * Jobs in progress.
+     */
     RUNNING: number;
+    /**
+     * Finished jobs.
+     */
     COMPLETED: number;
+    /**
+     * Failed jobs.
+     */
     FAILED: number;
+    /**
+     * Cancelled jobs.
+     */
     CANCELLED: number;
   };
+  /**
+   * Unfinished jobs.
+   */
   depth: {
+    /**
+     * Jobs that wait for a worker.
+     */
     pending: number;
+    /**
+     * Jobs in progress.
+     */
     running: number;
   };
   /**
@@ -2762,7 +3849,13 @@ export interface QueueSummary {
    * Paths by which the owner of a job retries or cancels it.
    */
   commands: {
+    /**
+     * Path by which the owner retries a job.
+     */
     retry: string;
+    /**
+     * Path by which the owner cancels a job.
+     */
     cancel: string;
   };
 }
@@ -2771,15 +3864,45 @@ export interface QueueSummary {
  * A job without its questions.
  */
 export interface QueuedJob {
+  /**
+   * Id of the job.
+   */
   id: Identifier;
+  /**
+   * State of the job.
+   */
   status: JobStatus;
+  /**
+   * Organization of the job.
+   */
   organizationId: Identifier;
+  /**
+   * Id of the person who created the job.
+   */
   actorId: Identifier;
+  /**
+   * Progress in questions and batches.
+   */
   progress: JobProgress;
+  /**
+   * Reason why the job failed; null in every other state.
+   */
   error: JobError | null;
+  /**
+   * Time at which the job was created.
+   */
   createdAt: Timestamp;
+  /**
+   * Time at which a worker began; null before.
+   */
   startedAt: Timestamp | null;
+  /**
+   * Time at which the job was finished; null before.
+   */
   finishedAt: Timestamp | null;
+  /**
+   * Time of the last change.
+   */
   updatedAt: Timestamp;
 }
 
@@ -2787,7 +3910,13 @@ export interface QueuedJob {
  * Why something did not happen or has not happened yet.
  */
 export interface Reason {
+  /**
+   * Name of the reason; a program branches on it.
+   */
   code: ReasonCode;
+  /**
+   * The reason in words.
+   */
   text: string;
   /**
    * Next step of an operator; null if none is needed.
@@ -2875,6 +4004,9 @@ export interface ReleaseReply {
    * Outbox rows, two per attempt; null if not counted yet (202).
    */
   queuedNotifications: number | null;
+  /**
+   * Id of the release, as it was sent.
+   */
   sourceEventId: string;
 }
 
@@ -2882,6 +4014,9 @@ export interface ReleaseReply {
  * The result as this caller may see it.
  */
 export interface ResultReply {
+  /**
+   * The attempt, as this caller may see it.
+   */
   attempt: AttemptDetail;
   /**
    * `totalScore` as a percentage of `maxScore`, not rounded; null while hidden, or if every question has 0 points.
@@ -2893,7 +4028,13 @@ export interface ResultReply {
  * exam.results_released.v1, flat (`examId`, `releasedAt`) or in the analytics style (`entity`, `entityId`, `occurredAt`, `payload`). One exam and one time are required; values that are present twice must be equal.
  */
 export interface ResultsReleasedRequest {
+  /**
+   * The service that releases results.
+   */
   sourceService: 'exam-service';
+  /**
+   * Kind and version of the event.
+   */
   type: 'exam.results_released.v1';
   /**
    * Stable id: a repeat is a replay and changes nothing.
@@ -2903,22 +4044,49 @@ export interface ResultsReleasedRequest {
    * Restricts the release to attempts of this organization.
    */
   organizationId?: Identifier | null;
+  /**
+   * Id of the exam. `examId`, `entityId` and `payload.examId` are alternatives.
+   */
   examId?: Identifier | null;
+  /**
+   * Time from which the results are released; it may be in the future. It takes precedence over the other two times.
+   */
   releasedAt?: Timestamp | null;
+  /**
+   * Kind of the object of `entityId`; required beside it.
+   */
   entity?: 'Exam' | null;
   /**
    * Id of the exam.
    */
   entityId?: Identifier | null;
+  /**
+   * Time from which the results are released, if no field `releasedAt` is present.
+   */
   occurredAt?: Timestamp | null;
   /**
    * Data of the exam service about the release.
    */
   payload?: {
+    /**
+     * Version of the payload.
+     */
     schemaVersion: 1;
+    /**
+     * State of the exam after the release.
+     */
     status?: string | null;
+    /**
+     * Id of the exam.
+     */
     examId?: Identifier | null;
+    /**
+     * Organization of the exam.
+     */
     organizationId?: Identifier | null;
+    /**
+     * Time from which the results are released, if `releasedAt` is absent.
+     */
     releasedAt?: Timestamp | null;
   } | null;
 }
@@ -2927,6 +4095,9 @@ export interface ResultsReleasedRequest {
  * Number of sessions that this call ended.
  */
 export interface RevokedCount {
+  /**
+   * Sessions that this call ended.
+   */
   revoked: number;
 }
 
@@ -2934,6 +4105,9 @@ export interface RevokedCount {
  * True if this call ended a session.
  */
 export interface RevokedReply {
+  /**
+   * True if this call ended a session.
+   */
   revoked: boolean;
 }
 
@@ -2946,9 +4120,21 @@ export type Role = 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
  * A criterion by which an essay is graded.
  */
 export interface RubricCriterion {
+  /**
+   * Id of the criterion, distinct within the rubric.
+   */
   id: Identifier;
+  /**
+   * Name of the criterion.
+   */
   name: string;
+  /**
+   * Demand of the criterion.
+   */
   description?: string | null;
+  /**
+   * Highest points of this criterion.
+   */
   maxScore: number;
 }
 
@@ -2960,8 +4146,13 @@ export interface SaveAnswerRequest {
    * The question id, or the id of the attempt question.
    */
   questionId: Identifier;
+  /**
+   * The answer. Without it, the three fields below are the answer.
+   */
   answer?: SentAnswer | null;
   /**
+   * Ids of the selected options, of a choice.
+   *
    * @maxItems 100
    */
   selectedOptionIds?: Identifier[] | null;
@@ -2979,6 +4170,9 @@ export interface SaveAnswerRequest {
    * The `serverVersion` that the client last saw; 0 (default) overwrites.
    */
   clientVersion?: number | null;
+  /**
+   * Id of the browser tab that saves; logged with the save.
+   */
   sourceTabId?: string | null;
 }
 
@@ -2999,15 +4193,33 @@ export type ScoringMode =
  * Rule by which a question is scored. `incorrectPenalty` and `minScore` are points on the scale of `maxScore`.
  */
 export interface ScoringRule {
+  /**
+   * Method of scoring.
+   */
   mode: ScoringMode;
   /**
    * Scale of the rule; default: the score of the question.
    */
   maxScore?: number;
+  /**
+   * Points that each wrong selection of a PARTIAL question costs; default 0.
+   */
   incorrectPenalty?: number;
+  /**
+   * Lowest points of a PARTIAL question; default 0. An unanswered question always has 0.
+   */
   minScore?: number;
+  /**
+   * Permitted distance from a right number; default 0.
+   */
   tolerance?: number;
+  /**
+   * Unit of `tolerance`: the number itself, or a share of the right number; default `ABSOLUTE`.
+   */
   toleranceType?: 'ABSOLUTE' | 'RELATIVE';
+  /**
+   * True if upper and lower case count in a short text; default false.
+   */
   caseSensitive?: boolean;
   /**
    * Share of the points for 0, 1, ... n right statements.
@@ -3021,15 +4233,33 @@ export interface ScoringRule {
  * Rule by which a question is scored. `incorrectPenalty` and `minScore` are points on the scale of `maxScore`.
  */
 export interface ScoringRuleInput {
+  /**
+   * Method of scoring.
+   */
   mode: ScoringMode;
   /**
    * Scale of the rule; default: the score of the question.
    */
   maxScore?: number | null;
+  /**
+   * Points that each wrong selection of a PARTIAL question costs; default 0.
+   */
   incorrectPenalty?: number | null;
+  /**
+   * Lowest points of a PARTIAL question; default 0. An unanswered question always has 0.
+   */
   minScore?: number | null;
+  /**
+   * Permitted distance from a right number; default 0.
+   */
   tolerance?: number | null;
+  /**
+   * Unit of `tolerance`: the number itself, or a share of the right number; default `ABSOLUTE`.
+   */
   toleranceType?: 'ABSOLUTE' | 'RELATIVE' | null;
+  /**
+   * True if upper and lower case count in a short text; default false.
+   */
   caseSensitive?: boolean | null;
   /**
    * Share of the points for 0, 1, ... n right statements.
@@ -3044,6 +4274,8 @@ export interface ScoringRuleInput {
  */
 export interface SentAnswer {
   /**
+   * Ids of the selected options, of a choice.
+   *
    * @maxItems 100
    */
   selectedOptionIds?: Identifier[] | null;
@@ -3063,6 +4295,9 @@ export interface SentAnswer {
  * A signed-in user and the tokens of the session.
  */
 export interface SessionEnvelope {
+  /**
+   * The account.
+   */
   user: User;
   /**
    * JWT to send as `Authorization: Bearer`; HS256, signed with AUTH_JWT_SECRET.
@@ -3072,6 +4307,9 @@ export interface SessionEnvelope {
    * JWT that can be exchanged once.
    */
   refreshToken: string;
+  /**
+   * Scheme of the `Authorization` header for the access token.
+   */
   tokenType: 'Bearer';
   /**
    * Seconds for which the access token is valid: 900, or fewer shortly before the session ends.
@@ -3091,6 +4329,9 @@ export interface SessionItem {
    * True for the session that makes this call.
    */
   current: boolean;
+  /**
+   * Time of the login.
+   */
   createdAt: Timestamp;
   /**
    * Time of the login or of the last refresh.
@@ -3100,6 +4341,9 @@ export interface SessionItem {
    * End of the session unless it is refreshed earlier; at most AUTH_SESSION_MAX_DAYS after `createdAt`.
    */
   expiresAt: Timestamp;
+  /**
+   * `User-Agent` of the login, at most 300 characters; null if it was absent.
+   */
   userAgent: string | null;
 }
 
@@ -3108,6 +4352,8 @@ export interface SessionItem {
  */
 export interface SessionList {
   /**
+   * Live sessions, most recently used first.
+   *
    * @maxItems 1000
    */
   sessions: SessionItem[];
@@ -3117,8 +4363,17 @@ export interface SessionList {
  * Cost of the generation.
  */
 export interface Settlement {
+  /**
+   * Credits that the generation cost.
+   */
   credits: number;
+  /**
+   * Tokens that the generation used.
+   */
   tokens: number;
+  /**
+   * Time at which both owners had accepted the charge.
+   */
   settledAt: Timestamp;
 }
 
@@ -3135,10 +4390,25 @@ export interface SnapshotRequest {
    * The owner; it never changes.
    */
   userId: Identifier;
+  /**
+   * Organization of the notification; default: that of the header.
+   */
   organizationId?: Identifier | null;
+  /**
+   * Kind of notification.
+   */
   type: NotificationType;
+  /**
+   * Title of the notification.
+   */
   title: string;
+  /**
+   * Text of the notification.
+   */
   content: string;
+  /**
+   * True if the recipient has read it.
+   */
   isRead: boolean;
   /**
    * Stored only if `isRead` is true; default: the stored time, otherwise now.
@@ -3148,6 +4418,9 @@ export interface SnapshotRequest {
    * If present, the notification is deleted permanently.
    */
   deletedAt?: Timestamp | null;
+  /**
+   * Time at which the other system created it.
+   */
   createdAt: Timestamp;
 }
 
@@ -3155,8 +4428,13 @@ export interface SnapshotRequest {
  * A solution and its steps in order.
  */
 export interface Solution {
+  /**
+   * The whole solution.
+   */
   text: string;
   /**
+   * The single steps.
+   *
    * @maxItems 50
    */
   steps: string[];
@@ -3166,7 +4444,13 @@ export interface Solution {
  * A choice, or a statement of a true/false group, as the start sends it.
  */
 export interface StartOption {
+  /**
+   * Id of the option, distinct within the question.
+   */
   id: Identifier;
+  /**
+   * Short label, such as `A`.
+   */
   label?: string | null;
   /**
    * Markup.
@@ -3186,8 +4470,17 @@ export interface StartQuestion {
    * Default: a new id.
    */
   id?: Identifier | null;
+  /**
+   * Id of the question within the exam.
+   */
   examQuestionId?: Identifier | null;
+  /**
+   * Id of the question in the question bank, distinct within the paper.
+   */
   questionId: Identifier;
+  /**
+   * Id of the version of the question.
+   */
   questionVersionId?: Identifier | null;
   /**
    * Orders the paper, ascending, if every question has a distinct number; otherwise the order of the array counts.
@@ -3197,6 +4490,9 @@ export interface StartQuestion {
    * Points of the question; 0 = practice, counted in neither `correctCount` nor `wrongCount`.
    */
   score: number;
+  /**
+   * Kind of question. A type of another name takes its kind of answer from `scoringRule.mode`.
+   */
   type: QuestionType;
   /**
    * Markup.
@@ -3207,6 +4503,8 @@ export interface StartQuestion {
    */
   contentText?: string | null;
   /**
+   * The choices, or the statements of a true/false group.
+   *
    * @maxItems 100
    */
   options?: StartOption[] | null;
@@ -3216,6 +4514,9 @@ export interface StartQuestion {
    * @maxItems 100
    */
   optionOrder?: Identifier[] | null;
+  /**
+   * Rule by which the question is scored.
+   */
   scoringRule: ScoringRuleInput;
   /**
    * Default: the key that `isCorrect` of the options forms. MANUAL and ESSAY need no key.
@@ -3227,7 +4528,13 @@ export interface StartQuestion {
  * The started attempt, or the existing one of this key or student.
  */
 export interface StartReply {
+  /**
+   * The attempt, as the student may see it.
+   */
   attempt: AttemptDetail;
+  /**
+   * True if this call created the attempt.
+   */
   created: boolean;
 }
 
@@ -3235,13 +4542,24 @@ export interface StartReply {
  * All data of a new attempt, resolved by the owning services and sent by the gateway.
  */
 export interface StartRequest {
+  /**
+   * The exam, resolved by the exam service.
+   */
   exam: ExamRuntime;
+  /**
+   * The student's access, resolved by the owning services.
+   */
   access: AccessDecision;
   /**
+   * The paper with its keys, resolved by the exam service; at most 500 questions.
+   *
    * @minItems 1
    * @maxItems 500
    */
   questions: StartQuestion[];
+  /**
+   * Data about the student that is shown with the attempt.
+   */
   studentInfo?: StudentInfo | null;
   /**
    * Requires the header X-Course-Attempt-Context-Source.
@@ -3253,6 +4571,9 @@ export interface StartRequest {
  * The student's answer to one statement.
  */
 export interface StatementAnswer {
+  /**
+   * Id of the statement: the id of its option.
+   */
   statementId: Identifier;
   /**
    * null or absent = blank.
@@ -3278,12 +4599,33 @@ export type StudentList = StudentListItem[];
  * The exam of a list item.
  */
 export interface StudentListExam {
+  /**
+   * Id of the exam.
+   */
   id: Identifier;
+  /**
+   * Title of the exam.
+   */
   title: string | null;
+  /**
+   * Subject of the exam.
+   */
   subject: string | null;
+  /**
+   * Grade level, as the exam service writes it.
+   */
   gradeLevel: string | number | null;
+  /**
+   * Duration of an attempt in minutes.
+   */
   durationMinutes: number | null;
+  /**
+   * Time at which students see the result.
+   */
   showResultMode: ShowResultMode;
+  /**
+   * Close of the exam; null if it never closes.
+   */
   closeTime: Timestamp | null;
 }
 
@@ -3291,18 +4633,57 @@ export interface StudentListExam {
  * An attempt in the list of its student.
  */
 export interface StudentListItem {
+  /**
+   * Id of the attempt.
+   */
   id: Identifier;
+  /**
+   * Id of the exam.
+   */
   examId: Identifier;
+  /**
+   * State of the attempt.
+   */
   status: AttemptStatus;
+  /**
+   * Time of the start.
+   */
   startedAt: Timestamp;
+  /**
+   * Time of the submit; null while the attempt is in progress.
+   */
   submittedAt: Timestamp | null;
+  /**
+   * Time at which the attempt is over; null without a deadline.
+   */
   deadlineAt: Timestamp | null;
+  /**
+   * Whole seconds from start to submit; null while the attempt is in progress.
+   */
   durationSeconds: number | null;
+  /**
+   * Points of the attempt; null while hidden or ungraded.
+   */
   totalScore: number | null;
+  /**
+   * Graded questions with full score; null while hidden or ungraded.
+   */
   correctCount: number | null;
+  /**
+   * Graded questions without full score; null while hidden or ungraded.
+   */
   wrongCount: number | null;
+  /**
+   * True if the student may see the result.
+   */
   resultVisible: boolean;
+  /**
+   * Reason why the result is hidden, as a Vietnamese sentence; null if it is visible.
+   */
   hiddenReason: string | null;
+  /**
+   * The exam of the attempt.
+   */
   exam: StudentListExam;
 }
 
@@ -3329,7 +4710,13 @@ export interface SupportSummary {
    * Undeleted notifications of support types.
    */
   notifications: {
+    /**
+     * Number of such notifications.
+     */
     total: number;
+    /**
+     * Number of unread ones.
+     */
     unread: number;
     /**
      * Counts by type.
@@ -3342,6 +4729,9 @@ export interface SupportSummary {
    * Events of support types.
    */
   events: {
+    /**
+     * Number of such events.
+     */
     total: number;
     /**
      * Counts by type.
@@ -3354,6 +4744,9 @@ export interface SupportSummary {
    * Delivery attempts of notifications of support types.
    */
   deliveryAttempts: {
+    /**
+     * Number of such delivery attempts.
+     */
     total: number;
     /**
      * Counts by status.
@@ -3374,7 +4767,13 @@ export interface SupportSummary {
  * A recipient whose preferences suppressed the notification.
  */
 export interface Suppression {
+  /**
+   * Id of the recipient.
+   */
   userId: Identifier;
+  /**
+   * Reason of the suppression.
+   */
   reason: SuppressionReason;
 }
 
@@ -3387,12 +4786,19 @@ export type SuppressionReason = 'TYPE_DISABLED' | 'MUTED' | 'ERASED';
  * Ids of the classrooms and teachers of the attempt, copied at its start. The creator and the result viewers may read the attempt.
  */
 export interface TeacherScope {
+  /**
+   * Id of the teacher who created the exam; null if the start named none.
+   */
   createdById: Identifier | null;
   /**
+   * Ids of the classrooms to which the exam is assigned.
+   *
    * @maxItems 1000
    */
   assignedClassroomIds: Identifier[];
   /**
+   * Ids of further teachers who may read and grade the attempt.
+   *
    * @maxItems 1000
    */
   resultViewerTeacherIds: Identifier[];
@@ -3407,6 +4813,9 @@ export type Timestamp = string;
  * The refresh token, in the body or as `Authorization: Bearer`.
  */
 export interface TokenRequest {
+  /**
+   * The refresh token; may be absent if the `Authorization` header has it.
+   */
   refreshToken?: string | null;
 }
 
@@ -3414,7 +4823,13 @@ export interface TokenRequest {
  * Tokens as the provider counted them; null = not reported.
  */
 export interface TokenUsage {
+  /**
+   * Tokens of the prompt.
+   */
   inputTokens: number | null;
+  /**
+   * Tokens of the answer.
+   */
   outputTokens: number | null;
 }
 
@@ -3458,8 +4873,17 @@ export interface Trace {
  * One line of a trace: ids, states and times, never an answer, a score or a text.
  */
 export interface TraceLine {
+  /**
+   * Time of what the line reports.
+   */
   at: Timestamp;
+  /**
+   * Kind of object.
+   */
   kind: LineKind;
+  /**
+   * Id of the object.
+   */
   id: string;
   /**
    * Stored state, such as `PENDING` or `DELIVERED`; `LEASED` while a worker holds a command.
@@ -3473,6 +4897,9 @@ export interface TraceLine {
    * Another id that the line concerns: an attempt, a recipient, an account.
    */
   about: string | null;
+  /**
+   * Attempts of a command or a delivery; null for every other line.
+   */
   attempt: AttemptCount | null;
   /**
    * Earliest time of the next attempt.
@@ -3486,6 +4913,9 @@ export interface TraceLine {
    * Id of the request that caused it.
    */
   requestId: string | null;
+  /**
+   * Reason why something did not happen; null if nothing is missing.
+   */
   reason: Reason | null;
   /**
    * Number of neighbouring events of one type in this line.
@@ -3529,6 +4959,9 @@ export interface UnsubscribeReply {
  * Number of notifications changed.
  */
 export interface UpdatedReply {
+  /**
+   * Notifications that this call changed.
+   */
   updated: number;
 }
 
@@ -3536,21 +4969,47 @@ export interface UpdatedReply {
  * An account as its owner sees it.
  */
 export interface User {
+  /**
+   * Id of the account. The gateway sends it as identity.
+   */
   id: Identifier;
+  /**
+   * Code to read aloud: `ACC-` and 8 characters; unique.
+   */
   accountCode: string;
   /**
    * Trimmed and lower-cased.
    */
   email: string;
+  /**
+   * Name of the person.
+   */
   fullName: string;
+  /**
+   * Role of the account.
+   */
   role: Role;
+  /**
+   * State of the account.
+   */
   status: AccountStatus;
+  /**
+   * Time of the registration.
+   */
   createdAt: Timestamp;
+  /**
+   * Time of the last change of the account.
+   */
   updatedAt: Timestamp;
   /**
+   * Organizations of the account.
+   *
    * @maxItems 1000
    */
   memberships: Membership[];
+  /**
+   * Organization in which the account acts first.
+   */
   defaultOrganizationId: Identifier;
 }
 
@@ -3562,7 +5021,13 @@ export interface Verdict {
    * `stuck` needs an operator; `waits` goes on by itself; `runs` is with a worker; `dropped` never happens.
    */
   standing: 'stuck' | 'waits' | 'runs' | 'dropped';
+  /**
+   * Name of the reason; a program branches on it.
+   */
   code: ReasonCode;
+  /**
+   * The statement in words.
+   */
   text: string;
   /**
    * Next step of an operator; null if none is needed.
@@ -3582,12 +5047,21 @@ export interface Verdict {
  * A topic in which a student is weak. `parentIds` and `recipientIds` together contain at least one recipient and form one set.
  */
 export interface WeakTopicRequest {
+  /**
+   * The service that detected the weak topic.
+   */
   sourceService: WeakTopicSource;
   /**
    * Stable id: a repeat is a replay and creates nothing.
    */
   sourceEventId: string;
+  /**
+   * Id of the student.
+   */
   studentId: Identifier;
+  /**
+   * The weak topic.
+   */
   topic: string;
   /**
    * Resolved recipients.
@@ -3605,7 +5079,13 @@ export interface WeakTopicRequest {
    * Default: the id is shown.
    */
   studentName?: string | null;
+  /**
+   * The student's score in the topic, as the sender measures it.
+   */
   score?: number | null;
+  /**
+   * Organization of the alert; default: that of the header.
+   */
   organizationId?: Identifier | null;
 }
 
@@ -3662,6 +5142,9 @@ export interface WorkerState {
    * Schema version that it needs; null for a process of an old version.
    */
   schema: number | null;
+  /**
+   * Time at which the process began.
+   */
   startedAt: Timestamp;
   /**
    * Time of its last row; a live process writes one every five seconds.
@@ -3690,6 +5173,9 @@ export interface WorkerState {
 }
 
 export interface ListJobsQuery {
+  /**
+   * Only jobs in this state; default: all states.
+   */
   status?: JobStatus;
   /**
    * Default 20.
@@ -3724,7 +5210,13 @@ export interface ListNotificationsQuery {
    * For an ADMIN: only those of this user. Other callers always get their own.
    */
   userId?: Identifier;
+  /**
+   * Only notifications of this organization.
+   */
   organizationId?: Identifier;
+  /**
+   * Part of the inbox; default ALL.
+   */
   filter?: ListFilter;
   /**
    * Literal text in title or content; case is ignored.
@@ -3745,7 +5237,13 @@ export interface ListParentAlertsQuery {
    * For an ADMIN: only those of this user. Other callers always get their own.
    */
   userId?: Identifier;
+  /**
+   * Only notifications of this organization.
+   */
   organizationId?: Identifier;
+  /**
+   * Part of the inbox; default ALL.
+   */
   filter?: ListFilter;
   /**
    * Literal text in title or content; case is ignored.
@@ -3762,14 +5260,29 @@ export interface ListParentAlertsQuery {
 }
 
 export interface ListDeliveryAttemptsQuery {
+  /**
+   * Only delivery attempts of this notification.
+   */
   notificationId?: Identifier;
+  /**
+   * Only those of this organization.
+   */
   organizationId?: Identifier;
   /**
    * For an ADMIN: only those of this user. Other callers always get their own.
    */
   userId?: Identifier;
+  /**
+   * Only those of this channel.
+   */
   channel?: string;
+  /**
+   * Only those of this provider.
+   */
   provider?: string;
+  /**
+   * Only those in this state.
+   */
   status?: DeliveryStatus;
   /**
    * Created at this time or later.
@@ -4029,7 +5542,7 @@ export interface Operations {
   startAttempt: {
     input: {
       examId: string;
-      headers: { 'x-exam-runtime-decision-source': string; 'x-course-attempt-context-source'?: string };
+      headers: { 'x-course-attempt-context-source'?: string; 'x-exam-runtime-decision-source': 'exam-service' };
       body: StartRequest;
     };
     data: StartReply;
@@ -4070,7 +5583,7 @@ export interface Operations {
   startAttemptCompat: {
     input: {
       examId: string;
-      headers: { 'x-exam-runtime-decision-source': string; 'x-course-attempt-context-source'?: string };
+      headers: { 'x-course-attempt-context-source'?: string; 'x-exam-runtime-decision-source': 'exam-service' };
       body: StartRequest;
     };
     data: StartReply;
@@ -5141,6 +6654,33 @@ export interface Operations {
       | 'UNAVAILABLE'
       | 'VALIDATION_FAILED';
   };
+  /** Get the alarms of the cluster with their remedies. */
+  getStatus: {
+    input: {};
+    data: ClusterStatus;
+    pending: never;
+    needs: never;
+    oneOf: 'as' | 'token';
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+  };
+  /** Get the depth of every queue and the load of every process type. */
+  getQueues: {
+    input: {};
+    data: QueueList;
+    pending: never;
+    needs: never;
+    oneOf: 'as' | 'token';
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+  };
+  /** Get the live worker processes and their current work. */
+  getWorkers: {
+    input: {};
+    data: WorkerList;
+    pending: never;
+    needs: never;
+    oneOf: 'as' | 'token';
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+  };
   /** Get counts of the attempts and notices of an exam, and its releases. */
   getExam: {
     input: { examId: string };
@@ -5174,33 +6714,6 @@ export interface Operations {
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
       | 'VALIDATION_FAILED';
-  };
-  /** Get the alarms of the cluster with their remedies. */
-  getStatus: {
-    input: {};
-    data: ClusterStatus;
-    pending: never;
-    needs: never;
-    oneOf: 'as' | 'token';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
-  };
-  /** Get the depth of every queue and the load of every process type. */
-  getQueues: {
-    input: {};
-    data: QueueList;
-    pending: never;
-    needs: never;
-    oneOf: 'as' | 'token';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
-  };
-  /** Get the live worker processes and their current work. */
-  getWorkers: {
-    input: {};
-    data: WorkerList;
-    pending: never;
-    needs: never;
-    oneOf: 'as' | 'token';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Get the dead letters, grouped by queue and cause. */
   getDeadLetters: {
@@ -5941,24 +7454,6 @@ export const ROUTES = {
     organization: 'unread',
     readsKey: false,
   },
-  getExam: {
-    method: 'GET',
-    path: '/v1/ops/exams/{examId}',
-    caller: 'user',
-    reads: ['as', 'token'],
-    isEither: true,
-    organization: 'unread',
-    readsKey: false,
-  },
-  listExamAttempts: {
-    method: 'GET',
-    path: '/v1/ops/exams/{examId}/attempts',
-    caller: 'user',
-    reads: ['as', 'token'],
-    isEither: true,
-    organization: 'unread',
-    readsKey: false,
-  },
   getStatus: {
     method: 'GET',
     path: '/v1/ops/status',
@@ -5980,6 +7475,24 @@ export const ROUTES = {
   getWorkers: {
     method: 'GET',
     path: '/v1/ops/workers',
+    caller: 'user',
+    reads: ['as', 'token'],
+    isEither: true,
+    organization: 'unread',
+    readsKey: false,
+  },
+  getExam: {
+    method: 'GET',
+    path: '/v1/ops/exams/{examId}',
+    caller: 'user',
+    reads: ['as', 'token'],
+    isEither: true,
+    organization: 'unread',
+    readsKey: false,
+  },
+  listExamAttempts: {
+    method: 'GET',
+    path: '/v1/ops/exams/{examId}/attempts',
     caller: 'user',
     reads: ['as', 'token'],
     isEither: true,

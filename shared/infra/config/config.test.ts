@@ -15,6 +15,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
     port: 3000,
     metricsPort: null,
     logLevel: 'info',
+    apiDocs: true,
     shutdown: { timeoutMs: 20_000, drainGraceMs: 1_000 },
     mongodb: { url: MONGODB_URL, database: 'examhall' },
     redis: { url: REDIS_URL },

@@ -42,6 +42,8 @@ export interface Config extends Warnings {
   /** Port of a worker's own health and metrics; null means that it does not listen. */
   metricsPort: number | null;
   logLevel: LogLevel;
+  /** True if `web` serves the reference of the API. */
+  apiDocs: boolean;
   shutdown: { timeoutMs: number; drainGraceMs: number };
   mongodb: { url: string; database: string };
   redis: { url: string };
@@ -112,6 +114,7 @@ export function readConfig(given: NodeJS.ProcessEnv): Config {
     port: from.integer('PORT'),
     metricsPort: from.optionalInteger('METRICS_PORT'),
     logLevel: from.word('LOG_LEVEL', LOG_LEVELS),
+    apiDocs: from.word('API_DOCS', ['0', '1']) === '1',
     shutdown: { timeoutMs: from.integer('SHUTDOWN_TIMEOUT_MS'), drainGraceMs: from.integer('DRAIN_GRACE_MS') },
     mongodb: { url: mongodbUrl, database: from.optionalText('MONGODB_DATABASE') ?? databaseOf(mongodbUrl) },
     redis: { url: from.text('REDIS_URL') },

@@ -18,6 +18,8 @@ interface IntegerVariable extends Described {
 interface WordVariable extends Described {
   kind: 'word' | 'list';
   default: string;
+  /** Replaces `default` if NODE_ENV is production. */
+  productionDefault?: string;
   words: readonly string[];
   /** True if a `list` may be set to the empty string, which means no word at all. */
   mayBeEmpty?: true;

@@ -1,9 +1,10 @@
 import { ATTEMPTS } from '#infra/config/variables/attempt.ts';
 import { AUTH } from '#infra/config/variables/auth.ts';
 import { CLASSIFIER } from '#infra/config/variables/classifier.ts';
+import { LIMITS } from '#infra/config/variables/limits.ts';
 import { NEIGHBOURS } from '#infra/config/variables/neighbours.ts';
 import { NOTIFICATION } from '#infra/config/variables/notification.ts';
-import { LIMITS, PROCESS, STORES, TRUST, WORKERS } from '#infra/config/variables/process.ts';
+import { PROCESS, STORES, TRUST, WORKERS } from '#infra/config/variables/process.ts';
 import type { Variable } from './variable.ts';
 
 /**

@@ -1,0 +1,18 @@
+import { readFileSync } from 'node:fs';
+
+/**
+ * Request and replies of one operation, as a cluster received and sent them while the examples of docs/gateway ran. `request` is the body;
+ * `replies` holds whole bodies by status: JSON, or the text of another media type.
+ */
+export interface Example {
+  request?: unknown;
+  replies: Readonly<Record<string, unknown>>;
+}
+
+/** Examples by operation id. */
+export type Examples = Readonly<Record<string, Example>>;
+
+/** Returns the recorded examples. `scripts/docs/record.ts` writes the file; only the first request for the document reads it. */
+export function readExamples(): Examples {
+  return JSON.parse(readFileSync(new URL('./openapi-examples.json', import.meta.url), 'utf8')) as Examples;
+}
