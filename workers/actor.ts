@@ -33,12 +33,20 @@ export interface Run<Q extends Queue> {
  */
 export type Handlers = { [Q in Queue]?: (run: Run<Q>) => Promise<Outcome<Q>> };
 
+/** Waits between the attempts of a command: the first one, and the upper bound up to which they double. */
+export interface Backoff {
+  baseMs: number;
+  capMs: number;
+}
+
 /** The only place that makes its kind of change. Without handlers it claims nothing. */
 export interface Actor {
   /** The process type of the Procfile. */
   name: string;
   handlers: Handlers;
-  backoff: { baseMs: number; capMs: number };
+  backoff: Backoff;
+  /** Backoff of single queues. Default: that of the actor. */
+  backoffOf?: { [Q in Queue]?: Backoff };
   /** Lease of its commands, in milliseconds. Default: the configured lease of workers. */
   leaseMs?: number;
   /** Slots of each of its queues. Default: the configured concurrency of workers. */
@@ -86,7 +94,7 @@ export type Outcome<Q extends Queue = Queue> =
   | { kind: 'dead'; error: Error; effects?: Effects };
 
 /** Names of the counters in `/metrics` that an operator should watch. */
-export const ALARMS = ['analytics_failed', 'background_dropped', 'notice_misconfigured'] as const;
+export const ALARMS = ['analytics_failed', 'audit_failed', 'background_dropped', 'notice_misconfigured'] as const;
 export type Alarm = (typeof ALARMS)[number];
 
 /** The dependencies that every actor is built with. */

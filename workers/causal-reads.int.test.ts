@@ -18,6 +18,7 @@ const env = {
   ...neighbours.env,
   ...neighbours.ownersEnv,
   ...neighbours.webhookEnv,
+  ...neighbours.auditEnv,
   NOTIFICATION_CHANNELS: 'log,webhook',
 };
 

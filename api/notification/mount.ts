@@ -5,7 +5,7 @@ import type { NotificationDeps } from './deps.ts';
 import { inboxRoutes } from './inbox-routes.ts';
 import { producerRoutes } from './producer-routes.ts';
 
-export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorbells, background, streams, atEnd }) => {
+export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorbells, streams, atEnd }) => {
   const inboxChanges = openChangeFeed({ ...redis, of: 'inboxes' });
   atEnd(inboxChanges.close);
   const { senderTokens, channels, delivery } = config.notification;
@@ -13,14 +13,12 @@ export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorb
     mongo,
     now,
     doorbells,
-    background,
     log,
     senderTokens,
     channels,
     deliveryAttempts: delivery.maxAttempts,
     commandAttempts: config.worker.maxAttempts,
-    audit: config.neighbours.audit,
-    outboundTimeoutMs: config.outboundTimeoutMs,
+    isAudited: config.neighbours.audit !== null,
     notifyStreams: inboxChanges.notify,
     inboxChanges,
     streams,

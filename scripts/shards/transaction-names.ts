@@ -31,6 +31,8 @@ export const TRANSACTION_NAMES: Readonly<Record<string, string>> = {
   'queue upkeep': 'end of a sweep',
   'queue upkeep:fanouts': '1,000 rows of a larger fan-out',
   'queue upkeep:deadletters': 'one dead letter of a bulk act',
+  'queue upkeep:analytics': 'report of a grading to the analytics service',
+  'queue upkeep:audit': 'report of an event to the audit service',
   'queue delivery:log': 'delivery to the log',
   'queue delivery:webhook': 'delivery to a webhook',
   [`${MONGO}/classifier/jobs.ts insertJob`]: 'new classification job',

@@ -50,6 +50,8 @@ export const EFFECTS: Readonly<Record<Queue, string>> = {
   upkeep: 'sweep not run',
   'upkeep:fanouts': 'fan-out not finished',
   'upkeep:deadletters': 'bulk act not finished',
+  'upkeep:analytics': 'not reported to analytics',
+  'upkeep:audit': 'not reported to audit',
 };
 
 const OLD_VERSION = ['the worker does not serve the queue', 'deploy the same version everywhere'] as const;
@@ -62,6 +64,8 @@ const UNSERVED: Readonly<Record<Queue, readonly [text: string, remedy: string]>>
   upkeep: OLD_VERSION,
   'upkeep:fanouts': OLD_VERSION,
   'upkeep:deadletters': OLD_VERSION,
+  'upkeep:analytics': ['the analytics service is not configured', 'set `ANALYTICS_SERVICE_URL`'],
+  'upkeep:audit': ['the audit service is not configured', 'set `AUDIT_SERVICE_URL`'],
   'gradenotices:student': ['the notification service is not configured', 'set `NOTIFICATION_SERVICE_URL`'],
   'gradenotices:parent': ['the profile service is not configured', 'set `PROFILE_SERVICE_URL`'],
   accountnotices: ['the notification service is not configured', 'set `NOTIFICATION_SERVICE_URL`'],
@@ -95,7 +99,7 @@ export function commandReason(command: TracedCommand, cluster: ClusterFacts, gra
 }
 
 /** Refusals that end a command at once. Those of the profile service never do. */
-const REFUSED_STATUS = /^the (notification service|webhook) answered (400|413|422)\b/;
+const REFUSED_STATUS = /^the (notification service|analytics service|audit service|webhook) answered (400|413|422)\b/;
 const WRONG_STATUS = /answered (401|403|404|405)\b/;
 
 function deadReason({ _id, lastError, attempts }: TracedCommand): Reason {

@@ -16,7 +16,7 @@ export interface Neighbours {
   calls: NeighbourCall[];
   /** Number of times that each notice or delivery arrived, by source event id or delivery job id. */
   notices: Map<string, number>;
-  /** Number of times that each analytics event arrived, by source event id. */
+  /** Number of times that each event for analytics or audit arrived, by source event id. */
   analytics: Map<string, number>;
   parents: string[];
   /** State of usage service and wallet. */
@@ -31,14 +31,16 @@ export interface Neighbours {
   ownersEnv: NodeJS.ProcessEnv;
   /** Environment that makes this server the receiver of the webhook channel. */
   webhookEnv: NodeJS.ProcessEnv;
+  /** Environment that names this server as audit service. */
+  auditEnv: NodeJS.ProcessEnv;
 }
 
 /** Secret with which the webhook channel signs in tests: `whsec_` and the base64 of 32 bytes. */
 export const WEBHOOK_SECRET = `whsec_${Buffer.from('webhook-secret-of-32-test-bytes!').toString('base64')}`;
 
 /**
- * Opens notification, profile, analytics and usage service, wallet, question bank and a webhook receiver as one real HTTP server, which
- * records the calls.
+ * Opens notification, profile, analytics, audit and usage service, wallet, question bank and a webhook receiver as one real HTTP server,
+ * which records the calls.
  */
 export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   const url = await openReceiver(t, serve);
@@ -57,6 +59,7 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
     url,
     env,
     webhookEnv,
+    auditEnv: { AUDIT_SERVICE_URL: url },
     ownersEnv,
     ledger: newLedger(),
     calls: [],

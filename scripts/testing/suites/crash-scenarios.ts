@@ -34,6 +34,7 @@ import {
 } from '#testing/stored/stored-attempts.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { analyticsIds, postAnalytics, postAudit } from '#testing/stored/stored-events.ts';
 import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
 import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
 import { runCommand } from '#workers/run-command.ts';
@@ -72,6 +73,7 @@ export function crashScenarios(): CrashScenario[] {
     accountNotice(),
     overdueSweep(),
     bulkReplay(),
+    ...reports(),
     delivery(),
     settlement(),
     classification(),
@@ -292,9 +294,7 @@ function bulkReplay(): CrashScenario {
     // A dead worker's transaction holds the next number of the audit, which the request for the next act needs as well.
     waitsForTransactions: true,
     async post(mongo) {
-      // Postpone the worker's own sweeps: it claims them beside the act, and the points of their runs would end its count.
-      for (const sweep of [OVERDUE_ATTEMPTS_SWEEP, ORPHANED_FAN_OUTS_SWEEP, UNPAID_GENERATIONS_SWEEP])
-        await postCommand(mongo, newCommand({ ...sweep, body: {}, maxAttempts: 10, now: Date.now() + HOUR }));
+      await postponeSweeps(mongo);
       const cause = newId();
       for (let n = 0; n < letters; n++) await storeDeadGrading(mongo, cause);
       const filter = { queue: 'grading', cause: `Error: ${cause}` } as const;
@@ -321,6 +321,37 @@ function bulkReplay(): CrashScenario {
       t.equal(await operatorAudit(mongo).countDocuments({ commandId: _id, action: 'dead.bulk-end' }), 1);
     },
   };
+}
+
+/** Reports to analytics and audit: each event arrives, at most twice, under one id. */
+function reports(): CrashScenario[] {
+  const report = (name: string, post: (mongo: Mongo) => Promise<Command>, idsOf: (command: Command) => string[]) => ({
+    name,
+    actor: 'upkeep',
+    status: 'DONE' as const,
+    leastPoints: 6,
+    async post(mongo: Mongo) {
+      await postponeSweeps(mongo);
+      return post(mongo);
+    },
+    async check(t: Test, { neighbours }: { neighbours: Neighbours }, command: Command) {
+      for (const id of idsOf(command)) {
+        const times = neighbours.analytics.get(id) ?? 0;
+        // A worker that was killed between the receiver's reply and its own write sends again.
+        t.ok(times === 1 || times === 2, `the receiver saw ${id} ${times} times`);
+      }
+    },
+  });
+  return [
+    report('report to analytics', postAnalytics, analyticsIds),
+    report('report to audit', postAudit, ({ subject }) => [subject]),
+  ];
+}
+
+/** Postpones the worker's own sweeps: it claims them beside the command, and the points of their runs would end its count. */
+async function postponeSweeps(mongo: Mongo): Promise<void> {
+  for (const sweep of [OVERDUE_ATTEMPTS_SWEEP, ORPHANED_FAN_OUTS_SWEEP, UNPAID_GENERATIONS_SWEEP])
+    await postCommand(mongo, newCommand({ ...sweep, body: {}, maxAttempts: 10, now: Date.now() + HOUR }));
 }
 
 async function postSweep(mongo: Mongo, subject: string): Promise<Command> {

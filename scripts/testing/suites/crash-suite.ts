@@ -52,12 +52,17 @@ export async function openLane(t: Teardown) {
   const redis = await takeRedisDatabase(requiredEnv('REDIS_URL'));
   t.teardown(() => redis.give());
   const stores = { MONGODB_URL: mongo.url, MONGODB_DATABASE: mongo.database, REDIS_URL: redis.url };
-  // Without analytics: its events are sent in the background and would count as points of the next run.
-  const { ANALYTICS_SERVICE_URL: _, ...services } = neighbours.env;
   return {
     mongo,
     neighbours,
-    env: { ...ENV, ...stores, ...services, ...neighbours.webhookEnv, ...neighbours.ownersEnv },
+    env: {
+      ...ENV,
+      ...stores,
+      ...neighbours.env,
+      ...neighbours.webhookEnv,
+      ...neighbours.ownersEnv,
+      ...neighbours.auditEnv,
+    },
   };
 }
 

@@ -4,7 +4,7 @@ import { aiJobBatches, aiJobSelections, aiJobs, generations } from '#infra/mongo
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { DELIVERIES, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { deliveryAttempts, fanOuts, notifications } from '#infra/mongo/notification/collections.ts';
+import { deliveryAttempts, fanOuts, notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
 import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
@@ -16,6 +16,7 @@ import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { analyticsIds, postAnalytics, postAudit } from '#testing/stored/stored-events.ts';
 import type { Late } from '#testing/stores/late-shard.ts';
 import type { RunResult } from '#workers/life.ts';
 import { actorSubject } from './actor-subjects.ts';
@@ -63,6 +64,8 @@ export function queueCases(mongo: Mongo, neighbours: Neighbours): Readonly<Recor
     upkeep: subject('upkeep', {}),
     'upkeep:fanouts': finishedFanOut(mongo),
     'upkeep:deadletters': bulkReplay(mongo),
+    'upkeep:analytics': analyticsReport(mongo, neighbours),
+    'upkeep:audit': auditReport(mongo, neighbours),
   };
 }
 
@@ -138,6 +141,24 @@ function bulkReplay(mongo: Mongo): QueueCase {
     },
     effects: ({ subject }) => mailboxOf(mongo, 'grading').countDocuments({ subject, status: 'PENDING', replays: 1 }),
     late: {},
+  };
+}
+
+function analyticsReport(mongo: Mongo, neighbours: Neighbours): QueueCase {
+  return {
+    ends: 'done',
+    post: () => postAnalytics(mongo),
+    effects: async (command) => (analyticsIds(command).every((id) => neighbours.analytics.get(id) === 1) ? 1 : 0),
+    late: { [attempts(mongo).collectionName]: missing, [papers(mongo).collectionName]: missing },
+  };
+}
+
+function auditReport(mongo: Mongo, neighbours: Neighbours): QueueCase {
+  return {
+    ends: 'done',
+    post: () => postAudit(mongo),
+    effects: async ({ subject }) => neighbours.analytics.get(subject) ?? 0,
+    late: { [notificationEvents(mongo).collectionName]: missing },
   };
 }
 

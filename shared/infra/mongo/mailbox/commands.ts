@@ -97,6 +97,8 @@ export const MAILBOX_OF: Readonly<Record<Queue, (typeof MAILBOXES)[number]>> = {
   'delivery:webhook': DELIVERIES,
   'upkeep:fanouts': COMMANDS,
   'upkeep:deadletters': COMMANDS,
+  'upkeep:analytics': COMMANDS,
+  'upkeep:audit': COMMANDS,
   classifier: COMMANDS,
   settlement: COMMANDS,
 };

@@ -150,6 +150,7 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
     case 'essayhandoff':
     case 'gradenotices:student':
     case 'gradenotices:parent':
+    case 'upkeep:analytics':
       if (!(await addAttempt(reading, subject))) addCommand(reading, command);
       return { kind };
     case 'resultsrelease':
@@ -160,6 +161,7 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
       await addNotification(reading, subject);
       break;
     case 'upkeep:fanouts':
+    case 'upkeep:audit':
       await addEvent(reading, subject);
       break;
     case 'classifier':
