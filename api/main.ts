@@ -34,6 +34,7 @@ import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
 import { openTracing } from '#infra/trace/spans.ts';
 import { openApi } from './openapi.ts';
 import { auditRoutes } from './operations/audit.ts';
+import { subscriptionRoutes } from './operations/subscriptions.ts';
 import type { Route } from './route.ts';
 import { openServer } from './server.ts';
 import { type DoorContext, type Mount, onlyWhenUsable, usableOnce } from './service.ts';
@@ -175,6 +176,13 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     ...deadLetterRoutes({ mongo, now, log, opsToken, commandAttempts: config.worker.maxAttempts }),
     ...clusterRoutes({ cluster, opsToken, opsReadToken }),
     ...auditRoutes({ mongo, opsToken }),
+    ...subscriptionRoutes({
+      mongo,
+      now,
+      log,
+      opsToken,
+      rules: { production, allowsPrivate: config.subscriptions.allowsPrivate },
+    }),
   ];
   const routes: Route[] = [
     ...operationsRoutes({

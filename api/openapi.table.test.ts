@@ -11,6 +11,7 @@ import { notificationRoutes } from '#api/notification/mount.ts';
 import { type ClusterDeps, clusterRoutes } from '#api/operations/cluster.ts';
 import { type DeadLetterDeps, deadLetterRoutes } from '#api/operations/dead-letters.ts';
 import { examRoutes } from '#api/operations/exams.ts';
+import { type SubscriptionDeps, subscriptionRoutes } from '#api/operations/subscriptions.ts';
 import { type TraceDeps, traceRoutes } from '#api/operations/trace.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { openApi, unansweredCodes } from './openapi.ts';
@@ -29,6 +30,7 @@ const routes = [
   ...clusterRoutes({} as ClusterDeps),
   ...examRoutes({} as TraceDeps),
   ...deadLetterRoutes({} as DeadLetterDeps),
+  ...subscriptionRoutes({} as SubscriptionDeps),
 ];
 
 t.test('a route or the server returns every code of the catalogue', async (t) => {

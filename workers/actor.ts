@@ -4,6 +4,7 @@ import type { Log } from '#infra/log/log.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { type CommandOf, type Commands, QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import type { Wanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Background } from '#infra/process/background.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import type { CommandRef, DoneStatus, Queue } from '#shared/kernel/command.ts';
@@ -53,6 +54,8 @@ export interface Actor {
   concurrency?: number;
   /** True if the slots of its queues go round the organizations in turn. Default: the command that has been due longest is first. */
   byOrganization?: boolean;
+  /** Queues whose slots go round in turn too, of which one organization, or one receiver, holds at most half of the slots. */
+  inHalves?: readonly Queue[];
   /** Interval of its poll, in milliseconds. Default: the configured poll interval of workers. */
   pollMs?: number;
   /** Recurring commands that must exist while this actor runs. The worker inserts missing ones when it starts. */
@@ -94,7 +97,13 @@ export type Outcome<Q extends Queue = Queue> =
   | { kind: 'dead'; error: Error; effects?: Effects };
 
 /** Names of the counters in `/metrics` that an operator should watch. */
-export const ALARMS = ['analytics_failed', 'audit_failed', 'background_dropped', 'notice_misconfigured'] as const;
+export const ALARMS = [
+  'analytics_failed',
+  'audit_failed',
+  'background_dropped',
+  'notice_misconfigured',
+  'subscription_disabled',
+] as const;
 export type Alarm = (typeof ALARMS)[number];
 
 /** The dependencies that every actor is built with. */
@@ -113,6 +122,8 @@ export interface WorkerDeps {
   models: () => Models;
   /** Runs best-effort work that must hold no slot. */
   background: Background;
+  /** The types of events that a subscription wants. */
+  wanted: Wanted;
   /** Increments one of the counters that an operator watches in `/metrics`. */
   alarm: (name: Alarm) => void;
 }

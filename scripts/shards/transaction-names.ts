@@ -33,6 +33,8 @@ export const TRANSACTION_NAMES: Readonly<Record<string, string>> = {
   'queue upkeep:deadletters': 'one dead letter of a bulk act',
   'queue upkeep:analytics': 'report of a grading to the analytics service',
   'queue upkeep:audit': 'report of an event to the audit service',
+  'queue upkeep:publish': 'messages of an event to its subscribers',
+  'queue upkeep:webhooks': 'message to a subscriber',
   'queue delivery:log': 'delivery to the log',
   'queue delivery:webhook': 'delivery to a webhook',
   [`${MONGO}/classifier/jobs.ts insertJob`]: 'new classification job',

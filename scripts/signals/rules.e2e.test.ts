@@ -177,6 +177,7 @@ const PLANTED: Readonly<Record<string, Plant>> = {
   ExamhallTokenReused: counted('examhall_refreshes_total', { outcome: 'reuse' }, 1),
   ExamhallConnectionsDropped: counted('examhall_connections_dropped_total', { reason: 'full' }, 1),
   ExamhallAuditFailed: counted(ALARMS, { name: 'audit_failed' }, 1),
+  ExamhallSubscriptionDisabled: counted(ALARMS, { name: 'subscription_disabled' }, 1),
   ExamhallBackgroundDropped: counted(ALARMS, { name: 'background_dropped' }, 1),
   ExamhallLeasesLost: counted(RUNS, { ending: 'fenced' }, 1),
   ExamhallEventLoopBlocked: ({ name }) => (name === 'nodejs_eventloop_lag_p99_seconds' ? { value: 0.9 } : undefined),

@@ -1,4 +1,5 @@
 import type { CommandRef, Order } from '#shared/kernel/command.ts';
+import { type EventOut, publishOrder } from '#shared/kernel/event-out.ts';
 import type { Attempt, AttemptKey } from './attempt.ts';
 import type { EssayHandoff } from './handoff.ts';
 import type { GradeNotice } from './notices.ts';
@@ -118,6 +119,29 @@ export function analyticsOrder(
 ): Order<'upkeep:analytics', AnalyticsBody> {
   const body = { attemptId, studentId, gradedAt, resultsReleasedAt: exam.resultsReleasedAt };
   return { queue: 'upkeep:analytics', key: `analytics:${attemptId}`, subject: attemptId, body };
+}
+
+/** Returns the command that publishes the submit of an attempt: one per attempt. */
+export function submittedOrder({ _id: attemptId, studentId }: AttemptKey): Order<'upkeep:publish', EventOut> {
+  return publishOrder({ type: 'attempt.submitted', attemptId, studentId }, attemptId);
+}
+
+/** Returns the command that publishes the first grading of an attempt: one per attempt. `isVisible`: the student sees the result at once. */
+export function gradedOrder(
+  { _id: attemptId, studentId }: AttemptKey,
+  { at, isVisible }: { at: Date; isVisible: boolean },
+): Order<'upkeep:publish', EventOut> {
+  return publishOrder({ type: 'attempt.graded', attemptId, studentId, gradedAt: at, isVisible }, attemptId);
+}
+
+/** Returns the command that publishes a release: one per exam and release. */
+export function releasedOrder({
+  examId,
+  organizationId,
+  releasedAt,
+  sourceEventId,
+}: StoredRelease): Order<'upkeep:publish', EventOut> {
+  return publishOrder({ type: 'results.released', examId, organizationId, releasedAt }, sourceEventId);
 }
 
 type NoticeQueue = 'gradenotices:student' | 'gradenotices:parent';

@@ -1,16 +1,16 @@
-import type { ClientSession } from 'mongodb';
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { type GradeWrite, makeHandoffsDue, storeGrade } from '#infra/mongo/attempt/grade.ts';
 import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
-import { newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
-import { analyticsOrder } from '#shared/attempt/commands.ts';
+import { analyticsOrder, gradedOrder } from '#shared/attempt/commands.ts';
 import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
 import { asGraded, gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import { visibilityForStudent } from '#shared/attempt/visibility.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
@@ -44,6 +44,7 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
   const write = gradeWrite(attempt, paper, client, now);
   const graded = asGraded(write.attempt, write.grading);
   const notices = noticesOnGrade(graded, now);
+  const events = await eventsOf(deps, graded, now);
   return {
     kind: 'done',
     result: { attemptId },
@@ -53,7 +54,7 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
         maxAttempts: deps.config.attempt.outbox.maxAttempts,
         now: now.getTime(),
       });
-      await queueAnalytics(deps, graded, now, session);
+      await postCommandsIn(deps.mongo, session, events);
     },
     after: () => {
       ringForNotices(deps, notices, now);
@@ -75,11 +76,20 @@ function gradeWrite(attempt: Attempt, paper: Paper, client: string | undefined, 
   return { attempt, grading, event };
 }
 
-/** Queues the report to the analytics service in the transaction of the grade. Without that service nothing is written. */
-async function queueAnalytics(deps: WorkerDeps, graded: Attempt, at: Date, session: ClientSession): Promise<void> {
-  if (deps.config.neighbours.analytics === null) return;
-  const command = newCommand({ ...analyticsOrder(graded, at), maxAttempts: EVENT_ATTEMPTS, now: at.getTime() });
-  await postCommandIn(deps.mongo, session, command);
+/** Returns the commands that send the grading out, if the analytics service is configured or a subscription wants the event. */
+async function eventsOf(
+  deps: WorkerDeps,
+  graded: Attempt,
+  at: Date,
+): Promise<CommandOf<'upkeep:analytics' | 'upkeep:publish'>[]> {
+  const isReported = deps.config.neighbours.analytics !== null;
+  const isWanted = await deps.wanted.wants('attempt.graded');
+  const isVisible = visibilityForStudent(graded, at).resultVisible;
+  const terms = { maxAttempts: EVENT_ATTEMPTS, now: at.getTime(), posted: Number(isReported) + Number(isWanted) };
+  return [
+    ...(isReported ? [newCommand({ ...analyticsOrder(graded, at), ...terms })] : []),
+    ...(isWanted ? [newCommand({ ...gradedOrder(graded, { at, isVisible }), ...terms })] : []),
+  ];
 }
 
 /** Makes handoffs due that wait for this grade. Without it, a handoff would wait out its backoff of up to 30 seconds. */

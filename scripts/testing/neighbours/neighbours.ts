@@ -14,7 +14,7 @@ export interface NeighbourCall extends ReceivedCall {
 export interface Neighbours {
   url: string;
   calls: NeighbourCall[];
-  /** Number of times that each notice or delivery arrived, by source event id or delivery job id. */
+  /** Number of times that each notice, delivery or event of a subscription arrived, by its id. */
   notices: Map<string, number>;
   /** Number of times that each event for analytics or audit arrived, by source event id. */
   analytics: Map<string, number>;
@@ -81,7 +81,7 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
     if (call.path === CONTEXT_PATH) return questionsAnswer(call, bankQuestion);
     if (call.method === 'GET') return { status: 200, body: { data: { parentIds: neighbours.parents } } };
     const taken = call.path === '/v1/events' ? neighbours.analytics : neighbours.notices;
-    const id = String(call.body?.sourceEventId ?? call.body?.deliveryJobId);
+    const id = String(call.body?.sourceEventId ?? call.body?.deliveryJobId ?? call.body?.id);
     taken.set(id, (taken.get(id) ?? 0) + 1);
     return { status: 201, body: { success: true } };
   }

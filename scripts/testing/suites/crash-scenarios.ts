@@ -8,6 +8,7 @@ import { NOTICES, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
 import { INTERRUPTED } from '#infra/mongo/notification/delivery-attempts.ts';
+import { subscriptions } from '#infra/mongo/operations/subscriptions.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
@@ -16,6 +17,7 @@ import { gradeNotices, type NoticeRecipient } from '#shared/attempt/notices.ts';
 import { UNPAID_GENERATIONS_SWEEP } from '#shared/classifier/commands.ts';
 import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command, CommandStatus, Queue } from '#shared/kernel/command.ts';
+import type { EventMessage } from '#shared/kernel/event-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { ORPHANED_FAN_OUTS_SWEEP } from '#shared/notification/commands.ts';
@@ -34,7 +36,14 @@ import {
 } from '#testing/stored/stored-attempts.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
-import { analyticsIds, postAnalytics, postAudit } from '#testing/stored/stored-events.ts';
+import {
+  analyticsIds,
+  postAnalytics,
+  postAudit,
+  postMessage,
+  postPublish,
+  storeSubscription,
+} from '#testing/stored/stored-events.ts';
 import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
 import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
 import { runCommand } from '#workers/run-command.ts';
@@ -53,12 +62,14 @@ export interface CrashScenario {
   waitsForTransactions?: boolean;
   /** Minimum and maximum of the attempts spent in the end. Default: 1 and 2. */
   spent?: readonly [number, number];
-  post(mongo: Mongo): Promise<Command>;
+  post(mongo: Mongo, world: { neighbours: Neighbours }): Promise<Command>;
   check(t: Test, world: { mongo: Mongo; neighbours: Neighbours }, command: Command): Promise<void>;
 }
 
 /** Longest wait until MongoDB ends the transaction of a killed process. */
 const TIMEOUT_MS = 60_000;
+/** End of a pause that outlasts each test. */
+const FAR = new Date(Date.now() + 24 * HOUR);
 /** Attempts of one release: more than fit in one of its chunks. */
 const CLASS = 103;
 
@@ -74,6 +85,7 @@ export function crashScenarios(): CrashScenario[] {
     overdueSweep(),
     bulkReplay(),
     ...reports(),
+    ...eventsOut(),
     delivery(),
     settlement(),
     classification(),
@@ -345,6 +357,40 @@ function reports(): CrashScenario[] {
   return [
     report('report to analytics', postAnalytics, analyticsIds),
     report('report to audit', postAudit, ({ subject }) => [subject]),
+  ];
+}
+
+/** A message to a subscriber, and the publication of an event to two. */
+function eventsOut(): CrashScenario[] {
+  const common = { actor: 'upkeep', status: 'DONE', leastPoints: 6 } as const;
+  return [
+    {
+      ...common,
+      name: 'publication of an event',
+      async post(mongo) {
+        await postponeSweeps(mongo);
+        if ((await subscriptions(mongo).countDocuments({})) === 0)
+          for (let n = 0; n < 2; n++) await storeSubscription(mongo, 'http://127.0.0.1:1', { pausedUntil: FAR });
+        return postPublish(mongo);
+      },
+      async check(t, { mongo }, { _id }) {
+        t.equal(await mailboxOf(mongo, 'upkeep:webhooks').countDocuments({ 'body.eventId': _id }), 2, 'one each');
+      },
+    },
+    {
+      ...common,
+      name: 'message to a subscriber',
+      async post(mongo, { neighbours }) {
+        await postponeSweeps(mongo);
+        const found = await subscriptions(mongo).findOne({});
+        const { _id } = found ?? (await storeSubscription(mongo, `${neighbours.url}/events`));
+        return postMessage(mongo, _id);
+      },
+      async check(t, { neighbours }, { body }) {
+        const times = neighbours.notices.get((body as EventMessage).eventId) ?? 0;
+        t.ok(times === 1 || times === 2, `the subscriber saw it ${times} times under one id`);
+      },
+    },
   ];
 }
 

@@ -174,6 +174,10 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
       await addAccount(reading, subject);
       addCommand(reading, command);
       return { kind, person: subject };
+    case 'upkeep:publish':
+    case 'upkeep:webhooks':
+      await addAroundEvent(reading, subject);
+      break;
     case 'upkeep':
     case 'upkeep:deadletters':
       break;
@@ -182,4 +186,10 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
   }
   addCommand(reading, command);
   return { kind };
+}
+
+/** Adds what an event to subscribers is about: an attempt, an exam or a job. */
+async function addAroundEvent(reading: Reading, subject: string): Promise<void> {
+  if (await addAttempt(reading, subject)) return;
+  if (!(await addJob(reading, subject))) await addExam(reading, subject);
 }
