@@ -16,7 +16,7 @@ import { redisAnswers, traceFor, traceRoutes } from '#api/operations/trace.ts';
 import { referenceRoutes } from '#api/reference/mount.ts';
 import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { type Log, openLog } from '#infra/log/log.ts';
-import { connectionMetrics, httpMetrics, type Metrics, openMetrics } from '#infra/metrics/metrics.ts';
+import { connectionMetrics, httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
 import { buildMetrics, dependencyMetrics, mongoMetrics, ringMetrics } from '#infra/metrics/process-metrics.ts';
 import { openMongo, pingMongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
@@ -25,7 +25,6 @@ import { openClusterReader } from '#infra/mongo/operations/cluster.ts';
 import { openExamReader } from '#infra/mongo/operations/exam.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
-import { BACKGROUND_LIMITS, type Background, LAST_BACKGROUND_MS, openBackground } from '#infra/process/background.ts';
 import { drainOnSignal, OWN_PROCESS } from '#infra/process/drain.ts';
 import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { permittedConnections } from '#infra/process/open-files.ts';
@@ -38,6 +37,7 @@ import { openTracing } from '#infra/trace/spans.ts';
 import { openApi } from './openapi.ts';
 import { readExamples } from './openapi-examples.ts';
 import { auditRoutes } from './operations/audit.ts';
+import { subscriptionRoutes } from './operations/subscriptions.ts';
 import type { Route } from './route.ts';
 import { openServer } from './server.ts';
 import { type DoorContext, type Mount, onlyWhenUsable, usableOnce } from './service.ts';
@@ -75,7 +75,6 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     openReplyWaiters(redis),
     redisProbe(redis),
   ];
-  const background = openReportedBackground(metrics, log);
 
   // Until the database is usable the process listens and reports unready.
   const usable = usableOnce(untilUsable({ check: () => checkUsable(mongo, clock), log, stop: draining.signal }));
@@ -110,7 +109,6 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     redis,
     doorbells,
     replies,
-    background,
     streams: openStreams(draining.signal, accountEnds),
     accountEnds,
     atEnd: (close: () => Promise<unknown>) => void closers.push(close),
@@ -148,7 +146,6 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     async after() {
       clock.stop();
       sampling.stop();
-      await background.end(LAST_BACKGROUND_MS);
       // Run the closers before closing the stores, because some still write.
       await Promise.allSettled(closers.map((close) => close()));
       await Promise.allSettled([doorbells, replies, probe, mongo].map((store) => store.close()));
@@ -158,21 +155,6 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
   const port = await door.listen(config.port, config.host);
   log.info({ host: config.host, port, services, version: VERSION }, 'front door is open');
   return log;
-}
-
-/** Opens the best-effort work of a front door, whose losses are counted as alarms. */
-function openReportedBackground(metrics: Metrics, log: Log): Background {
-  const alarms = metrics.counter('examhall_alarms_total', "Events that need an operator's attention", ['name']);
-  // Prometheus finds no increase in a counter that only appears with its first alarm.
-  for (const name of ['background_dropped', 'audit_failed']) alarms.add({ name }, 0);
-  return openBackground({
-    ...BACKGROUND_LIMITS,
-    dropped: (count) => alarms.add({ name: 'background_dropped' }, count),
-    failed(err) {
-      alarms.add({ name: 'audit_failed' });
-      log.warn({ err }, 'sending an event to the audit service failed; event dropped');
-    },
-  });
 }
 
 /** The parts of a front door that its routes need beside the context of the services. */
@@ -197,6 +179,13 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
     ...deadLetterRoutes({ mongo, now, log, opsToken, commandAttempts: config.worker.maxAttempts }),
     ...clusterRoutes({ cluster, opsToken, opsReadToken }),
     ...auditRoutes({ mongo, opsToken }),
+    ...subscriptionRoutes({
+      mongo,
+      now,
+      log,
+      opsToken,
+      rules: { production, allowsPrivate: config.subscriptions.allowsPrivate },
+    }),
   ];
   const routes: Route[] = [
     ...operationsRoutes({

@@ -2,7 +2,6 @@ import type { Config } from '#infra/config/config.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { Background } from '#infra/process/background.ts';
 import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
@@ -24,8 +23,6 @@ export interface DoorContext {
   redis: { redisUrl: string; log: Log };
   doorbells: Doorbells;
   replies: ReplyWaiters;
-  /** Runs work after the reply that may fail, be late or be lost. */
-  background: Background;
   /** Live streams of all services; an actor's streams are counted across services. */
   streams: Streams;
   /** Publishes the ids of accounts whose live streams must end. */

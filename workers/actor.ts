@@ -4,6 +4,7 @@ import type { Log } from '#infra/log/log.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { type CommandOf, type Commands, QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import type { Wanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Background } from '#infra/process/background.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import type { CommandRef, DoneStatus, Queue } from '#shared/kernel/command.ts';
@@ -33,18 +34,28 @@ export interface Run<Q extends Queue> {
  */
 export type Handlers = { [Q in Queue]?: (run: Run<Q>) => Promise<Outcome<Q>> };
 
+/** Waits between the attempts of a command: the first one, and the upper bound up to which they double. */
+export interface Backoff {
+  baseMs: number;
+  capMs: number;
+}
+
 /** The only place that makes its kind of change. Without handlers it claims nothing. */
 export interface Actor {
   /** The process type of the Procfile. */
   name: string;
   handlers: Handlers;
-  backoff: { baseMs: number; capMs: number };
+  backoff: Backoff;
+  /** Backoff of single queues. Default: that of the actor. */
+  backoffOf?: { [Q in Queue]?: Backoff };
   /** Lease of its commands, in milliseconds. Default: the configured lease of workers. */
   leaseMs?: number;
   /** Slots of each of its queues. Default: the configured concurrency of workers. */
   concurrency?: number;
   /** True if the slots of its queues go round the organizations in turn. Default: the command that has been due longest is first. */
   byOrganization?: boolean;
+  /** Queues whose slots go round in turn too, of which one organization, or one receiver, holds at most half of the slots. */
+  inHalves?: readonly Queue[];
   /** Interval of its poll, in milliseconds. Default: the configured poll interval of workers. */
   pollMs?: number;
   /** Recurring commands that must exist while this actor runs. The worker inserts missing ones when it starts. */
@@ -86,7 +97,13 @@ export type Outcome<Q extends Queue = Queue> =
   | { kind: 'dead'; error: Error; effects?: Effects };
 
 /** Names of the counters in `/metrics` that an operator should watch. */
-export const ALARMS = ['analytics_failed', 'background_dropped', 'notice_misconfigured'] as const;
+export const ALARMS = [
+  'analytics_failed',
+  'audit_failed',
+  'background_dropped',
+  'notice_misconfigured',
+  'subscription_disabled',
+] as const;
 export type Alarm = (typeof ALARMS)[number];
 
 /** The dependencies that every actor is built with. */
@@ -105,6 +122,8 @@ export interface WorkerDeps {
   models: () => Models;
   /** Runs best-effort work that must hold no slot. */
   background: Background;
+  /** The types of events that a subscription wants. */
+  wanted: Wanted;
   /** Increments one of the counters that an operator watches in `/metrics`. */
   alarm: (name: Alarm) => void;
 }

@@ -23,6 +23,7 @@ const env = {
   ...mailEnv,
   NOTIFICATION_WEBPUSH_PRIVATE_KEY: 'yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw',
   NOTIFICATION_WEBPUSH_SUBJECT: 'mailto:it@school.example',
+  ...neighbours.auditEnv,
   NOTIFICATION_CHANNELS: 'log,webhook,email,webpush',
 };
 
@@ -54,18 +55,26 @@ function isRead(queue: Queue): (collection: string) => boolean {
   return (collection) => queue !== 'classifier' || collection !== 'ai_job_selections';
 }
 
+const WANTED = { after: false, why: 'a new subscription counts after some seconds' } as const;
+
 /**
  * Reads outside the session, by queue and collection, and why they may be. `after` allows them only after the session has read the
  * collection, and has so waited for its shard.
  */
 const PLAIN: Partial<Record<Queue, Readonly<Record<string, { after: boolean; why: string }>>>> = {
-  upkeep: { attempts: { after: false, why: 'what a sweep does not see yet, the next one finds' } },
   'delivery:webpush': {
     notification_push_subscriptions: { after: false, why: 'a browser that is registered later gets later messages' },
   },
+  upkeep: {
+    attempts: { after: false, why: 'what a sweep does not see yet, the next one finds' },
+    event_subscriptions: WANTED,
+  },
+  grading: { event_subscriptions: WANTED },
+  resultsrelease: { event_subscriptions: WANTED },
   classifier: {
     ai_jobs: { after: true, why: 'watches the round beside checkpoints' },
     ai_job_batches: { after: true, why: 'reads the questions beside checkpoints' },
+    event_subscriptions: WANTED,
   },
 };
 

@@ -3,6 +3,7 @@ import { type LogDestination, openLog } from '#infra/log/log.ts';
 import type { FollowedModels, openFollowedModels } from '#infra/models/followed-models.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
+import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { watchAnswers } from '#infra/neighbours/unanswering.ts';
 import { BACKGROUND_LIMITS, openBackground } from '#infra/process/background.ts';
@@ -70,6 +71,7 @@ export async function openRuntime(given: Config, name: string, logTo?: LogDestin
       return { ask: async (task, about, signal) => (await opened).ask(task, about, signal) };
     },
     background,
+    wanted: openWanted(mongo, clock.now),
     alarm: (alarmed) => alarms.add({ name: alarmed }),
   };
 

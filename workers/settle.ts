@@ -30,7 +30,8 @@ export type SettleResult<Q extends Queue> =
  */
 export async function settle<Q extends Queue>(life: Life<Q>, outcome: Outcome<Q>): Promise<SettleResult<Q>> {
   const { kernel, actor, command } = life;
-  const next = nextStateOf(command, outcome, { backoff: actor.backoff, random: kernel.random() });
+  const backoff = actor.backoffOf?.[command.queue] ?? actor.backoff;
+  const next = nextStateOf(command, outcome, { backoff, random: kernel.random() });
   const wasCutOff = outcome.kind === 'snooze' && outcome.error !== undefined && !kernel.stop.aborted;
   for (let commits = 1; ; commits++) {
     const result = await tryCommit(life, next, effectsOf(outcome));

@@ -15,8 +15,8 @@ t.test('a submit, its grade, its notices, their deliveries and the calls of the 
 
   const commands = await hall.commands();
   const queues = commands.map(({ queue }) => queue).sort();
-  const [parent, student] = ['gradenotices:parent', 'gradenotices:student'];
-  t.strictSame(queues, ['delivery:webhook', 'delivery:webhook', parent, student, 'grading']);
+  const [parent, student, report] = ['gradenotices:parent', 'gradenotices:student', 'upkeep:analytics'];
+  t.strictSame(queues, ['delivery:webhook', 'delivery:webhook', parent, student, 'grading', report]);
   for (const { cause, queue, status } of commands) {
     t.not(status, 'PENDING', queue);
     t.match(cause, { requestId: 'request-7', tracestate: 'rojo=1' }, queue);

@@ -9,7 +9,7 @@ t.test('the trail needs no SDK: commands and neighbours get what the caller sent
   const { traceparent, tracestate } = CALLER;
   const cause: Cause = { requestId: 'request-7', traceparent, tracestate };
   const commands = await hall.commands();
-  t.equal(commands.length, 5);
+  t.equal(commands.length, 6);
   for (const command of commands) t.strictSame(command.cause, cause, command.queue);
   t.ok(hall.neighbours.calls.length > 3, 'profile, analytics and the webhook receiver');
   for (const { headers, path } of hall.neighbours.calls) t.match(headers, CALLER, path);

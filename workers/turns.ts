@@ -15,9 +15,9 @@ export interface Turns {
 /**
  * Returns turns that go round the organizations. The next slot belongs to the organization that has the fewest runs in this
  * process; of several, to the one whose last turn is longest ago. An organization with a long backlog therefore delays another
- * one by a single run.
+ * one by a single run. `most` is the number of slots that one organization may hold; default: all.
  */
-export function turnsByOrganization(): Turns {
+export function turnsByOrganization(most = Number.POSITIVE_INFINITY): Turns {
   const running = new Map<string, string | null>();
   /** Number of the last turn, by organization. Contains only organizations that are running or have a due command. */
   const lastTurn = new Map<string | null, number>();
@@ -30,7 +30,8 @@ export function turnsByOrganization(): Turns {
   function next<Due extends TurnTaker>(due: readonly Due[]): Due | undefined {
     const rank = ({ organizationId }: Due) => [runsOf(organizationId), lastTurn.get(organizationId) ?? 0] as const;
     // The sort is stable: within one organization, the command that has been due longest stays first.
-    const [first] = due.map((command) => ({ command, rank: rank(command) })).sort((a, b) => compare(a.rank, b.rank));
+    const open = due.filter(({ organizationId }) => runsOf(organizationId) < most);
+    const [first] = open.map((command) => ({ command, rank: rank(command) })).sort((a, b) => compare(a.rank, b.rank));
     return first?.command;
   }
 

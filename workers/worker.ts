@@ -67,10 +67,15 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       listed: new Map(),
       running: new Map(),
       inSlots: new Set(),
-      turns: actor.byOrganization === true ? turnsByOrganization() : null,
+      turns: turnsOf(queue),
     };
     lanes.set(queue, lane);
     return lane;
+  }
+
+  function turnsOf(queue: Queue): Turns | null {
+    if (actor.inHalves?.includes(queue) === true) return turnsByOrganization(Math.ceil(options.concurrency / 2));
+    return actor.byOrganization === true ? turnsByOrganization() : null;
   }
 
   function runs(): Promise<RunResult>[] {

@@ -6,6 +6,7 @@ import type { EventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { newestEvents } from '#infra/mongo/attempt/events.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { ReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
+import type { Wanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type AttemptDetail, redactAttempt } from '#shared/attempt/redact.ts';
 import { isOwner, type Role, type Viewer } from '#shared/attempt/visibility.ts';
@@ -22,6 +23,8 @@ export interface AttemptDeps extends WorkerAccess {
   now: Now;
   settings: AttemptSettings;
   commandAttempts: number;
+  /** The types of events that a subscription wants. */
+  wanted: Wanted;
 }
 
 /** Returns the ref of the caller's own attempt, or the rejection. A ref that this process has cached needs no read. */

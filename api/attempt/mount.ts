@@ -4,6 +4,7 @@ import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
+import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 import { attemptRoutes } from './routes.ts';
 
 const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;
@@ -24,4 +25,5 @@ export const mountAttempt: Mount = ({ config, mongo, now, doorbells, replies }) 
     replyTexts: openReplyTexts(REPLY_CACHE_BYTES),
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,
+    wanted: openWanted(mongo, now),
   });

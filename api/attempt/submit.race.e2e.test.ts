@@ -9,7 +9,7 @@ import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, {
   doors: 2,
-  workers: ['grading', 'grading', 'gradenotices', 'essayhandoff'],
+  workers: ['grading', 'grading', 'gradenotices', 'essayhandoff', 'upkeep'],
 });
 const { neighbours } = cluster;
 const door = doorsOf(cluster, 2);
@@ -50,7 +50,7 @@ t.test('50 concurrent submits, by the student and by the deadline, submit once',
     t.match(one, { status: 200, data: { id } });
 
     t.equal(await stored.commands.countDocuments({ subject: id, queue: 'grading' }), 1);
-    // Two workers send in any order: one the notices, the one that graded the analytics events.
+    // Two workers send in any order: one the notices, the other one the analytics events.
     const analyticsOf = () => [...neighbours.analytics].filter(([event]) => event.startsWith(id)).sort();
     await until(
       'notices and analytics events have arrived',

@@ -42,6 +42,7 @@ export async function ensureSubmitted(
       overdueByMs,
       maxAttempts: deps.commandAttempts,
       now: deps.now(),
+      isWanted: await deps.wanted.wants('attempt.submitted'),
       budgetMs: deps.settings.startBudgetMs,
       session,
     });
@@ -103,6 +104,7 @@ export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>)
       overdueByMs: null,
       maxAttempts: deps.commandAttempts,
       now: deps.now(),
+      isWanted: await deps.wanted.wants('attempt.submitted'),
       budgetMs: FRONT_DOOR_BUDGET_MS,
     });
     if (submitted.kind === 'submitted') return gradedReply(deps, call, ref, submitted.command);

@@ -1,9 +1,8 @@
 import type { Streams } from '#api/http/live-stream.ts';
 import type { Identity } from '#api/route.ts';
-import type { Neighbour, NotificationSettings } from '#infra/config/settings.ts';
+import type { NotificationSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { Background } from '#infra/process/background.ts';
 import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { Now } from '#shared/kernel/time.ts';
@@ -26,11 +25,8 @@ export interface NotificationDeps {
   deliveryAttempts: number;
   /** Maximum attempts of any other command. */
   commandAttempts: number;
-  /** null = events are not sent to the audit service. */
-  audit: Neighbour | null;
-  outboundTimeoutMs: number;
-  /** Runs work that may fail, be late or be lost. */
-  background: Pick<Background, 'run'>;
+  /** True if the audit service is configured: it receives a copy of each stored event. */
+  isAudited: boolean;
   /** Wakes the live streams of these users after a change in their inboxes. Never throws; a wake may be lost. */
   notifyStreams: (userIds: readonly string[]) => void;
   /** Wakes a live stream when its user's inbox changes. */

@@ -51,8 +51,7 @@ function doorOn(on: Mongo) {
     unsubscribeKey: null,
     deliveryAttempts: 3,
     commandAttempts: 3,
-    audit: null,
-    background: { run: () => undefined },
+    isAudited: false,
     doorbells: { ring: async () => true },
     notifyStreams: (userIds: readonly string[]) => void woken.push(...userIds),
   } as unknown as NotificationDeps;

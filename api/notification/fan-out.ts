@@ -5,11 +5,11 @@ import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { storeSuppressed, suppressedOf } from '#infra/mongo/notification/suppressions.ts';
 import { erasedAmong } from '#infra/mongo/person/erased-persons.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
-import { sendToAudit } from '#infra/neighbours/audit.ts';
+import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { finishFanOutOrder } from '#shared/notification/commands.ts';
+import { auditOrder, finishFanOutOrder } from '#shared/notification/commands.ts';
 import { type ErasedIds, personsIn, withoutErased } from '#shared/notification/erased.ts';
-import { auditEvent, type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
+import { type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
 import { type FanOutPlan, planFanOut, planWithout } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
 import type { NotificationDeps } from './deps.ts';
@@ -75,8 +75,9 @@ interface EventFacts extends Pick<FanOutPlan, 'suppressed'> {
 }
 
 /**
- * Stores rows and their event, or finds that a concurrent call has stored the event. One commit stores event, rows and delivery
- * jobs. The later steps (rings, wakes of live streams, the audit's copy) may be lost. `before` runs before that commit.
+ * Stores rows and their event, or finds that a concurrent call has stored the event. One commit stores event, rows, delivery
+ * jobs and the command that sends the audit service its copy. The later steps (rings, wakes of live streams) may be lost. `before`
+ * runs before that commit.
  */
 async function fanOut<Stored extends NotificationEvent | null>(
   deps: NotificationDeps,
@@ -107,6 +108,9 @@ async function fanOut<Stored extends NotificationEvent | null>(
     staged: plan.staged,
     deliveries: { channels: deps.channels, maxAttempts: deps.deliveryAttempts, preferences },
     finish: newCommand({ ...finishFanOutOrder(fanOutId), maxAttempts: deps.commandAttempts, now }),
+    ...(event === null || !deps.isAudited
+      ? {}
+      : { audit: newCommand({ ...auditOrder(fanOutId), maxAttempts: EVENT_ATTEMPTS, now }) }),
   });
   if (inserted.kind === 'replayed') return replayed(deps, input, inserted.event);
   const late = await eraseStoredMeanwhile(deps.mongo, persons, { known: erased, now });
@@ -114,7 +118,6 @@ async function fanOut<Stored extends NotificationEvent | null>(
   const stored = late.size === 0 ? event : eventFor(left, erased.union(late));
   ringFor(deps, inserted.ring);
   deps.notifyStreams(left.rows.map(({ userId }) => userId));
-  if (stored !== null) projectToAudit(deps, stored);
   return { kind: 'made', event: stored, plan: left };
 }
 
@@ -134,13 +137,4 @@ async function knownEvent(
 ): Promise<NotificationEvent | null> {
   if (!sourceService || !sourceEventId) return null;
   return findEvent(deps.mongo, { sourceService, sourceEventId, actorId: keyedByActor ? actorId : null });
-}
-
-/** Sends a newly stored event to the audit service once, in the background. A failure is counted and has no other effect. */
-function projectToAudit(deps: NotificationDeps, event: NotificationEvent): void {
-  const { audit, outboundTimeoutMs: timeoutMs } = deps;
-  if (audit === null) return;
-  // Build the small body now: work that waits in the background holds memory.
-  const body = auditEvent(event);
-  deps.background.run(() => sendToAudit(audit, body, { timeoutMs }));
 }

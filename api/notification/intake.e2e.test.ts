@@ -8,7 +8,7 @@ import { until } from '#testing/until.ts';
 const cluster = await startCluster(t, { inside: true, doors: 2, workers: [] });
 const audited = await startCluster(t, {
   inside: true,
-  workers: [],
+  workers: ['upkeep'],
   env: { AUDIT_SERVICE_URL: cluster.neighbours.url },
 });
 const call = await checkedApi(cluster.request);
@@ -178,7 +178,7 @@ t.test('an invalid request is refused and stores nothing', async (t) => {
   t.match(await inbox('u'), { total: 0 });
 });
 
-t.test('each stored event is sent to the audit service once, and its failures affect no reply', async (t) => {
+t.test('each stored event is sent to the audit service, again after a failure, which affects no reply', async (t) => {
   const { neighbours } = cluster;
   const post = (body: object) =>
     audited.request('POST', '/v1/events/notification', { headers: sender('exam-service'), body });
@@ -211,14 +211,10 @@ t.test('each stored event is sent to the audit service once, and its failures af
   const unheard = await post(event({ type: 'without.pair.v1', sourceService: undefined, sourceEventId: undefined }));
   t.equal(unheard.status, 201, 'a failing audit service does not change the reply');
   await until('the audit service was called', () => told(unheard.data.event.id).length > 0);
-  const metrics = await until('the failure is counted', async () => {
-    const { text } = await audited.request('GET', '/metrics');
-    return /examhall_alarms_total\{name="audit_failed"\} [1-9]/.test(text) && text;
-  });
-  t.ok(metrics);
   t.equal(told(id).length, 1, 'the stored event is sent once');
-  t.equal(told(unheard.data.event.id).length, 1, 'a failed audit call is not repeated');
   neighbours.answer = null;
+  const again = told(unheard.data.event.id).length + 1;
+  await until('the event is sent again', () => told(unheard.data.event.id).length >= again);
 });
 
 t.test('a reply lists every fault of a body, those of schema and rules together', async (t) => {

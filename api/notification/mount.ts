@@ -7,7 +7,7 @@ import { producerRoutes } from './producer-routes.ts';
 import { pushRoutes } from './push-subscriptions.ts';
 import { unsubscribeRoutes } from './unsubscribe.ts';
 
-export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorbells, background, streams, atEnd }) => {
+export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorbells, streams, atEnd }) => {
   const inboxChanges = openChangeFeed({ ...redis, of: 'inboxes' });
   atEnd(inboxChanges.close);
   const { senderTokens, channels, delivery, webpush, unsubscribe } = config.notification;
@@ -15,7 +15,6 @@ export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorb
     mongo,
     now,
     doorbells,
-    background,
     log,
     senderTokens,
     channels,
@@ -23,8 +22,7 @@ export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorb
     pushKey: webpush?.keys.publicKey ?? null,
     deliveryAttempts: delivery.maxAttempts,
     commandAttempts: config.worker.maxAttempts,
-    audit: config.neighbours.audit,
-    outboundTimeoutMs: config.outboundTimeoutMs,
+    isAudited: config.neighbours.audit !== null,
     notifyStreams: inboxChanges.notify,
     inboxChanges,
     streams,

@@ -7,6 +7,7 @@ import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
+import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 
 /** Returns the dependencies of a front door with empty caches and without Redis. Operations that ring fail. */
 export function coldFrontDoor(mongo: Mongo): AttemptDeps {
@@ -23,6 +24,7 @@ export function coldFrontDoor(mongo: Mongo): AttemptDeps {
     now: Date.now,
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,
+    wanted: openWanted(mongo, Date.now),
     doorbells: { ring: never, close: async () => undefined },
     settledPoller: openSettledPoller(mongo),
     replies: { register: never, size: () => 0, close: async () => undefined },

@@ -14,6 +14,7 @@ const FORMS: readonly Form[] = [
   { name: 'time', pattern: String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z` },
   { name: 'second', pattern: String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ` },
   { name: 'digest', pattern: '[0-9a-f]{32,}' },
+  { name: 'secret', pattern: String.raw`whsec_[\w+/]+=*` },
   { name: 'signature', pattern: String.raw`v1,[\w+/]+=*` },
   { name: 'unix', pattern: String.raw`\b1[789]\d{8}\b` },
   { name: 'origin', pattern: String.raw`http://127\.0\.0\.1:\d+` },

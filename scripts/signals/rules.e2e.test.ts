@@ -20,8 +20,8 @@ const FAILING = ['ExamhallNeighbourDown', 'ExamhallCommandsRetried', 'ExamhallAn
 const FROZEN = ['ExamhallStoreDown', 'ExamhallBlind', 'ExamhallFrontDoor503', 'ExamhallObjectiveBurnsFast'];
 
 /** Workers of which the test stops one or reads the metrics. The others run inside the test. */
-const MEASURED = ['grading', 'gradenotices'] as const;
-const ports = { grading: await freePort(), gradenotices: await freePort() };
+const MEASURED = ['grading', 'gradenotices', 'upkeep'] as const;
+const ports = { grading: await freePort(), gradenotices: await freePort(), upkeep: await freePort() };
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
 const cluster = await startCluster(t, {
   doors: 2,
@@ -100,7 +100,7 @@ async function recordAll(): Promise<
   await sitting(patient);
   const failing = {
     from: failingFrom,
-    to: await scrapeUntil('retries and lost events', (sum) => {
+    to: await scrapeUntil('retries of notices and events', (sum) => {
       const retried = { ending: 'retried' };
       const more = sum(RUNS, retried) - sumOf(RUNS, retried, failingFrom);
       return (
@@ -113,7 +113,10 @@ async function recordAll(): Promise<
   neighbours.answer = () => ({ status: 422 });
   const deadFrom = await recording.scrape();
   await sitting(patient);
-  const dead = { from: deadFrom, to: await scrapeUntil('dead letters', (sum) => sum('examhall_dead_letters', {}) > 0) };
+  const dead = {
+    from: deadFrom,
+    to: await scrapeUntil('dead letters', (sum) => sum('examhall_dead_letters', { queue: 'gradenotices:student' }) > 0),
+  };
   neighbours.answer = null;
 
   await cluster.kill('grading', 'SIGTERM');

@@ -1,5 +1,6 @@
 import type { CommandRef, Order } from '#shared/kernel/command.ts';
-import type { AttemptKey } from './attempt.ts';
+import { type EventOut, publishOrder } from '#shared/kernel/event-out.ts';
+import type { Attempt, AttemptKey } from './attempt.ts';
 import type { EssayHandoff } from './handoff.ts';
 import type { GradeNotice } from './notices.ts';
 import type { StoredRelease } from './release.ts';
@@ -21,6 +22,8 @@ export interface AttemptCommands {
   resultsrelease: { body: StoredRelease; progress: ReleaseProgress; result: ReleaseCounts };
   'gradenotices:student': NoticeContent;
   'gradenotices:parent': NoticeContent;
+  /** Sends the events of a first grading to the analytics service. `events` is 0 if the student was erased before. */
+  'upkeep:analytics': { body: AnalyticsBody; progress: null; result: { events: number } };
 }
 
 /** The attempt that a command is about. */
@@ -33,6 +36,15 @@ export interface AboutAttempt {
 interface GradingBody extends AboutAttempt {
   /** Metadata of the client's TIMEOUT event that submitted the attempt, as JSON text; absent if the client sent none. */
   client?: string;
+}
+
+/**
+ * Facts of a first grading that later writes change. All other content of its events is read from the attempt when they are sent: the
+ * grade follows from the paper and the answers alone, so it is computed again.
+ */
+interface AnalyticsBody extends AboutAttempt {
+  gradedAt: Date;
+  resultsReleasedAt: Date | null;
 }
 
 /** Content of an outbox command. Its body is the notice to send. */
@@ -98,6 +110,38 @@ export function releaseOrder(release: StoredRelease): Order<'resultsrelease', St
 /** Returns the key of the release command: one per source event. */
 export function releaseKey(sourceEventId: string): string {
   return `resultsrelease:${sourceEventId}`;
+}
+
+/** Returns the command that reports the first grading of an attempt: one per attempt. `graded` is the attempt as the grade stores it. */
+export function analyticsOrder(
+  { _id: attemptId, studentId, exam }: AttemptKey & Pick<Attempt, 'exam'>,
+  gradedAt: Date,
+): Order<'upkeep:analytics', AnalyticsBody> {
+  const body = { attemptId, studentId, gradedAt, resultsReleasedAt: exam.resultsReleasedAt };
+  return { queue: 'upkeep:analytics', key: `analytics:${attemptId}`, subject: attemptId, body };
+}
+
+/** Returns the command that publishes the submit of an attempt: one per attempt. */
+export function submittedOrder({ _id: attemptId, studentId }: AttemptKey): Order<'upkeep:publish', EventOut> {
+  return publishOrder({ type: 'attempt.submitted', attemptId, studentId }, attemptId);
+}
+
+/** Returns the command that publishes the first grading of an attempt: one per attempt. `isVisible`: the student sees the result at once. */
+export function gradedOrder(
+  { _id: attemptId, studentId }: AttemptKey,
+  { at, isVisible }: { at: Date; isVisible: boolean },
+): Order<'upkeep:publish', EventOut> {
+  return publishOrder({ type: 'attempt.graded', attemptId, studentId, gradedAt: at, isVisible }, attemptId);
+}
+
+/** Returns the command that publishes a release: one per exam and release. */
+export function releasedOrder({
+  examId,
+  organizationId,
+  releasedAt,
+  sourceEventId,
+}: StoredRelease): Order<'upkeep:publish', EventOut> {
+  return publishOrder({ type: 'results.released', examId, organizationId, releasedAt }, sourceEventId);
 }
 
 type NoticeQueue = 'gradenotices:student' | 'gradenotices:parent';

@@ -1,6 +1,7 @@
 import type { CommandRef, Order } from '#shared/kernel/command.ts';
+import { type EventOut, publishOrder } from '#shared/kernel/event-out.ts';
 import type { Generation } from './generation.ts';
-import type { JobStatus } from './job.ts';
+import type { ClassificationJob, JobStatus } from './job.ts';
 
 /** Bodies, progress and results of the AI classifier's commands, by queue. */
 export interface ClassifierCommands {
@@ -109,4 +110,15 @@ export function settlementCommand(row: { _id: string; commandId: string }): Comm
 
 function settlementKey(previewId: string): string {
   return `settlement:${previewId}`;
+}
+
+/** Returns the command that publishes the end of a job: one per round. */
+export function completedOrder(
+  { organizationId, counts }: Pick<ClassificationJob, 'organizationId' | 'counts'>,
+  { jobId, round }: JobRound,
+  status: JobStatus,
+): Order<'upkeep:publish', EventOut> {
+  const { succeeded, failed } = counts;
+  const event: EventOut = { type: 'job.completed', jobId, organizationId, status, succeeded, failed };
+  return publishOrder(event, `${jobId}:${round}`);
 }

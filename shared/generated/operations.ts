@@ -1043,6 +1043,11 @@ export type LineKind =
   | 'act';
 
 /**
+ * Type of an event.
+ */
+export type PublishedEventType = 'attempt.submitted' | 'attempt.graded' | 'results.released' | 'job.completed';
+
+/**
  * Depth of every queue, and the load of every process type.
  */
 export interface QueueList {
@@ -1169,6 +1174,160 @@ export type ReasonCode =
   | 'ACCOUNT_DELETED'
   | 'RUNNING'
   | 'DUE';
+
+/**
+ * A subscription to events, without its secret.
+ */
+export interface Subscription {
+  /**
+   * Id of the subscription.
+   */
+  id: string;
+  /**
+   * Address that receives the messages.
+   */
+  url: string;
+  /**
+   * Types of events that it receives.
+   *
+   * @minItems 1
+   * @maxItems 10
+   */
+  types: PublishedEventType[];
+  /**
+   * Only events of this organization; null: of all.
+   */
+  organizationId: string | null;
+  /**
+   * Note for operators, or null.
+   */
+  description: string | null;
+  /**
+   * A disabled subscription receives nothing.
+   */
+  state: 'ACTIVE' | 'DISABLED';
+  /**
+   * `GONE`: the receiver answered 410. `FAILING`: no message succeeded for 72 hours. Null if an operator disabled it, or while it is active.
+   */
+  disabledReason: ('GONE' | 'FAILING') | null;
+  /**
+   * Until then the secret before the last rotation signs too; null without a rotation.
+   */
+  previousSecretUntil: Timestamp | null;
+  /**
+   * First failure since the last success, or null.
+   */
+  failingSince: Timestamp | null;
+  /**
+   * When it was created.
+   */
+  createdAt: Timestamp;
+  /**
+   * Last change, by an operator or by a failed message.
+   */
+  updatedAt: Timestamp;
+}
+
+/**
+ * Fields of a subscription to change. Absent fields stay.
+ */
+export interface SubscriptionChange {
+  /**
+   * New address.
+   */
+  url?: string;
+  /**
+   * New types.
+   *
+   * @minItems 1
+   * @maxItems 10
+   */
+  types?: PublishedEventType[];
+  /**
+   * Only events of this organization; null: of all.
+   */
+  organizationId?: string | null;
+  /**
+   * Note for operators, or null.
+   */
+  description?: string | null;
+  /**
+   * `ACTIVE` also forgets earlier failures.
+   */
+  state?: 'ACTIVE' | 'DISABLED';
+  /**
+   * Makes a new secret, which the reply contains. The old one signs beside it for 24 hours.
+   */
+  rotateSecret?: unknown;
+}
+
+/**
+ * A deleted subscription.
+ */
+export interface SubscriptionDeleted {
+  /**
+   * Id of the subscription.
+   */
+  id: string;
+}
+
+/**
+ * Subscriptions to events.
+ */
+export interface SubscriptionList {
+  /**
+   * Oldest first.
+   *
+   * @maxItems 100
+   */
+  subscriptions: Subscription[];
+}
+
+/**
+ * A new subscription to events.
+ */
+export interface SubscriptionOrder {
+  /**
+   * Address that receives the messages: https, and no address of a private network unless the operator allows it.
+   */
+  url: string;
+  /**
+   * Types of events that it receives.
+   *
+   * @minItems 1
+   * @maxItems 10
+   */
+  types: PublishedEventType[];
+  /**
+   * Only events of this organization. Default: of all.
+   */
+  organizationId?: string;
+  /**
+   * Note for operators.
+   */
+  description?: string;
+}
+
+/**
+ * A test message.
+ */
+export interface SubscriptionTest {
+  /**
+   * Id of the test event: its `webhook-id`.
+   */
+  eventId: string;
+}
+
+/**
+ * A subscription, with its secret after a creation or a rotation.
+ */
+export interface SubscriptionWithSecret {
+  subscription: Subscription;
+  /**
+   * Secret that signs: shown only in the reply that makes it, null in others.
+   */
+  secret: string | null;
+}
 
 /**
  * One timeline of an object or a person, with its summary first.

@@ -52,12 +52,25 @@ export type Queue =
   | 'settlement'
   | 'upkeep'
   | 'upkeep:fanouts'
-  | 'upkeep:deadletters';
+  | 'upkeep:deadletters'
+  | 'upkeep:analytics'
+  | 'upkeep:audit'
+  | 'upkeep:publish'
+  | 'upkeep:webhooks';
 
 /** Returns the process type that serves this queue: the queue's name up to a colon. */
 export function actorOf(queue: Queue): string {
   return queue.split(':', 1)[0] ?? queue;
 }
+
+/**
+ * Queues of events out: copies of what has happened, for other services. No caller waits for one, and nothing in examhall depends on its
+ * arrival. Their dead letters are listed and replayed like all others, and raise no alarm.
+ */
+export const EVENT_QUEUES: readonly Queue[] = ['upkeep:analytics', 'upkeep:audit', 'upkeep:publish', 'upkeep:webhooks'];
+
+/** Attempts of an event out before it is dead: about a day, at the longest wait of an hour. */
+export const EVENT_ATTEMPTS = 30;
 
 /** Successful end states: a notice ends DELIVERED, a delivery SENT or SUPPRESSED, every other command DONE. */
 export type DoneStatus = 'DONE' | 'DELIVERED' | 'SENT' | 'SUPPRESSED';
@@ -93,7 +106,7 @@ export interface Order<Q extends Queue, Body> {
   key: string;
   /** The attempt, exam or job that the command concerns; shown to operators. */
   subject: string;
-  /** The organization in whose turn the command runs, on queues whose slots go round the organizations. */
+  /** The organization in whose turn the command runs, on queues whose slots go round the organizations; for a message its subscription. */
   organizationId?: string;
   body: Body;
 }

@@ -10,6 +10,8 @@ export type NotificationCommands = Record<`delivery:${Channel}`, DeliveryContent
     /** `rows` is absent if an earlier run had already finished. */
     result: { fanOutId: string; rows?: number };
   };
+  /** Sends the audit service its copy of an event. `sent` is false if the event has reached the end of its retention before. */
+  'upkeep:audit': { body: { eventId: string }; progress: null; result: { sent: boolean } };
 };
 
 /** Content of a command that delivers one notification over one channel. */
@@ -48,4 +50,9 @@ export const ORPHANED_FAN_OUTS_SWEEP = { queue: 'upkeep', key: 'upkeep:lost-fan-
 /** Returns the command that finishes a fan-out: one per fan-out. */
 export function finishFanOutOrder(fanOutId: string): Order<'upkeep:fanouts', { fanOutId: string }> {
   return { queue: 'upkeep:fanouts', key: `fan-out:${fanOutId}`, subject: fanOutId, body: { fanOutId } };
+}
+
+/** Returns the command that sends an event to the audit service: one per event. */
+export function auditOrder(eventId: string): Order<'upkeep:audit', { eventId: string }> {
+  return { queue: 'upkeep:audit', key: `audit:${eventId}`, subject: eventId, body: { eventId } };
 }

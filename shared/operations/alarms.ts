@@ -1,3 +1,4 @@
+import { EVENT_QUEUES } from '#shared/kernel/command.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import { span } from './reasons.ts';
 
@@ -53,7 +54,7 @@ export function alarmsOf({ queues, liveActors, redis, unanswering, now, schemaFa
     ...queues.flatMap((facts) => workAlarm(facts, liveActors)),
     ...(redis.answers ? [] : [REDIS_DOWN]),
     ...dependencyAlarms(unanswering, now),
-    ...queues.filter(({ dead }) => dead > 0).map(deadAlarm),
+    ...queues.filter(({ queue, dead }) => dead > 0 && !isEventOut(queue)).map(deadAlarm),
   ];
 }
 
@@ -74,6 +75,11 @@ function workAlarm({ queue, actor, due, oldestDueMs }: QueueFacts, liveActors: R
   if ((oldestDueMs ?? 0) < BACKLOG_MS) return [];
   const remedy = `scale \`${actor}\``;
   return [{ kind: 'backlog', about: queue, text: `${queue}: ${due} due, ${age}`, remedy }];
+}
+
+/** No caller waits for an event out. While calls fail, the service has an alarm of its own. */
+function isEventOut(queue: string): boolean {
+  return EVENT_QUEUES.some((one) => one === queue);
 }
 
 function deadAlarm({ queue, dead }: QueueFacts): Alarm {

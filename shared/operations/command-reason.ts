@@ -53,6 +53,10 @@ export const EFFECTS: Readonly<Record<Queue, string>> = {
   upkeep: 'sweep not run',
   'upkeep:fanouts': 'fan-out not finished',
   'upkeep:deadletters': 'bulk act not finished',
+  'upkeep:analytics': 'not reported to analytics',
+  'upkeep:audit': 'not reported to audit',
+  'upkeep:publish': 'event not published',
+  'upkeep:webhooks': 'event not sent to a subscriber',
 };
 
 const OLD_VERSION = ['the worker does not serve the queue', 'deploy the same version everywhere'] as const;
@@ -65,6 +69,10 @@ const UNSERVED: Readonly<Record<Queue, readonly [text: string, remedy: string]>>
   upkeep: OLD_VERSION,
   'upkeep:fanouts': OLD_VERSION,
   'upkeep:deadletters': OLD_VERSION,
+  'upkeep:publish': OLD_VERSION,
+  'upkeep:webhooks': OLD_VERSION,
+  'upkeep:analytics': ['the analytics service is not configured', 'set `ANALYTICS_SERVICE_URL`'],
+  'upkeep:audit': ['the audit service is not configured', 'set `AUDIT_SERVICE_URL`'],
   'gradenotices:student': ['the notification service is not configured', 'set `NOTIFICATION_SERVICE_URL`'],
   'gradenotices:parent': ['the profile service is not configured', 'set `PROFILE_SERVICE_URL`'],
   accountnotices: ['the notification service is not configured', 'set `NOTIFICATION_SERVICE_URL`'],

@@ -4,14 +4,14 @@ import { openBatches } from '#infra/mongo/classifier/job-batches.ts';
 import { endOrphanedRound, type OrphanedRound, RoundOver } from '#infra/mongo/classifier/job-round.ts';
 import { openJobsAfter } from '#infra/mongo/classifier/jobs.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
-import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
+import { findLive, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { classifierWork, ORPHANED_JOBS_SWEEP, roundKey } from '#shared/classifier/commands.ts';
-import { jobEndOf, WORKERS_LOST } from '#shared/classifier/job.ts';
+import { type JobEnd, jobEndOf, WORKERS_LOST } from '#shared/classifier/job.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { allFailed } from './classify-batch.ts';
-import { runJob } from './run-job.ts';
+import { jobEvents, runJob } from './run-job.ts';
 
 const CAP_MS = 5 * MINUTE;
 
@@ -45,7 +45,7 @@ export function classifierActor(deps: WorkerDeps, models: () => Models = deps.mo
   };
 }
 
-type SweepDeps = Pick<WorkerDeps, 'mongo' | 'log' | 'publishJobChange'>;
+type SweepDeps = Pick<WorkerDeps, 'mongo' | 'now' | 'log' | 'publishJobChange' | 'wanted'>;
 
 /** Number of jobs that one sweep reads. The next sweep continues after them. */
 const CHUNK = 200;
@@ -81,16 +81,15 @@ async function orphanedRound(
  * Ends a job as a failed last attempt would: stored outcomes stay, open batches become errors. The job is left unchanged if it was
  * ended or restarted since it was read, or if an operator has replayed its command.
  */
-async function endOrphanedJob(
-  { mongo, log, publishJobChange }: SweepDeps,
-  orphaned: OrphanedRound,
-  session: ClientSession,
-): Promise<void> {
+async function endOrphanedJob(deps: SweepDeps, orphaned: OrphanedRound, session: ClientSession): Promise<void> {
+  const { mongo, log, publishJobChange } = deps;
   const { jobId } = orphaned.at;
   const open = await openBatches(mongo, orphaned.at, session);
   const failed = open.map((batch) => allFailed(batch, WORKERS_LOST));
   try {
-    await endOrphanedRound(mongo, orphaned, failed, (succeeded) => jobEndOf({ succeeded }, WORKERS_LOST));
+    const ended = async (job: JobRow, end: JobEnd, own: ClientSession) =>
+      postCommandsIn(mongo, own, await jobEvents(deps, orphaned.at, job, end.status));
+    await endOrphanedRound(mongo, orphaned, failed, (succeeded) => jobEndOf({ succeeded }, WORKERS_LOST), ended);
   } catch (error) {
     if (error instanceof RoundOver || error instanceof Stale) return;
     throw error;

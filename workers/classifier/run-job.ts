@@ -12,17 +12,20 @@ import {
 import { findJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
+import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
-import type { JobRound } from '#shared/classifier/commands.ts';
-import { isOpen, jobEndOf } from '#shared/classifier/job.ts';
+import { completedOrder, type JobRound } from '#shared/classifier/commands.ts';
+import { isOpen, type JobStatus, jobEndOf } from '#shared/classifier/job.ts';
 import { CONTEXT_FAILED } from '#shared/classifier/new-job.ts';
 import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import type { Effects, Outcome, WorkerDeps } from '#workers/actor.ts';
 import { openGroupWriter, readAhead } from './batch-io.ts';
 import { allFailed, classifyBatch } from './classify-batch.ts';
 import { hasContext, type JobRun, loadContext } from './load-context.ts';
 
-interface JobRunDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'publishJobChange'> {
+interface JobRunDeps extends Pick<WorkerDeps, 'mongo' | 'now' | 'config' | 'log' | 'publishJobChange' | 'wanted'> {
   models: Models;
 }
 
@@ -49,7 +52,7 @@ async function classify(deps: JobRunDeps, run: JobRun): Promise<Outcome<'classif
     } catch (error) {
       if (!(error instanceof QuestionBankFailed)) throw error;
       deps.log.warn({ err: error, jobId: job._id }, 'loading the questions of a job failed; job ended as FAILED');
-      return doneOutcome(deps, at, { status: 'FAILED', error: CONTEXT_FAILED });
+      return doneOutcome(deps, at, job, { status: 'FAILED', error: CONTEXT_FAILED });
     }
   }
   const failures = await classifyAll(deps, run, await ownJob(deps, run));
@@ -179,18 +182,39 @@ async function failOpenBatches(deps: JobRunDeps, run: JobRun, failure: ProviderF
 
 async function finishRound(deps: JobRunDeps, run: JobRun): Promise<Outcome<'classifier'>> {
   const { at, session } = run;
-  const { counts } = await ownJob(deps, run);
+  const job = await ownJob(deps, run);
+  const { counts } = job;
   const error = counts.succeeded > 0 ? null : await lastError(deps.mongo, at, session);
-  return doneOutcome(deps, at, jobEndOf(counts, error));
+  return doneOutcome(deps, at, job, jobEndOf(counts, error));
 }
 
-function doneOutcome(deps: JobRunDeps, at: JobRound, end: ReturnType<typeof jobEndOf>): Outcome<'classifier'> {
+async function doneOutcome(
+  deps: JobRunDeps,
+  at: JobRound,
+  job: JobRow,
+  end: ReturnType<typeof jobEndOf>,
+): Promise<Outcome<'classifier'>> {
+  const events = await jobEvents(deps, at, job, end.status);
   return {
     kind: 'done',
     result: { status: end.status },
-    effects: inRound((session) => endRound(deps.mongo, at, end, session)),
+    effects: inRound(async (session) => {
+      await endRound(deps.mongo, at, end, session);
+      await postCommandsIn(deps.mongo, session, events);
+    }),
     after: () => deps.publishJobChange(at.jobId),
   };
+}
+
+/** Returns the command that publishes the end of a job, if a subscription wants it. */
+export async function jobEvents(
+  { now, wanted }: Pick<WorkerDeps, 'now' | 'wanted'>,
+  at: JobRound,
+  job: Pick<JobRow, 'organizationId' | 'counts'>,
+  status: JobStatus,
+): Promise<CommandOf<'upkeep:publish'>[]> {
+  if (!(await wanted.wants('job.completed'))) return [];
+  return [newCommand({ ...completedOrder(job, at, status), maxAttempts: EVENT_ATTEMPTS, now: now() })];
 }
 
 function snoozeOutcome(deps: JobRunDeps, at: JobRound, failures: readonly ProviderFailure[]): Outcome<'classifier'> {

@@ -1,15 +1,17 @@
-import type { Neighbour } from '#infra/config/settings.ts';
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { type GradeWrite, makeHandoffsDue, storeGrade } from '#infra/mongo/attempt/grade.ts';
 import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
-import { sendToAnalytics } from '#infra/neighbours/analytics.ts';
-import { type AnalyticsEvent, analyticsEvents } from '#shared/attempt/analytics.ts';
+import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
+import { analyticsOrder, gradedOrder } from '#shared/attempt/commands.ts';
 import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
-import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import { asGraded, gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import { visibilityForStudent } from '#shared/attempt/visibility.ts';
+import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
 
@@ -40,8 +42,9 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
   const now = new Date(deps.now());
   const attempt = applyRelease(loaded, release);
   const write = gradeWrite(attempt, paper, client, now);
-  const graded = asGraded(write);
+  const graded = asGraded(write.attempt, write.grading);
   const notices = noticesOnGrade(graded, now);
+  const events = await eventsOf(deps, graded, now);
   return {
     kind: 'done',
     result: { attemptId },
@@ -51,10 +54,10 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
         maxAttempts: deps.config.attempt.outbox.maxAttempts,
         now: now.getTime(),
       });
+      await postCommandsIn(deps.mongo, session, events);
     },
     after: () => {
       ringForNotices(deps, notices, now);
-      reportToAnalytics(deps, graded, paper, now);
       resumeHandoffs(deps, loaded);
     },
   };
@@ -73,41 +76,20 @@ function gradeWrite(attempt: Attempt, paper: Paper, client: string | undefined, 
   return { attempt, grading, event };
 }
 
-/** Returns the attempt as the write will leave it. Notices and analytics are decided on it. */
-function asGraded({ attempt, grading }: GradeWrite): Attempt {
-  const answers = Object.fromEntries(
-    Object.entries(attempt.answers).map(([key, answer]) => [key, { ...answer, ...grading.answers[key] }]),
-  );
-  return { ...attempt, ...grading.totals, status: 'GRADED', answers };
-}
-
-/**
- * Sends the events of a first grading to the analytics service, best effort: after the commit, in the background, one call for each
- * event. A failure is logged and counted. The ids are stable, so the receiver recognises a repeat. Never throws.
- */
-export function reportToAnalytics(deps: WorkerDeps, graded: Attempt, paper: Paper, at: Date): void {
-  const { analytics } = deps.config.neighbours;
-  if (analytics === null) return;
-  try {
-    // Build the events now so that the queue does not retain attempts. Up to 1,000 calls can wait behind a hanging service, and an
-    // attempt with its answers can be megabytes.
-    const events = analyticsEvents(graded, paper, at);
-    deps.background.run(() => sendEvents(deps, analytics, events));
-  } catch (err) {
-    analyticsFailed(deps, graded._id, err);
-  }
-}
-
-async function sendEvents(deps: WorkerDeps, analytics: Neighbour, events: readonly AnalyticsEvent[]): Promise<void> {
-  const calls = events.map((event) => sendToAnalytics(analytics, event, { timeoutMs: deps.config.outboundTimeoutMs }));
-  for (const [index, call] of (await Promise.allSettled(calls)).entries()) {
-    if (call.status === 'rejected') analyticsFailed(deps, events[index]?.entityId, call.reason);
-  }
-}
-
-function analyticsFailed(deps: WorkerDeps, attemptId: string | undefined, err: unknown): void {
-  deps.alarm('analytics_failed');
-  deps.log.warn({ err, attemptId }, 'sending events to the analytics service failed; events dropped');
+/** Returns the commands that send the grading out, if the analytics service is configured or a subscription wants the event. */
+async function eventsOf(
+  deps: WorkerDeps,
+  graded: Attempt,
+  at: Date,
+): Promise<CommandOf<'upkeep:analytics' | 'upkeep:publish'>[]> {
+  const isReported = deps.config.neighbours.analytics !== null;
+  const isWanted = await deps.wanted.wants('attempt.graded');
+  const isVisible = visibilityForStudent(graded, at).resultVisible;
+  const terms = { maxAttempts: EVENT_ATTEMPTS, now: at.getTime(), posted: Number(isReported) + Number(isWanted) };
+  return [
+    ...(isReported ? [newCommand({ ...analyticsOrder(graded, at), ...terms })] : []),
+    ...(isWanted ? [newCommand({ ...gradedOrder(graded, { at, isVisible }), ...terms })] : []),
+  ];
 }
 
 /** Makes handoffs due that wait for this grade. Without it, a handoff would wait out its backoff of up to 30 seconds. */

@@ -6,9 +6,12 @@ import {
   unreleasedAttempts,
 } from '#infra/mongo/attempt/release.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
-import type { ReleaseProgress } from '#shared/attempt/commands.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { type ReleaseProgress, releasedOrder } from '#shared/attempt/commands.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { bindingRelease, releaseEffect, type StoredRelease } from '#shared/attempt/release.ts';
+import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
 
@@ -56,7 +59,13 @@ async function release(deps: WorkerDeps, run: Run<'resultsrelease'>): Promise<Ou
     if (ahead.length === 0) ahead = await read(at, READ_AHEAD);
   }
   const { updatedAttempts, queuedNotifications } = at;
-  return { kind: 'done', result: { updatedAttempts, queuedNotifications } };
+  const result = { updatedAttempts, queuedNotifications };
+  if (!(await deps.wanted.wants('results.released'))) return { kind: 'done', result };
+  const now = deps.now();
+  // The event of a release ahead waits, as its results do.
+  const runAt = Math.max(now, body.releasedAt.getTime());
+  const event = newCommand({ ...releasedOrder(body), maxAttempts: EVENT_ATTEMPTS, now, runAt });
+  return { kind: 'done', result, effects: (session) => postCommandIn(deps.mongo, session, event) };
 }
 
 interface Chunk {

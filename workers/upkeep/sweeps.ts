@@ -46,6 +46,7 @@ async function submitOverdue(deps: WorkerDeps, attempt: AttemptKey, graceMs: num
     overdueByMs: graceMs,
     maxAttempts: deps.config.worker.maxAttempts,
     now: deps.now(),
+    isWanted: await deps.wanted.wants('attempt.submitted'),
     budgetMs: SUBMIT_BUDGET_MS,
   });
   if (submitted.kind === 'submitted') deps.ring(submitted.command);

@@ -3615,6 +3615,11 @@ export interface ProviderSettingsRequest {
 }
 
 /**
+ * Type of an event.
+ */
+export type PublishedEventType = 'attempt.submitted' | 'attempt.graded' | 'results.released' | 'job.completed';
+
+/**
  * Public key of this server for push messages.
  */
 export interface PushKey {
@@ -4703,6 +4708,160 @@ export interface SubmitRequest {
 export type SubmitSource = 'STUDENT' | 'TIMEOUT';
 
 /**
+ * A subscription to events, without its secret.
+ */
+export interface Subscription {
+  /**
+   * Id of the subscription.
+   */
+  id: string;
+  /**
+   * Address that receives the messages.
+   */
+  url: string;
+  /**
+   * Types of events that it receives.
+   *
+   * @minItems 1
+   * @maxItems 10
+   */
+  types: PublishedEventType[];
+  /**
+   * Only events of this organization; null: of all.
+   */
+  organizationId: string | null;
+  /**
+   * Note for operators, or null.
+   */
+  description: string | null;
+  /**
+   * A disabled subscription receives nothing.
+   */
+  state: 'ACTIVE' | 'DISABLED';
+  /**
+   * `GONE`: the receiver answered 410. `FAILING`: no message succeeded for 72 hours. Null if an operator disabled it, or while it is active.
+   */
+  disabledReason: ('GONE' | 'FAILING') | null;
+  /**
+   * Until then the secret before the last rotation signs too; null without a rotation.
+   */
+  previousSecretUntil: Timestamp | null;
+  /**
+   * First failure since the last success, or null.
+   */
+  failingSince: Timestamp | null;
+  /**
+   * When it was created.
+   */
+  createdAt: Timestamp;
+  /**
+   * Last change, by an operator or by a failed message.
+   */
+  updatedAt: Timestamp;
+}
+
+/**
+ * Fields of a subscription to change. Absent fields stay.
+ */
+export interface SubscriptionChange {
+  /**
+   * New address.
+   */
+  url?: string | null;
+  /**
+   * New types.
+   *
+   * @minItems 1
+   * @maxItems 10
+   */
+  types?: PublishedEventType[] | null;
+  /**
+   * Only events of this organization; null: of all.
+   */
+  organizationId?: string | null;
+  /**
+   * Note for operators, or null.
+   */
+  description?: string | null;
+  /**
+   * `ACTIVE` also forgets earlier failures.
+   */
+  state?: 'ACTIVE' | 'DISABLED' | null;
+  /**
+   * Makes a new secret, which the reply contains. The old one signs beside it for 24 hours.
+   */
+  rotateSecret?: true;
+}
+
+/**
+ * A deleted subscription.
+ */
+export interface SubscriptionDeleted {
+  /**
+   * Id of the subscription.
+   */
+  id: string;
+}
+
+/**
+ * Subscriptions to events.
+ */
+export interface SubscriptionList {
+  /**
+   * Oldest first.
+   *
+   * @maxItems 100
+   */
+  subscriptions: Subscription[];
+}
+
+/**
+ * A new subscription to events.
+ */
+export interface SubscriptionOrder {
+  /**
+   * Address that receives the messages: https, and no address of a private network unless the operator allows it.
+   */
+  url: string;
+  /**
+   * Types of events that it receives.
+   *
+   * @minItems 1
+   * @maxItems 10
+   */
+  types: PublishedEventType[];
+  /**
+   * Only events of this organization. Default: of all.
+   */
+  organizationId?: string | null;
+  /**
+   * Note for operators.
+   */
+  description?: string | null;
+}
+
+/**
+ * A test message.
+ */
+export interface SubscriptionTest {
+  /**
+   * Id of the test event: its `webhook-id`.
+   */
+  eventId: string;
+}
+
+/**
+ * A subscription, with its secret after a creation or a rotation.
+ */
+export interface SubscriptionWithSecret {
+  subscription: Subscription;
+  /**
+   * Secret that signs: shown only in the reply that makes it, null in others.
+   */
+  secret: string | null;
+}
+
+/**
  * Counts and newest notifications of support types, for admin queues.
  */
 export interface SupportSummary {
@@ -5529,6 +5688,9 @@ export type ServerCode =
   | 'ROUTE_NOT_FOUND'
   | 'SCORE_OUT_OF_RANGE'
   | 'SESSION_NOT_FOUND'
+  | 'SUBSCRIPTION_DISABLED'
+  | 'SUBSCRIPTION_LIMIT_REACHED'
+  | 'SUBSCRIPTION_NOT_FOUND'
   | 'TRACE_NOT_FOUND'
   | 'UNAUTHENTICATED'
   | 'UNAVAILABLE'
@@ -6858,6 +7020,113 @@ export interface Operations {
       | 'UNSUPPORTED_MEDIA_TYPE'
       | 'VALIDATION_FAILED';
   };
+  /** Create a subscription to events; the reply shows its secret once. */
+  createSubscription: {
+    input: { body: SubscriptionOrder };
+    data: SubscriptionWithSecret;
+    pending: never;
+    needs: never;
+    oneOf: 'as' | 'token';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REQUEST_TIMEOUT'
+      | 'SUBSCRIPTION_LIMIT_REACHED'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** List the subscriptions to events. */
+  listSubscriptions: {
+    input: {};
+    data: SubscriptionList;
+    pending: never;
+    needs: never;
+    oneOf: 'as' | 'token';
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+  };
+  /** Get a subscription to events. */
+  getSubscription: {
+    input: { id: string };
+    data: Subscription;
+    pending: never;
+    needs: never;
+    oneOf: 'as' | 'token';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'SUBSCRIPTION_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Change a subscription to events, or rotate its secret. */
+  changeSubscription: {
+    input: { id: string; body?: SubscriptionChange };
+    data: SubscriptionWithSecret;
+    pending: never;
+    needs: never;
+    oneOf: 'as' | 'token';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'SUBSCRIPTION_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Delete a subscription to events; messages that wait for it are dropped. */
+  deleteSubscription: {
+    input: { id: string };
+    data: SubscriptionDeleted;
+    pending: never;
+    needs: never;
+    oneOf: 'as' | 'token';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'SUBSCRIPTION_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Send a test message to an active subscription. */
+  testSubscription: {
+    input: { id: string; body?: NoFields };
+    data: never;
+    pending: SubscriptionTest;
+    needs: never;
+    oneOf: 'as' | 'token';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'SUBSCRIPTION_DISABLED'
+      | 'SUBSCRIPTION_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
   /** List acts of operators, newest first, in pages. */
   listAudit: {
     input: { query?: ListAuditQuery };
@@ -7574,6 +7843,60 @@ export const ROUTES = {
   dropDeadLetters: {
     method: 'POST',
     path: '/v1/ops/dead-letters/drop',
+    caller: 'user',
+    reads: ['as', 'token'],
+    isEither: true,
+    organization: 'unread',
+    readsKey: false,
+  },
+  createSubscription: {
+    method: 'POST',
+    path: '/v1/ops/subscriptions',
+    caller: 'user',
+    reads: ['as', 'token'],
+    isEither: true,
+    organization: 'unread',
+    readsKey: false,
+  },
+  listSubscriptions: {
+    method: 'GET',
+    path: '/v1/ops/subscriptions',
+    caller: 'user',
+    reads: ['as', 'token'],
+    isEither: true,
+    organization: 'unread',
+    readsKey: false,
+  },
+  getSubscription: {
+    method: 'GET',
+    path: '/v1/ops/subscriptions/{id}',
+    caller: 'user',
+    reads: ['as', 'token'],
+    isEither: true,
+    organization: 'unread',
+    readsKey: false,
+  },
+  changeSubscription: {
+    method: 'PATCH',
+    path: '/v1/ops/subscriptions/{id}',
+    caller: 'user',
+    reads: ['as', 'token'],
+    isEither: true,
+    organization: 'unread',
+    readsKey: false,
+  },
+  deleteSubscription: {
+    method: 'DELETE',
+    path: '/v1/ops/subscriptions/{id}',
+    caller: 'user',
+    reads: ['as', 'token'],
+    isEither: true,
+    organization: 'unread',
+    readsKey: false,
+  },
+  testSubscription: {
+    method: 'POST',
+    path: '/v1/ops/subscriptions/{id}/test',
     caller: 'user',
     reads: ['as', 'token'],
     isEither: true,

@@ -2,6 +2,7 @@ import { type Config, readConfig } from '#infra/config/config.ts';
 import { openModels } from '#infra/models/open-models.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 import { openBackground } from '#infra/process/background.ts';
 import type { CommandRef, Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
@@ -67,6 +68,7 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestW
     config,
     ring: ({ _id, queue, key }) => void rings.push({ _id, queue, key }),
     alarm: (name) => void alarms.push(name),
+    wanted: openWanted(mongo, Date.now),
     background: openBackground({ concurrency: 4, maxWaiting: 100, dropped: () => undefined, failed: () => undefined }),
   };
 }

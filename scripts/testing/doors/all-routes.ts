@@ -12,6 +12,7 @@ import { type ClusterDeps, clusterRoutes } from '#api/operations/cluster.ts';
 import { type DeadLetterDeps, deadLetterRoutes } from '#api/operations/dead-letters.ts';
 import { examRoutes } from '#api/operations/exams.ts';
 import { type OperationsDeps, operationsRoutes } from '#api/operations/routes.ts';
+import { type SubscriptionDeps, subscriptionRoutes } from '#api/operations/subscriptions.ts';
 import { type TraceDeps, traceRoutes } from '#api/operations/trace.ts';
 import type { Route } from '#api/route.ts';
 
@@ -33,6 +34,7 @@ export function allRoutes(): Route[] {
     ...clusterRoutes({} as ClusterDeps),
     ...examRoutes({} as TraceDeps),
     ...deadLetterRoutes({} as DeadLetterDeps),
+    ...subscriptionRoutes({} as SubscriptionDeps),
     ...auditRoutes({} as Parameters<typeof auditRoutes>[0]),
   ];
   return [...operationsRoutes(operations), ...behindGateway(served, gatewayToken({ gatewayToken: 'token' }))];

@@ -6,6 +6,7 @@ import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
+import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { until } from '#testing/until.ts';
@@ -31,6 +32,7 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
     now: Date.now,
     settings: { ...testConfig().attempt, startBudgetMs: BUDGET_MS },
     commandAttempts: 10,
+    wanted: openWanted(mongo, Date.now),
     doorbells: {
       async ring(command) {
         const queue = command.queue as Queue;

@@ -22,6 +22,7 @@ import type { MakeActor } from '#workers/actors.ts';
 import { deliveryActor } from '#workers/delivery/actor.ts';
 import { gradeNoticesActor } from '#workers/grade-notices/actor.ts';
 import { gradingActor } from '#workers/grading/actor.ts';
+import { upkeepActor } from '#workers/upkeep/actor.ts';
 import type { Worker } from '#workers/worker.ts';
 import { inProcessDoor } from './in-process-door.ts';
 
@@ -65,9 +66,7 @@ export async function openHall(t: Test): Promise<Hall> {
       unsubscribeKey: null,
       deliveryAttempts: 6,
       commandAttempts: 10,
-      audit: null,
-      outboundTimeoutMs: 60_000,
-      background: { run: () => undefined },
+      isAudited: false,
       notifyStreams: () => undefined,
       inboxChanges: { listen: () => () => undefined, isConnected: () => true },
       streams: openStreams(new AbortController().signal),
@@ -138,8 +137,8 @@ async function openDoor(t: Test, { log, access }: ReturnType<typeof openLog>, ro
 
 export const PAPER = samplePaper({ questionId: 'choice' });
 export const RIGHT = { q0: sampleAnswer({ selected: ['a'] }) };
-/** The actors from a submit to the delivery of its notices. */
-export const CHAIN = [gradingActor, gradeNoticesActor, deliveryActor];
+/** The actors from a submit to the delivery of its notices and to its report to analytics. */
+export const CHAIN = [gradingActor, gradeNoticesActor, deliveryActor, upkeepActor];
 
 /** Submits an answered attempt with these headers, and returns its id. */
 export async function submit(t: Test, { mongo, attemptUrl }: Hall, headers: Record<string, string>): Promise<string> {

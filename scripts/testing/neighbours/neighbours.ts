@@ -14,9 +14,9 @@ export interface NeighbourCall extends ReceivedCall {
 export interface Neighbours {
   url: string;
   calls: NeighbourCall[];
-  /** Number of times that each notice or delivery arrived, by source event id or delivery job id. */
+  /** Number of times that each notice, delivery or event of a subscription arrived, by its id. */
   notices: Map<string, number>;
-  /** Number of times that each analytics event arrived, by source event id. */
+  /** Number of times that each event for analytics or audit arrived, by source event id. */
   analytics: Map<string, number>;
   parents: string[];
   /** State of usage service and wallet. */
@@ -31,6 +31,8 @@ export interface Neighbours {
   ownersEnv: NodeJS.ProcessEnv;
   /** Environment that makes this server the receiver of the webhook channel. */
   webhookEnv: NodeJS.ProcessEnv;
+  /** Environment that names this server as audit service. */
+  auditEnv: NodeJS.ProcessEnv;
 }
 
 /** Secret with which the webhook channel signs in tests: `whsec_` and the base64 of 32 bytes. */
@@ -40,8 +42,8 @@ export const WEBHOOK_SECRET = `whsec_${Buffer.from('webhook-secret-of-32-test-by
 export const CONTACT = { email: 'student-1@school.example', name: 'Nguyễn An', locale: 'vi' } as const;
 
 /**
- * Opens notification, profile, analytics and usage service, wallet, question bank and a webhook receiver as one real HTTP server, which
- * records the calls.
+ * Opens notification, profile, analytics, audit and usage service, wallet, question bank and a webhook receiver as one real HTTP server,
+ * which records the calls.
  */
 export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   const url = await openReceiver(t, serve);
@@ -60,6 +62,7 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
     url,
     env,
     webhookEnv,
+    auditEnv: { AUDIT_SERVICE_URL: url },
     ownersEnv,
     ledger: newLedger(),
     calls: [],
@@ -82,7 +85,7 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
     if (call.path.endsWith('/contacts')) return { status: 200, body: { data: CONTACT } };
     if (call.method === 'GET') return { status: 200, body: { data: { parentIds: neighbours.parents } } };
     const taken = call.path === '/v1/events' ? neighbours.analytics : neighbours.notices;
-    const id = String(call.body?.sourceEventId ?? call.body?.deliveryJobId);
+    const id = String(call.body?.sourceEventId ?? call.body?.deliveryJobId ?? call.body?.id);
     taken.set(id, (taken.get(id) ?? 0) + 1);
     return { status: 201, body: { success: true } };
   }

@@ -8,6 +8,7 @@ import { NOTICES, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
 import { INTERRUPTED } from '#infra/mongo/notification/delivery-attempts.ts';
+import { subscriptions } from '#infra/mongo/operations/subscriptions.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
@@ -16,6 +17,7 @@ import { gradeNotices, type NoticeRecipient } from '#shared/attempt/notices.ts';
 import { UNPAID_GENERATIONS_SWEEP } from '#shared/classifier/commands.ts';
 import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command, CommandStatus, Queue } from '#shared/kernel/command.ts';
+import type { EventMessage } from '#shared/kernel/event-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { ORPHANED_FAN_OUTS_SWEEP } from '#shared/notification/commands.ts';
@@ -34,6 +36,14 @@ import {
 } from '#testing/stored/stored-attempts.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import {
+  analyticsIds,
+  postAnalytics,
+  postAudit,
+  postMessage,
+  postPublish,
+  storeSubscription,
+} from '#testing/stored/stored-events.ts';
 import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
 import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
 import { runCommand } from '#workers/run-command.ts';
@@ -52,12 +62,14 @@ export interface CrashScenario {
   waitsForTransactions?: boolean;
   /** Minimum and maximum of the attempts spent in the end. Default: 1 and 2. */
   spent?: readonly [number, number];
-  post(mongo: Mongo): Promise<Command>;
+  post(mongo: Mongo, world: { neighbours: Neighbours }): Promise<Command>;
   check(t: Test, world: { mongo: Mongo; neighbours: Neighbours }, command: Command): Promise<void>;
 }
 
 /** Longest wait until MongoDB ends the transaction of a killed process. */
 const TIMEOUT_MS = 60_000;
+/** End of a pause that outlasts each test. */
+const FAR = new Date(Date.now() + 24 * HOUR);
 /** Attempts of one release: more than fit in one of its chunks. */
 const CLASS = 103;
 
@@ -72,6 +84,8 @@ export function crashScenarios(): CrashScenario[] {
     accountNotice(),
     overdueSweep(),
     bulkReplay(),
+    ...reports(),
+    ...eventsOut(),
     delivery(),
     settlement(),
     classification(),
@@ -292,9 +306,7 @@ function bulkReplay(): CrashScenario {
     // A dead worker's transaction holds the next number of the audit, which the request for the next act needs as well.
     waitsForTransactions: true,
     async post(mongo) {
-      // Postpone the worker's own sweeps: it claims them beside the act, and the points of their runs would end its count.
-      for (const sweep of [OVERDUE_ATTEMPTS_SWEEP, ORPHANED_FAN_OUTS_SWEEP, UNPAID_GENERATIONS_SWEEP])
-        await postCommand(mongo, newCommand({ ...sweep, body: {}, maxAttempts: 10, now: Date.now() + HOUR }));
+      await postponeSweeps(mongo);
       const cause = newId();
       for (let n = 0; n < letters; n++) await storeDeadGrading(mongo, cause);
       const filter = { queue: 'grading', cause: `Error: ${cause}` } as const;
@@ -321,6 +333,71 @@ function bulkReplay(): CrashScenario {
       t.equal(await operatorAudit(mongo).countDocuments({ commandId: _id, action: 'dead.bulk-end' }), 1);
     },
   };
+}
+
+/** Reports to analytics and audit: each event arrives, at most twice, under one id. */
+function reports(): CrashScenario[] {
+  const report = (name: string, post: (mongo: Mongo) => Promise<Command>, idsOf: (command: Command) => string[]) => ({
+    name,
+    actor: 'upkeep',
+    status: 'DONE' as const,
+    leastPoints: 6,
+    async post(mongo: Mongo) {
+      await postponeSweeps(mongo);
+      return post(mongo);
+    },
+    async check(t: Test, { neighbours }: { neighbours: Neighbours }, command: Command) {
+      for (const id of idsOf(command)) {
+        const times = neighbours.analytics.get(id) ?? 0;
+        // A worker that was killed between the receiver's reply and its own write sends again.
+        t.ok(times === 1 || times === 2, `the receiver saw ${id} ${times} times`);
+      }
+    },
+  });
+  return [
+    report('report to analytics', postAnalytics, analyticsIds),
+    report('report to audit', postAudit, ({ subject }) => [subject]),
+  ];
+}
+
+/** A message to a subscriber, and the publication of an event to two. */
+function eventsOut(): CrashScenario[] {
+  const common = { actor: 'upkeep', status: 'DONE', leastPoints: 6 } as const;
+  return [
+    {
+      ...common,
+      name: 'publication of an event',
+      async post(mongo) {
+        await postponeSweeps(mongo);
+        if ((await subscriptions(mongo).countDocuments({})) === 0)
+          for (let n = 0; n < 2; n++) await storeSubscription(mongo, 'http://127.0.0.1:1', { pausedUntil: FAR });
+        return postPublish(mongo);
+      },
+      async check(t, { mongo }, { _id }) {
+        t.equal(await mailboxOf(mongo, 'upkeep:webhooks').countDocuments({ 'body.eventId': _id }), 2, 'one each');
+      },
+    },
+    {
+      ...common,
+      name: 'message to a subscriber',
+      async post(mongo, { neighbours }) {
+        await postponeSweeps(mongo);
+        const found = await subscriptions(mongo).findOne({});
+        const { _id } = found ?? (await storeSubscription(mongo, `${neighbours.url}/events`));
+        return postMessage(mongo, _id);
+      },
+      async check(t, { neighbours }, { body }) {
+        const times = neighbours.notices.get((body as EventMessage).eventId) ?? 0;
+        t.ok(times === 1 || times === 2, `the subscriber saw it ${times} times under one id`);
+      },
+    },
+  ];
+}
+
+/** Postpones the worker's own sweeps: it claims them beside the command, and the points of their runs would end its count. */
+async function postponeSweeps(mongo: Mongo): Promise<void> {
+  for (const sweep of [OVERDUE_ATTEMPTS_SWEEP, ORPHANED_FAN_OUTS_SWEEP, UNPAID_GENERATIONS_SWEEP])
+    await postCommand(mongo, newCommand({ ...sweep, body: {}, maxAttempts: 10, now: Date.now() + HOUR }));
 }
 
 async function postSweep(mongo: Mongo, subject: string): Promise<Command> {

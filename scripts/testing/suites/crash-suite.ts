@@ -6,7 +6,7 @@ import { migrate } from '#infra/mongo/schema/migrate.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { HOUR, MINUTE } from '#shared/kernel/time.ts';
 import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
-import { openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
 import type { Crash } from '#testing/processes/crash-points.ts';
 import { startMortalWorker } from '#testing/processes/mortal-worker.ts';
 import { type RunningWorker, runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
@@ -52,12 +52,17 @@ export async function openLane(t: Teardown) {
   const redis = await takeRedisDatabase(requiredEnv('REDIS_URL'));
   t.teardown(() => redis.give());
   const stores = { MONGODB_URL: mongo.url, MONGODB_DATABASE: mongo.database, REDIS_URL: redis.url };
-  // Without analytics: its events are sent in the background and would count as points of the next run.
-  const { ANALYTICS_SERVICE_URL: _, ...services } = neighbours.env;
   return {
     mongo,
     neighbours,
-    env: { ...ENV, ...stores, ...services, ...neighbours.webhookEnv, ...neighbours.ownersEnv },
+    env: {
+      ...ENV,
+      ...stores,
+      ...neighbours.env,
+      ...neighbours.webhookEnv,
+      ...neighbours.ownersEnv,
+      ...neighbours.auditEnv,
+    },
   };
 }
 
@@ -141,8 +146,12 @@ type StartWorker = (name: string, env: NodeJS.ProcessEnv, crash: Crash) => Promi
  * Posts a command that is due before the commands of the earlier deaths. Otherwise a worker could first run one of those, load what both
  * need, and have fewer points in the run that is observed.
  */
-async function postFirst({ mongo }: { mongo: Mongo }, scenario: CrashScenario, earlier: number): Promise<Command> {
-  const command = await scenario.post(mongo);
+async function postFirst(
+  { mongo, neighbours }: { mongo: Mongo; neighbours: Neighbours },
+  scenario: CrashScenario,
+  earlier: number,
+): Promise<Command> {
+  const command = await scenario.post(mongo, { neighbours });
   const nextRunAt = new Date(command.createdAt.getTime() - HOUR - earlier * MINUTE);
   await mailboxOf(mongo, command.queue).updateOne({ _id: command._id }, { $set: { nextRunAt } });
   return command;

@@ -16,7 +16,13 @@ export async function kernelSuite(t: Test, actor: string): Promise<void> {
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
   // A snoozed upkeep command must not be due again before its test has read it.
-  const env = { ...neighbours.env, ...neighbours.webhookEnv, ...neighbours.ownersEnv, UPKEEP_INTERVAL_MS: '3600000' };
+  const env = {
+    ...neighbours.env,
+    ...neighbours.webhookEnv,
+    ...neighbours.ownersEnv,
+    ...neighbours.auditEnv,
+    UPKEEP_INTERVAL_MS: '3600000',
+  };
   const deps = testWorkerDeps(mongo, env);
   const subject = actorSubject(actor, mongo, neighbours);
   for (const feature of FEATURES) {

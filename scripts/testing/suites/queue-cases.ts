@@ -4,11 +4,13 @@ import { aiJobBatches, aiJobSelections, aiJobs, generations } from '#infra/mongo
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { DELIVERIES, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { deliveryAttempts, fanOuts, notifications } from '#infra/mongo/notification/collections.ts';
+import { deliveryAttempts, fanOuts, notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
 import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
+import { subscriptions } from '#infra/mongo/operations/subscriptions.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
+import type { EventMessage } from '#shared/kernel/event-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
 import type { Neighbours } from '#testing/neighbours/neighbours.ts';
@@ -16,6 +18,14 @@ import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import {
+  analyticsIds,
+  postAnalytics,
+  postAudit,
+  postMessage,
+  postPublish,
+  storeSubscription,
+} from '#testing/stored/stored-events.ts';
 import type { Late } from '#testing/stores/late-shard.ts';
 import type { RunResult } from '#workers/life.ts';
 import { actorSubject } from './actor-subjects.ts';
@@ -65,6 +75,10 @@ export function queueCases(mongo: Mongo, neighbours: Neighbours): Readonly<Recor
     upkeep: subject('upkeep', {}),
     'upkeep:fanouts': finishedFanOut(mongo),
     'upkeep:deadletters': bulkReplay(mongo),
+    'upkeep:analytics': analyticsReport(mongo, neighbours),
+    'upkeep:audit': auditReport(mongo, neighbours),
+    'upkeep:publish': publication(mongo, neighbours),
+    'upkeep:webhooks': message(mongo, neighbours),
   };
 }
 
@@ -149,6 +163,46 @@ function bulkReplay(mongo: Mongo): QueueCase {
     },
     effects: ({ subject }) => mailboxOf(mongo, 'grading').countDocuments({ subject, status: 'PENDING', replays: 1 }),
     late: {},
+  };
+}
+
+function analyticsReport(mongo: Mongo, neighbours: Neighbours): QueueCase {
+  return {
+    ends: 'done',
+    post: () => postAnalytics(mongo),
+    effects: async (command) => (analyticsIds(command).every((id) => neighbours.analytics.get(id) === 1) ? 1 : 0),
+    late: { [attempts(mongo).collectionName]: missing, [papers(mongo).collectionName]: missing },
+  };
+}
+
+function auditReport(mongo: Mongo, neighbours: Neighbours): QueueCase {
+  return {
+    ends: 'done',
+    post: () => postAudit(mongo),
+    effects: async ({ subject }) => neighbours.analytics.get(subject) ?? 0,
+    late: { [notificationEvents(mongo).collectionName]: missing },
+  };
+}
+
+function publication(mongo: Mongo, neighbours: Neighbours): QueueCase {
+  return {
+    ends: 'done',
+    async post() {
+      await subscriptions(mongo).deleteMany({});
+      await storeSubscription(mongo, neighbours.url);
+      return postPublish(mongo);
+    },
+    effects: ({ _id }) => mailboxOf(mongo, 'upkeep:webhooks').countDocuments({ 'body.eventId': _id }),
+    late: { [attempts(mongo).collectionName]: missing, [papers(mongo).collectionName]: missing },
+  };
+}
+
+function message(mongo: Mongo, neighbours: Neighbours): QueueCase {
+  return {
+    ends: 'done',
+    post: async () => postMessage(mongo, (await storeSubscription(mongo, `${neighbours.url}/events`))._id),
+    effects: async ({ body }) => neighbours.notices.get((body as EventMessage).eventId) ?? 0,
+    late: { [attempts(mongo).collectionName]: missing, [subscriptions(mongo).collectionName]: missing },
   };
 }
 

@@ -1,4 +1,4 @@
-import { type AnswerContent, answerKeyOf } from '#shared/attempt/attempt.ts';
+import { type AnswerContent, type Attempt, answerKeyOf } from '#shared/attempt/attempt.ts';
 import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
 import { sumExactly } from '#shared/kernel/decimal.ts';
 import { type Grade, scoreQuestion } from './score-question.ts';
@@ -28,6 +28,14 @@ export function gradeAttempt(paper: Paper, stored: Readonly<Record<string, Answe
     if (answer !== undefined) answers[key] = scoreQuestion(question, answer);
   }
   return { answers, totals: totalsOf(paper, answers) };
+}
+
+/** Returns a submitted attempt as its grading leaves it. Notices and analytics are decided on it. */
+export function asGraded(attempt: Attempt, grading: Grading): Attempt {
+  const answers = Object.fromEntries(
+    Object.entries(attempt.answers).map(([key, answer]) => [key, { ...answer, ...grading.answers[key] }]),
+  );
+  return { ...attempt, ...grading.totals, status: 'GRADED', answers };
 }
 
 /**

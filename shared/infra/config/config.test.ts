@@ -95,6 +95,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
     },
     worker: { pollIntervalMs: 1_000, maxAttempts: 10, leaseMs: 10_000, concurrency: 8, retryBaseDelayMs: 1_000 },
     upkeep: { intervalMs: 10_000, retention: { attemptsMs: null, notificationsMs: null, jobsMs: null } },
+    subscriptions: { allowsPrivate: false },
     limits: { bodyBudgetBytes: 268_435_456, headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, maxConnections: 32_768 },
   });
 });

@@ -71,6 +71,8 @@ export interface Config extends Warnings {
     retryBaseDelayMs: number;
   };
   upkeep: { intervalMs: number; retention: Retention };
+  /** `allowsPrivate`: subscribers to events may have addresses of private networks. */
+  subscriptions: { allowsPrivate: boolean };
   limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number; maxConnections: number };
 }
 
@@ -141,6 +143,7 @@ export function readConfig(given: NodeJS.ProcessEnv): Config {
       retryBaseDelayMs: from.integer('WORKER_RETRY_BASE_DELAY_MS'),
     },
     upkeep: { intervalMs: from.integer('UPKEEP_INTERVAL_MS'), retention: readRetention(from) },
+    subscriptions: { allowsPrivate: from.word('EVENT_SUBSCRIPTIONS_PRIVATE', ['0', '1']) === '1' },
     limits: {
       bodyBudgetBytes: from.integer('BODY_BUDGET_BYTES'),
       headTimeoutMs: from.integer('REQUEST_HEAD_TIMEOUT_MS'),

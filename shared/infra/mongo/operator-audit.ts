@@ -38,8 +38,9 @@ const ACCOUNT_ACTIONS = [
 ] as const;
 const LETTER_ACTIONS = ['dead.ack', 'dead.drop', 'dead.replay'] as const;
 const BULK_ACTIONS = ['dead.bulk-begin', 'dead.bulk-end', 'dead.bulk-stop'] as const;
+const SUBSCRIPTION_ACTIONS = ['subscription.change', 'subscription.create', 'subscription.delete'] as const;
 /** Every act that the audit names. */
-export const AUDIT_ACTIONS = [...ACCOUNT_ACTIONS, ...BULK_ACTIONS, ...LETTER_ACTIONS] as const;
+export const AUDIT_ACTIONS = [...ACCOUNT_ACTIONS, ...BULK_ACTIONS, ...LETTER_ACTIONS, ...SUBSCRIPTION_ACTIONS] as const;
 
 export interface AccountLine {
   action: (typeof ACCOUNT_ACTIONS)[number];
@@ -47,6 +48,13 @@ export interface AccountLine {
    * Account id; throttle id if there is no account; file name for an import. Never an e-mail address, because audit rows are
    * stored for ever.
    */
+  subject: string;
+  detail: Readonly<Record<string, string | number | null>>;
+}
+
+/** A change of a subscription to events, with what it is afterwards. */
+export interface SubscriptionLine {
+  action: (typeof SUBSCRIPTION_ACTIONS)[number];
   subject: string;
   detail: Readonly<Record<string, string | number | null>>;
 }
@@ -71,7 +79,7 @@ export function logActs(log: Pick<Log, 'info'>, fields: { requestId?: string } =
   return (row) => log.info({ ...row, ...fields }, 'operator act');
 }
 
-type AuditLine = AccountLine | DeadLetterLine | BulkLine;
+type AuditLine = AccountLine | DeadLetterLine | BulkLine | SubscriptionLine;
 /** Rows of earlier versions have no link, and a UUIDv7 as `_id`. */
 export type AuditRow = AuditLine & { _id: string; operator: string; reason: string; at: Date } & Partial<Link>;
 

@@ -1,14 +1,13 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import type { AnalyticsEvent } from '#shared/attempt/analytics.ts';
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
-import { type CallLimits, isSuccess, postEvent } from './call.ts';
+import { type CallEnd, type CallLimits, endOfCall, postEvent } from './call.ts';
 
 /**
  * Sends one event to the analytics service, which recognizes a repeat by the event's stable id.
  *
- * @throws if the service does not accept it
+ * @throws the signal's reason, if the signal was aborted
  */
-export async function sendToAnalytics(service: Neighbour, event: AnalyticsEvent, limits: CallLimits): Promise<void> {
-  const reply = await postEvent(service, { sender: ATTEMPT_SERVICE, body: event }, limits);
-  if (!isSuccess(reply)) throw new Error(`the analytics service answered ${reply.status}`);
+export function sendToAnalytics(service: Neighbour, event: AnalyticsEvent, limits: CallLimits): Promise<CallEnd> {
+  return endOfCall(postEvent(service, { sender: ATTEMPT_SERVICE, body: event }, limits), limits.signal);
 }

@@ -1,13 +1,12 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { type AuditEvent, NOTIFICATION_SERVICE } from '#shared/notification/event.ts';
-import { type CallLimits, isSuccess, postEvent } from './call.ts';
+import { type CallEnd, type CallLimits, endOfCall, postEvent } from './call.ts';
 
 /**
- * Sends one event to the audit service.
+ * Sends one event to the audit service, which recognizes a repeat by the event's id.
  *
- * @throws if the service does not accept it
+ * @throws the signal's reason, if the signal was aborted
  */
-export async function sendToAudit(service: Neighbour, event: AuditEvent, limits: CallLimits): Promise<void> {
-  const reply = await postEvent(service, { sender: NOTIFICATION_SERVICE, body: event }, limits);
-  if (!isSuccess(reply)) throw new Error(`the audit service answered ${reply.status}`);
+export function sendToAudit(service: Neighbour, event: AuditEvent, limits: CallLimits): Promise<CallEnd> {
+  return endOfCall(postEvent(service, { sender: NOTIFICATION_SERVICE, body: event }, limits), limits.signal);
 }

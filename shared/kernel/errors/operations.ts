@@ -44,4 +44,25 @@ export const OPERATIONS_ERRORS = {
     remedy: 'Send a new key for a new bulk act, or the first request again.',
     retry: 'no',
   },
+  SUBSCRIPTION_NOT_FOUND: {
+    status: 404,
+    message: 'No subscription has this id',
+    cause: 'No subscription to events has the id, or it was deleted.',
+    remedy: 'Take the id from the list of subscriptions.',
+    retry: 'no',
+  },
+  SUBSCRIPTION_DISABLED: {
+    status: 409,
+    message: 'The subscription is disabled',
+    cause: 'A test message goes to an active subscription only.',
+    remedy: 'Set `state` to `ACTIVE`, then send the test again.',
+    retry: 'no',
+  },
+  SUBSCRIPTION_LIMIT_REACHED: {
+    status: 409,
+    message: 'No more subscriptions can be created',
+    cause: 'There are 50 subscriptions, disabled ones included.',
+    remedy: 'Delete one that is no longer needed.',
+    retry: 'no',
+  },
 } as const satisfies ErrorCatalogue;

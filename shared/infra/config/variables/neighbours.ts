@@ -155,4 +155,12 @@ export const NEIGHBOURS = {
     max: 120_000,
     description: 'Time limit of one call to another service.',
   },
+  EVENT_SUBSCRIPTIONS_PRIVATE: {
+    group: GROUP,
+    kind: 'word',
+    default: '0',
+    words: ['0', '1'],
+    description:
+      '1 = subscribers to events may have addresses of private networks, for receivers inside the cluster. Set the same value for `web` and `upkeep`.',
+  },
 } as const satisfies Record<string, Variable>;

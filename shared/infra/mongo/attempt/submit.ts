@@ -2,10 +2,11 @@ import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { postCommandIn, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction, inTransactionOf } from '#infra/mongo/transaction.ts';
 import type { Attempt, AttemptKey, SubmitSource } from '#shared/attempt/attempt.ts';
-import { gradingOrder } from '#shared/attempt/commands.ts';
+import { gradingOrder, submittedOrder } from '#shared/attempt/commands.ts';
+import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import { attempts, whereKey } from './collections.ts';
 
 interface WantedSubmit {
@@ -18,6 +19,8 @@ interface WantedSubmit {
   maxAttempts: number;
   now: number;
   budgetMs: number;
+  /** True if the submit is published to subscribers. Default: false. */
+  isWanted?: boolean;
   /** Runs the transaction. Later reads in it show the submit that made this one change nothing. Default: a session of its own. */
   session?: ClientSession;
 }
@@ -31,12 +34,17 @@ type SubmitResult = { kind: 'submitted'; command: CommandOf<'grading'> } | { kin
 export async function markSubmitted(mongo: Mongo, wanted: WantedSubmit): Promise<SubmitResult> {
   const { maxAttempts, now, budgetMs, session: given } = wanted;
   const command = newCommand({ ...gradingOrder(wanted.attempt, wanted.client), maxAttempts, now });
+  const events =
+    wanted.isWanted === true
+      ? [newCommand({ ...submittedOrder(wanted.attempt), maxAttempts: EVENT_ATTEMPTS, now })]
+      : [];
   const write = async (session: ClientSession) => {
     const { pipeline } = submitUpdate(wanted);
     // An update costs the server less than a findAndModify and returns all that is needed: whether it changed the attempt.
     const written = await attempts(mongo).updateOne(whereKey(wanted.attempt), pipeline, { session });
     if (written.modifiedCount !== 1) return false;
-    await postCommandIn(mongo, session, command);
+    if (events.length === 0) await postCommandIn(mongo, session, command);
+    else await postCommandsIn<'grading' | 'upkeep:publish'>(mongo, session, [command, ...events]);
     return true;
   };
   const accepted = await (given === undefined

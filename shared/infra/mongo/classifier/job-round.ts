@@ -13,7 +13,7 @@ import {
   type JobEnd,
 } from '#shared/classifier/job.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import { aiJobBatches, aiJobs } from './collections.ts';
+import { aiJobBatches, aiJobs, type JobRow } from './collections.ts';
 
 /**
  * Writes for a round of a job, made in the transaction of the command that runs the round. Each write requires that the job is
@@ -121,13 +121,14 @@ const ORPHANED_ROUND_BUDGET_MS = 20 * SECOND;
 /**
  * Stores outcomes for all open batches of a round and ends the job, all or nothing. Requires that the command of the round is
  * dead and still has the `fence` that it had when `open` was read. Otherwise a new run may have stored some of these outcomes.
- * Throws RoundOver or Stale.
+ * `ended` writes in the same transaction. Throws RoundOver or Stale.
  */
 export async function endOrphanedRound(
   mongo: Mongo,
   { at, fence }: OrphanedRound,
   open: readonly FinishedBatch[],
   jobEndOf: (succeeded: number) => JobEnd,
+  ended: (job: JobRow, end: JobEnd, session: ClientSession) => Promise<void> = async () => undefined,
 ): Promise<void> {
   await inTransaction(mongo, ORPHANED_ROUND_BUDGET_MS, async (session) => {
     // Read the command first. A worker that runs it again after this read also writes the job, so one of the two commits fails.
@@ -137,7 +138,9 @@ export async function endOrphanedRound(
     await beginRound(mongo, at, session);
     await storeOutcomes(mongo, at, open, session);
     const job = await aiJobs(mongo).findOne({ _id: at.jobId }, { session, maxTimeMS: QUERY_LIMIT_MS });
-    await endRound(mongo, at, jobEndOf(job?.counts.succeeded ?? 0), session);
+    const end = jobEndOf(job?.counts.succeeded ?? 0);
+    await endRound(mongo, at, end, session);
+    if (job !== null) await ended(job, end, session);
   });
 }
 

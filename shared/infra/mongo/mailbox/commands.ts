@@ -3,6 +3,7 @@ import type { AttemptCommands } from '#shared/attempt/commands.ts';
 import type { AuthCommands } from '#shared/auth/notices.ts';
 import type { ClassifierCommands } from '#shared/classifier/commands.ts';
 import type { Command, Order, Queue } from '#shared/kernel/command.ts';
+import type { EventCommands } from '#shared/kernel/event-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { NotificationCommands } from '#shared/notification/commands.ts';
 import type { BulkCommands } from '#shared/operations/bulk-act.ts';
@@ -23,6 +24,7 @@ export interface Commands
     AuthCommands,
     BulkCommands,
     ClassifierCommands,
+    EventCommands,
     NotificationCommands,
     SweepCommands {}
 
@@ -99,6 +101,10 @@ export const MAILBOX_OF: Readonly<Record<Queue, (typeof MAILBOXES)[number]>> = {
   'delivery:webpush': DELIVERIES,
   'upkeep:fanouts': COMMANDS,
   'upkeep:deadletters': COMMANDS,
+  'upkeep:analytics': COMMANDS,
+  'upkeep:audit': COMMANDS,
+  'upkeep:publish': COMMANDS,
+  'upkeep:webhooks': COMMANDS,
   classifier: COMMANDS,
   settlement: COMMANDS,
 };

@@ -1,8 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ClientSession } from 'mongodb';
 import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
+import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { SECOND } from '#shared/kernel/time.ts';
@@ -38,6 +40,8 @@ export interface NewFanOut {
   deliveries: Deliveries;
   /** The command that finishes the fan-out; posted only if it is staged. */
   finish: CommandOf<'upkeep:fanouts'>;
+  /** The command that sends the event to the audit service. Absent: the service is not configured, or there is no event. */
+  audit?: CommandOf<'upkeep:audit'>;
 }
 
 /** `made`: the commands to ring for after the commit. `replayed`: the event existed already, and nothing was made. */
@@ -58,11 +62,12 @@ export async function insertFanOut(mongo: Mongo, wanted: NewFanOut): Promise<Ins
   }
 }
 
-async function insertAtOnce(mongo: Mongo, { event, rows, deliveries, now }: NewFanOut): Promise<InsertedFanOut> {
+async function insertAtOnce(mongo: Mongo, { event, rows, deliveries, now, audit }: NewFanOut): Promise<InsertedFanOut> {
   const ring = await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
     // Insert the event first, so that a concurrent duplicate fails before its rows are written.
     if (event !== null) await notificationEvents(mongo).insertOne({ ...event }, { session });
     if (rows.length > 0) await notifications(mongo).insertMany([...rows], { session });
+    if (audit !== undefined) await postCommandIn(mongo, session, audit);
     return queueDeliveries(mongo, rows, { ...deliveries, now, session });
   });
   return { kind: 'made', ring };
@@ -127,6 +132,11 @@ async function findWinner(mongo: Mongo, event: NotificationEvent | null): Promis
 async function findSame(mongo: Mongo, event: NotificationEvent | null): Promise<NotificationEvent | null> {
   const key = event === null ? null : replayKeyOf(event);
   return key === null ? null : findEvent(mongo, key);
+}
+
+/** Returns a stored event by its id, or null. */
+export function findEventById(mongo: Mongo, _id: string, session: ClientSession): Promise<NotificationEvent | null> {
+  return notificationEvents(mongo).findOne({ _id }, { ...readIn(session), maxTimeMS: QUERY_LIMIT_MS });
 }
 
 /** Returns the event that was stored under this key before, or null. An actor's key finds only events of that actor. */

@@ -3,7 +3,7 @@ import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
-import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { postCommandIn, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { NotificationEvent } from '#shared/notification/event.ts';
 import { type FanOut, MAX_AT_ONCE, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
@@ -85,11 +85,13 @@ export async function publishFanOut(
     event,
     rows,
     finish,
+    audit,
   }: {
     fanOutId: string;
     event: NotificationEvent | null;
     rows: readonly Notification[];
     finish: CommandOf<'upkeep:fanouts'>;
+    audit?: CommandOf<'upkeep:audit'>;
   },
 ): Promise<void> {
   const inTime = { $and: [{ $gt: [msOf('$stageBy'), NOW_MS] }, { $eq: ['$staged', rows.length] }] };
@@ -105,7 +107,8 @@ export async function publishFanOut(
       { session },
     );
     if (published.modifiedCount !== 1) throw new FanOutLost(fanOutId);
-    await postCommandIn(mongo, session, finish);
+    if (audit === undefined) await postCommandIn(mongo, session, finish);
+    else await postCommandsIn<'upkeep:fanouts' | 'upkeep:audit'>(mongo, session, [finish, audit]);
   });
 }
 

@@ -11,6 +11,7 @@ import {
   type SuppressionRow,
 } from '#infra/mongo/notification/collections.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { auditOrder, finishFanOutOrder } from '#shared/notification/commands.ts';
 import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
 import type { NotificationEvent } from '#shared/notification/event.ts';
 import { reason, suppressionReason } from '#shared/operations/reasons.ts';
@@ -163,26 +164,28 @@ function addEventLine(reading: Reading, event: TracedEvent, userId: string | nul
   if (all > listed) reading.cut.add('suppression');
 }
 
+/** Adds the fan-outs of these events, and the commands that finish them and report the events to the audit service. */
 async function addFanOuts(reading: Reading, ids: readonly string[]): Promise<number> {
-  const [rows, finishing] = await Promise.all([
+  const [rows, commands] = await Promise.all([
     fanOuts(reading.mongo)
       .find({ _id: { $in: [...ids] } }, { ...BOUND, projection: { source: 0 } })
       .toArray(),
-    finishCommands(reading, ids),
+    eventCommands(reading, ids),
   ]);
   for (const { _id: id, state, rows: total, staged, stageBy, publishedAt: endedAt } of rows) {
     const text = `${staged} of ${total} rows are staged; it is visible to no reader before all are`;
     const why = state === 'PUBLISHED' ? {} : { effect: 'not notified', reason: reason('STAGING', text) };
     reading.lines.push(traceLine({ at: endedAt ?? stageBy, kind: 'fan-out', id, state, endedAt, ...why }));
   }
-  for (const command of finishing) addCommand(reading, command);
+  for (const command of commands) addCommand(reading, command);
   return rows.length;
 }
 
-function finishCommands({ mongo }: Reading, ids: readonly string[]): Promise<Command[]> {
+function eventCommands({ mongo }: Reading, ids: readonly string[]): Promise<Command[]> {
+  const keys = ids.flatMap((id) => [finishFanOutOrder(id).key, auditOrder(id).key]);
   return mongo.db
     .collection<Command>('commands')
-    .find({ key: { $in: ids.map((id) => `fan-out:${id}`) }, live: true }, BOUND)
+    .find({ key: { $in: keys }, live: true }, BOUND)
     .toArray() as Promise<Command[]>;
 }
 

@@ -151,6 +151,7 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
     case 'essayhandoff':
     case 'gradenotices:student':
     case 'gradenotices:parent':
+    case 'upkeep:analytics':
       if (!(await addAttempt(reading, subject))) addCommand(reading, command);
       return { kind };
     case 'resultsrelease':
@@ -163,6 +164,7 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
       await addNotification(reading, subject);
       break;
     case 'upkeep:fanouts':
+    case 'upkeep:audit':
       await addEvent(reading, subject);
       break;
     case 'classifier':
@@ -175,6 +177,10 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
       await addAccount(reading, subject);
       addCommand(reading, command);
       return { kind, person: subject };
+    case 'upkeep:publish':
+    case 'upkeep:webhooks':
+      await addAroundEvent(reading, subject);
+      break;
     case 'upkeep':
     case 'upkeep:deadletters':
       break;
@@ -183,4 +189,10 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
   }
   addCommand(reading, command);
   return { kind };
+}
+
+/** Adds what an event to subscribers is about: an attempt, an exam or a job. */
+async function addAroundEvent(reading: Reading, subject: string): Promise<void> {
+  if (await addAttempt(reading, subject)) return;
+  if (!(await addJob(reading, subject))) await addExam(reading, subject);
 }

@@ -24,6 +24,7 @@ import {
 } from '#infra/mongo/notification/collections.ts';
 import { CONSOLE_ENDS } from '#infra/mongo/operations/console-ends.ts';
 import { CLUSTER_SAMPLES, SAMPLE_KEPT_MS } from '#infra/mongo/operations/samples.ts';
+import { SUBSCRIPTIONS } from '#infra/mongo/operations/subscriptions.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { ERASED_PERSONS } from '#infra/mongo/person/erased-persons.ts';
 import { DAY, HOUR, SECOND } from '#shared/kernel/time.ts';
@@ -197,6 +198,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // The console filters the audit by operator and by act.
   plain(OPERATOR_AUDIT, 'of_operator', { operator: 1, at: -1, _id: -1 }),
   plain(OPERATOR_AUDIT, 'of_action', { action: 1, at: -1, _id: -1 }),
+  // Every process that writes events reads the active subscriptions, once in some seconds.
+  plain(SUBSCRIPTIONS, 'of_state', { state: 1 }),
   // Rows of killed worker processes; a live one writes its row every few seconds.
   expiring(WORKERS, 'silent', 'seenAt', HOUR),
   // The console reads the samples of the last hour.

@@ -60,6 +60,7 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   ai_setting_changes: onOne(1e4, 'an administrator writes each row'),
   erased_persons: by('_id'),
   operator_audit: onOne(1e7, 'each row contains the hash of the row before it'),
+  event_subscriptions: onOne(100, 'an operator creates each row, and at most fifty exist'),
   workers: onOne(1e4, 'it has one row for each process'),
   cluster_samples: onOne(200, 'a row is deleted after two hours, and each is that of a minute'),
   console_ends: by('_id'),

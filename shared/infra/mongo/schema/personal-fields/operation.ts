@@ -4,6 +4,7 @@ import type { ClusterSample } from '#infra/mongo/operations/samples.ts';
 import type { AuditRow } from '#infra/mongo/operator-audit.ts';
 import type { ErasedPerson } from '#infra/mongo/person/erased-persons.ts';
 import type { SchemaState } from '#infra/mongo/schema/schema-state.ts';
+import type { Subscription } from '#shared/operations/subscription.ts';
 import { COMMANDS_DECLARATION } from './command-fields.ts';
 import type { AnyDeclaration, Declaration } from './rules.ts';
 
@@ -31,6 +32,25 @@ export const OPERATION_FIELDS = {
       hash: 'no person',
     },
   } satisfies Declaration<AuditRow>,
+  event_subscriptions: {
+    links: [],
+    fields: {
+      _id: 'no person',
+      url: 'no person',
+      types: 'no person',
+      organizationId: 'no person',
+      description: 'no person',
+      state: 'no person',
+      disabledReason: 'no person',
+      secret: { secret: 'no person' },
+      previousSecret: { secret: 'no person' },
+      previousUntil: 'no person',
+      failingSince: 'no person',
+      pausedUntil: 'no person',
+      createdAt: 'no person',
+      updatedAt: 'no person',
+    },
+  } satisfies Declaration<Subscription>,
   workers: {
     links: [],
     fields: {

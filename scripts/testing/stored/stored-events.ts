@@ -1,0 +1,99 @@
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
+import { subscriptions } from '#infra/mongo/operations/subscriptions.ts';
+import { analyticsOrder, gradedOrder } from '#shared/attempt/commands.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { EVENT_TYPES, type EventMessage, messageOrder } from '#shared/kernel/event-out.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { auditOrder } from '#shared/notification/commands.ts';
+import type { Subscription } from '#shared/operations/subscription.ts';
+import { sampleFanOut } from './sample-fan-out.ts';
+import { graded, type PostOptions, storeAttempt } from './stored-attempts.ts';
+
+/** Commands that send events out, each with what it is about. They are due one second ago by default. */
+
+/** Stores a graded attempt, and posts the command that reports its grading to the analytics service. */
+export async function postAnalytics(mongo: Mongo, { maxAttempts = 10, runAt }: PostOptions = {}): Promise<Command> {
+  const attempt = await storeAttempt(mongo, graded());
+  const command = newCommand({
+    ...analyticsOrder(attempt, new Date('2026-05-04T03:31:00.000Z')),
+    maxAttempts,
+    now: runAt ?? Date.now() - 1_000,
+  });
+  await mailboxOf(mongo, 'upkeep:analytics').insertOne(command);
+  return command;
+}
+
+/** Stores an event as a front door does whose audit service is configured. Returns the command that reports it there. */
+export async function postAudit(mongo: Mongo, { maxAttempts = 10, runAt }: PostOptions = {}): Promise<Command> {
+  const fanOut = sampleFanOut({ rows: 1 });
+  const audit = newCommand({
+    ...auditOrder(fanOut.fanOutId),
+    maxAttempts,
+    now: runAt ?? Date.now() - 1_000,
+  });
+  await insertFanOut(mongo, { ...fanOut, audit });
+  return audit;
+}
+
+/** Ids of the events that the report of `postAnalytics` sends. */
+export function analyticsIds({ subject }: Pick<Command, 'subject'>): string[] {
+  return [`${subject}:submitted`, `${subject}:graded`];
+}
+
+/** Secret of the subscriptions of tests. */
+export const SUBSCRIBER_SECRET = `whsec_${Buffer.from('subscriber-secret-of-32-bytes!!!').toString('base64')}`;
+
+/** Stores an active subscription to all types of events of all organizations. */
+export async function storeSubscription(
+  mongo: Mongo,
+  url: string,
+  overrides: Partial<Subscription> = {},
+): Promise<Subscription> {
+  const at = new Date();
+  const row: Subscription = {
+    _id: newId(),
+    url,
+    types: [...EVENT_TYPES],
+    organizationId: null,
+    description: null,
+    state: 'ACTIVE',
+    disabledReason: null,
+    secret: SUBSCRIBER_SECRET,
+    previousSecret: null,
+    previousUntil: null,
+    failingSince: null,
+    pausedUntil: null,
+    createdAt: at,
+    updatedAt: at,
+    ...overrides,
+  };
+  await subscriptions(mongo).insertOne(row);
+  return row;
+}
+
+/** Stores a graded attempt, and posts the command that publishes its grading. */
+export async function postPublish(mongo: Mongo, { maxAttempts = 10, runAt }: PostOptions = {}): Promise<Command> {
+  const attempt = await storeAttempt(mongo, graded());
+  const order = gradedOrder(attempt, { at: new Date('2026-05-04T03:31:00.000Z'), isVisible: true });
+  const command = newCommand({ ...order, maxAttempts, now: runAt ?? Date.now() - 1_000 });
+  await mailboxOf(mongo, 'upkeep:publish').insertOne(command);
+  return command;
+}
+
+/** Posts the message of an attempt to a subscription. Returns the command; the id of its event is `body.eventId`. */
+export async function postMessage(
+  mongo: Mongo,
+  subscriptionId: string,
+  { maxAttempts = 10, runAt }: PostOptions = {},
+): Promise<Command<EventMessage>> {
+  const { _id: attemptId, studentId, examId } = await storeAttempt(mongo, graded());
+  const [eventId, createdAt] = [newId(), new Date()];
+  const message = { subscriptionId, eventId, type: 'attempt.submitted', createdAt, attemptId, studentId } as const;
+  const order = messageOrder({ ...message, data: { attemptId, examId } }, attemptId);
+  const command = newCommand({ ...order, maxAttempts, now: runAt ?? Date.now() - 1_000 });
+  await mailboxOf(mongo, 'upkeep:webhooks').insertOne(command);
+  return command;
+}

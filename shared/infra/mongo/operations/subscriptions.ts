@@ -1,0 +1,123 @@
+import type { ClientSession, Collection } from 'mongodb';
+import { readIn } from '#infra/mongo/causal-read.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { actAsOperator, type OperatorAct } from '#infra/mongo/operator-audit.ts';
+import type { EventType } from '#shared/kernel/event-out.ts';
+import { type Now, SECOND } from '#shared/kernel/time.ts';
+import { MAX_SUBSCRIPTIONS, type Subscription } from '#shared/operations/subscription.ts';
+
+export const SUBSCRIPTIONS = 'event_subscriptions';
+
+const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
+
+/** Returns the collection of the subscriptions. */
+export const subscriptions = (mongo: Mongo): Collection<Subscription> => mongo.db.collection(SUBSCRIPTIONS);
+
+/** Inserts a subscription. Returns false if there are MAX_SUBSCRIPTIONS already; requests at the same moment may exceed it by a few. */
+export function insertSubscription(mongo: Mongo, row: Subscription, act: OperatorAct): Promise<boolean> {
+  return actAsOperator(mongo, act, async (session) => {
+    const count = await subscriptions(mongo).countDocuments({}, { session });
+    if (count >= MAX_SUBSCRIPTIONS) return { result: false, line: null };
+    await subscriptions(mongo).insertOne(row, { session });
+    return { result: true, line: lineOf('create', row) };
+  });
+}
+
+/** Returns all subscriptions, oldest first. */
+export function listSubscriptions(mongo: Mongo): Promise<Subscription[]> {
+  return subscriptions(mongo)
+    .find({}, BOUND)
+    .sort({ _id: 1 })
+    .limit(MAX_SUBSCRIPTIONS * 2)
+    .toArray();
+}
+
+/** Returns a subscription, or null if it does not exist. */
+export function findSubscription(mongo: Mongo, _id: string, session?: ClientSession): Promise<Subscription | null> {
+  return subscriptions(mongo).findOne({ _id }, { ...BOUND, ...readIn(session) });
+}
+
+/** Changes a subscription. Returns it as it is afterwards, or null if it does not exist. */
+export function changeSubscription(
+  mongo: Mongo,
+  _id: string,
+  changes: Partial<Subscription>,
+  act: OperatorAct,
+): Promise<Subscription | null> {
+  return actAsOperator(mongo, act, async (session) => {
+    const options = { session, returnDocument: 'after' as const };
+    const changed = await subscriptions(mongo).findOneAndUpdate({ _id }, { $set: changes }, options);
+    return { result: changed, line: changed === null ? null : lineOf('change', changed) };
+  });
+}
+
+/** Deletes a subscription. Returns false if it does not exist. Messages that wait for it are dropped when they run. */
+export function deleteSubscription(mongo: Mongo, _id: string, act: OperatorAct): Promise<boolean> {
+  return actAsOperator(mongo, act, async (session) => {
+    const gone = await subscriptions(mongo).findOne({ _id }, { session });
+    if (gone !== null) await subscriptions(mongo).deleteOne({ _id }, { session });
+    return { result: gone !== null, line: gone === null ? null : lineOf('delete', gone) };
+  });
+}
+
+function lineOf(act: 'create' | 'change' | 'delete', { _id, url, types, state }: Subscription) {
+  // Path and query of an address may contain a secret of the receiver.
+  const detail = { origin: new URL(url).origin, types: types.join(' '), state };
+  return { action: `subscription.${act}`, subject: _id, detail } as const;
+}
+
+/** Stores what a failed or a successful message changes, unless an operator has changed the subscription since it was read. */
+export async function noteMessageEnd(
+  mongo: Mongo,
+  { _id, updatedAt }: Pick<Subscription, '_id' | 'updatedAt'>,
+  changes: Partial<Subscription>,
+): Promise<boolean> {
+  const written = await subscriptions(mongo).updateOne({ _id, updatedAt, state: 'ACTIVE' }, { $set: changes }, BOUND);
+  return written.modifiedCount === 1;
+}
+
+/** Returns the active subscriptions to a type of event. */
+export function activeSubscriptions(mongo: Mongo, type: EventType, session: ClientSession): Promise<Subscription[]> {
+  return subscriptions(mongo)
+    .find({ state: 'ACTIVE', types: type }, { ...BOUND, ...readIn(session) })
+    .toArray();
+}
+
+/** Time for which a process keeps the list of wanted types. */
+const KEPT_MS = 5 * SECOND;
+
+/** The types of events that an active subscription wants. */
+export interface Wanted {
+  /** Returns true if a change has to be published. A new subscription counts after five seconds at the latest. */
+  wants(type: EventType): Promise<boolean>;
+}
+
+/**
+ * Opens the list of wanted types of this process. It is read when it is needed and older than KEPT_MS, by one statement for all callers
+ * that wait. Without a subscription, a change therefore costs no statement of its own.
+ */
+export function openWanted(mongo: Mongo, now: Now): Wanted {
+  let readAt = Number.NEGATIVE_INFINITY;
+  let reading: Promise<ReadonlySet<EventType>> | undefined;
+
+  async function read(): Promise<ReadonlySet<EventType>> {
+    const rows = await subscriptions(mongo)
+      .find({ state: 'ACTIVE' }, { ...BOUND, projection: { _id: 0, types: 1 } })
+      .toArray();
+    return new Set(rows.flatMap(({ types }) => types));
+  }
+
+  return {
+    async wants(type) {
+      if (reading === undefined || now() - readAt >= KEPT_MS || now() < readAt) {
+        readAt = now();
+        reading = read();
+        // A failed read is repeated by the next change. This change fails with it, as its own transaction would.
+        reading.catch(() => {
+          reading = undefined;
+        });
+      }
+      return (await reading).has(type);
+    },
+  };
+}

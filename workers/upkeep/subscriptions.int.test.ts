@@ -1,0 +1,235 @@
+import { Webhook } from 'standardwebhooks';
+import t from 'tap';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { deleteSubscription, openWanted, subscriptions } from '#infra/mongo/operations/subscriptions.ts';
+import { erasePerson } from '#infra/mongo/person/erase.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import type { EventMessage, EventType } from '#shared/kernel/event-out.ts';
+import { HOUR } from '#shared/kernel/time.ts';
+import type { Subscription } from '#shared/operations/subscription.ts';
+import { FAILING_MS } from '#shared/operations/subscription.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { postGrading, postRelease, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { postMessage, postPublish, SUBSCRIBER_SECRET, storeSubscription } from '#testing/stored/stored-events.ts';
+import { postJob } from '#testing/stored/stored-jobs.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { gate, until } from '#testing/until.ts';
+import { runCommand } from '#workers/run-command.ts';
+
+const mongo = await openTestMongo(t);
+const neighbours = await openNeighbours(t);
+const act = () => ({ operator: 'an', reason: 'a test', now: Date.now() });
+const deps = () => testWorkerDeps(mongo);
+
+const run = (actor: string, command: Command, own = deps()) =>
+  runCommand(testKernel(mongo), makeActor(actor, own), command);
+const messages = (eventId: string) => mailboxOf(mongo, 'upkeep:webhooks').find({ 'body.eventId': eventId }).toArray();
+const stored = ({ _id }: Command) => mailboxOf(mongo, 'upkeep:webhooks').findOne({ _id });
+const callsOf = (id: string) => neighbours.calls.filter(({ body }) => body?.id === id);
+const find = ({ _id }: Subscription) => subscriptions(mongo).findOne({ _id });
+
+/** Stores the only subscription, at the neighbours' server. */
+async function only(overrides: Partial<Subscription> = {}): Promise<Subscription> {
+  await subscriptions(mongo).deleteMany({});
+  return storeSubscription(mongo, `${neighbours.url}/events`, overrides);
+}
+
+/** Returns the event of this type that was published about the subject. */
+async function published(type: EventType, subject: string): Promise<Command> {
+  const found = await mailboxOf(mongo, 'upkeep:publish').findOne({ subject, 'body.type': type });
+  if (found === null) throw new Error(`no ${type} was published`);
+  return found;
+}
+
+/** Publishes and sends an event to the only subscription. Returns the received body. */
+async function received(event: Command): Promise<Record<string, unknown> | null | undefined> {
+  t.equal(await run('upkeep', event), 'done');
+  const [message] = await messages(event._id);
+  if (message === undefined) return undefined;
+  t.equal(await run('upkeep', message), 'done');
+  return callsOf(event._id)[0]?.body;
+}
+
+t.test('a grading is published once, signed, and with its score only if the student sees the result', async (t) => {
+  await only();
+  for (const showResultMode of ['IMMEDIATE', 'MANUAL'] as const) {
+    const { exam } = await storeAttempt(mongo);
+    const attempt = await storeAttempt(mongo, { ...SUBMITTED, exam: { ...exam, showResultMode } });
+    t.equal(await run('grading', await postGrading(mongo, attempt)), 'done');
+    const event = await published('attempt.graded', attempt._id);
+    const { _id: attemptId, examId, organizationId, studentId } = attempt;
+    const isVisible = showResultMode === 'IMMEDIATE';
+    const score = isVisible ? { total: 1, max: 3, pendingManualCount: 1 } : null;
+    const about = { attemptId, examId, organizationId, studentId, resultVisible: isVisible, score };
+    t.match(await received(event), { id: event._id, type: 'attempt.graded', data: about });
+    const [call] = callsOf(event._id);
+    const verified = new Webhook(SUBSCRIBER_SECRET).verify(call?.text ?? '', call?.headers as Record<string, string>);
+    t.match(verified, { data: about });
+    t.equal(call?.headers['webhook-id'], event._id);
+    t.notOk('traceparent' in (call?.headers ?? {}), 'a subscriber is no part of the system');
+  }
+});
+
+t.test('a release is published once for the exam, and a job at its end', async (t) => {
+  await only();
+  const release = await postRelease(mongo, { examId: 'exam-published' });
+  t.equal(await run('resultsrelease', release), 'done');
+  const event = await published('results.released', 'exam-published');
+  t.match(await received(event), { data: { examId: 'exam-published', organizationId: null, releasedAt: String } });
+  const job = await postJob(mongo);
+  t.equal(await run('classifier', job), 'done');
+  const completed = await received(await published('job.completed', job.subject));
+  t.match(completed, { data: { jobId: job.subject, status: 'COMPLETED', succeeded: 7, failed: 0 } });
+  const ahead = new Date(Date.now() + HOUR);
+  const later = await postRelease(mongo, { examId: 'exam-ahead', releasedAt: ahead });
+  t.equal(await run('resultsrelease', later), 'done');
+  t.strictSame((await published('results.released', 'exam-ahead')).nextRunAt, ahead, 'not before its time');
+});
+
+t.test('only active subscriptions that want the type and the organization receive an event', async (t) => {
+  await subscriptions(mongo).deleteMany({});
+  const url = `${neighbours.url}/events`;
+  const { organizationId } = await storeAttempt(mongo);
+  const wanting = [await storeSubscription(mongo, url), await storeSubscription(mongo, url, { organizationId })];
+  await storeSubscription(mongo, url, { organizationId: 'another' });
+  await storeSubscription(mongo, url, { types: ['job.completed'] });
+  await storeSubscription(mongo, url, { state: 'DISABLED' });
+  const event = await postPublish(mongo);
+  t.equal(await run('upkeep', event), 'done');
+  const ids = (await messages(event._id)).map(({ body }) => body.subscriptionId);
+  t.strictSame(ids.sort(), wanting.map(({ _id }) => _id).sort());
+});
+
+t.test('without a subscription nothing is published, and a change reads the list once in five seconds', async (t) => {
+  await subscriptions(mongo).deleteMany({});
+  let reads = 0;
+  let now = 0;
+  const db = new Proxy(mongo.db, {
+    get(target, name) {
+      if (name === 'collection') reads += 1;
+      const value = Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
+  const wanted = openWanted({ ...mongo, db }, () => now);
+  t.notOk((await Promise.all(Array.from({ length: 10 }, () => wanted.wants('attempt.graded')))).includes(true));
+  t.equal(reads, 1);
+  await only();
+  t.notOk(await wanted.wants('attempt.graded'));
+  now = 5_000;
+  t.ok(await wanted.wants('attempt.graded'));
+  t.equal(reads, 2);
+  await subscriptions(mongo).deleteMany({});
+  const attempt = await storeAttempt(mongo, SUBMITTED);
+  t.equal(await run('grading', await postGrading(mongo, attempt)), 'done');
+  t.equal(
+    await mailboxOf(mongo, 'upkeep:publish').countDocuments({ queue: 'upkeep:publish', subject: attempt._id }),
+    0,
+  );
+});
+
+t.test(
+  'after a failure the subscription pauses, its other messages wait unspent, and a success heals it',
+  async (t) => {
+    const subscription = await only();
+    const [first, second] = [await postMessage(mongo, subscription._id), await postMessage(mongo, subscription._id)];
+    neighbours.answer = () => ({ status: 503 });
+    t.equal(await run('upkeep', first), 'retried');
+    neighbours.answer = null;
+    t.match(await find(subscription), { failingSince: Date, pausedUntil: Date, state: 'ACTIVE' });
+    t.equal(await run('upkeep', second), 'snoozed');
+    t.match(await stored(second), { attempts: 0, lastError: null });
+    await subscriptions(mongo).updateOne({ _id: subscription._id }, { $set: { pausedUntil: new Date(0) } });
+    await mailboxOf(mongo, 'upkeep:webhooks').updateMany({}, { $set: { nextRunAt: new Date(0) } });
+    t.equal(await run('upkeep', second), 'done');
+    t.match(await find(subscription), { failingSince: null, pausedUntil: null });
+    t.equal(await run('upkeep', first), 'done');
+    t.equal(callsOf(first.body.eventId).length, 2, 'sent again under the same id');
+  },
+);
+
+t.test('a receiver that is gone or fails for days is disabled with an alarm', async (t) => {
+  for (const [status, failingSince, reason, end] of [
+    [410, null, 'GONE', 'done'],
+    [500, new Date(Date.now() - FAILING_MS), 'FAILING', 'retried'],
+  ] as const) {
+    const subscription = await only({ failingSince });
+    const own = deps();
+    neighbours.answer = () => ({ status });
+    t.equal(await run('upkeep', await postMessage(mongo, subscription._id), own), end);
+    neighbours.answer = null;
+    t.match(await find(subscription), { state: 'DISABLED', disabledReason: reason });
+    t.strictSame(own.alarms, ['subscription_disabled']);
+    t.equal(await run('upkeep', await postMessage(mongo, subscription._id)), 'dead', 'listed and replayable');
+  }
+});
+
+t.test('a subscription that is deleted during a call and before it ends its messages', async (t) => {
+  const subscription = await only();
+  const [flying, waiting] = [await postMessage(mongo, subscription._id), await postMessage(mongo, subscription._id)];
+  const called = gate();
+  neighbours.answer = () => {
+    called.open();
+    return { status: 500 };
+  };
+  const running = run('upkeep', flying);
+  await called.opened;
+  t.ok(await deleteSubscription(mongo, subscription._id, act()));
+  t.equal(await running, 'retried');
+  neighbours.answer = null;
+  t.equal(await find(subscription), null, 'the failure does not bring it back');
+  await mailboxOf(mongo, 'upkeep:webhooks').updateMany({}, { $set: { nextRunAt: new Date(0) } });
+  for (const message of [flying, waiting]) {
+    t.equal(await run('upkeep', message), 'done');
+    t.match(await stored(message), { status: 'DONE', result: { dropped: 'DELETED' } });
+  }
+});
+
+t.test('a message about an erased student is dropped and keeps no id', async (t) => {
+  const subscription = await only();
+  const message = await postMessage(mongo, subscription._id);
+  const { studentId = '' } = message.body;
+  t.equal((await erasePerson(mongo, studentId, act())).kind, 'erased');
+  t.notMatch(JSON.stringify(await stored(message)), studentId);
+  // Written after the erasure, under the old student.
+  await mailboxOf(mongo, 'upkeep:webhooks').updateOne({ _id: message._id }, { $set: { 'body.studentId': studentId } });
+  t.equal(await run('upkeep', message), 'done');
+  t.match(await stored(message), { result: { dropped: 'ERASED' } });
+  t.notMatch(JSON.stringify(await stored(message)), studentId);
+  t.strictSame(callsOf(message.body.eventId), []);
+  const event = await postPublish(mongo);
+  await erasePerson(mongo, (event.body as { studentId: string }).studentId, act());
+  t.equal(await run('upkeep', event), 'done');
+  t.strictSame(await messages(event._id), []);
+});
+
+t.test('one receiver that hangs holds half of the slots, and the others go on', async (t) => {
+  const slow = await only();
+  const other = await storeSubscription(mongo, `${neighbours.url}/other`);
+  await mailboxOf(mongo, 'upkeep:webhooks').deleteMany({});
+  const go = gate();
+  const hanging = new Set<string>();
+  const real = deps();
+  const actor = makeActor('upkeep', real);
+  const handler = actor.handlers['upkeep:webhooks'];
+  const handlers = {
+    'upkeep:webhooks': async (one: Parameters<NonNullable<typeof handler>>[0]) => {
+      const { subscriptionId, eventId } = one.command.body as EventMessage;
+      if (subscriptionId === slow._id) {
+        hanging.add(eventId);
+        await go.opened;
+      }
+      return { kind: 'done', result: { status: 200 } } as const;
+    },
+  };
+  for (let n = 0; n < 5; n++) await postMessage(mongo, slow._id, { runAt: Date.now() - HOUR });
+  const last = await postMessage(mongo, other._id);
+  testWorker(t, testKernel(mongo), { ...actor, handlers }, { concurrency: 4, pollMs: 20 });
+  t.teardown(go.open);
+  await until('the slots of the receiver that hangs are in use', () => hanging.size === 2);
+  for (const message of [last, await postMessage(mongo, other._id), await postMessage(mongo, other._id)])
+    await until('the other receiver gets its message', async () => (await stored(message))?.status === 'DONE');
+  t.equal(hanging.size, 2);
+});
