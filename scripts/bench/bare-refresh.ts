@@ -53,8 +53,8 @@ export function openBareRefresh(
       const sum = median('reads') + median('hashes') + median('transaction');
       const ms = (value: number) => `${value.toFixed(1)} ms`;
       return (
-        `the reference is ${ms(sum)}: three reads at once ${ms(median('reads'))}, two hashes at once ${ms(median('hashes'))}, and one ` +
-        `transaction of three writes and a commit ${ms(median('transaction'))}`
+        `the reference is ${ms(sum)}: three reads at once ${ms(median('reads'))}, two hashes at once ${ms(median('hashes'))}. The ` +
+        `rest is one transaction of three writes and a commit, ${ms(median('transaction'))}`
       );
     },
   };
