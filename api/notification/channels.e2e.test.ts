@@ -64,8 +64,8 @@ t.test('a notification is an e-mail, until its user turns the e-mails off by the
 t.test('a user registers, lists and removes browsers of its own', async (t) => {
   const user = client.as('STUDENT');
   const { headers } = user;
-  const path = '/v1/notifications/push-subscriptions';
-  t.match((await client.call('GET', '/v1/notifications/push-key', { headers })).data, { publicKey: /^B[\w-]{86}$/ });
+  const path = '/v1/push-subscriptions';
+  t.match((await client.call('GET', '/v1/push-key', { headers })).data, { publicKey: /^B[\w-]{86}$/ });
   const { request, subscription } = testBrowser();
   const added = await client.call('POST', path, { headers, body: { ...request, expirationTime: null } });
   t.match(added, { status: 201, data: { subscription: { id: subscription.id, origin: 'https://push.example' } } });

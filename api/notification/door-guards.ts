@@ -13,6 +13,11 @@ import { PRODUCERS, type Sender } from '#shared/notification/event.ts';
 import type { NotificationDeps } from './deps.ts';
 
 /** Delivery attempts are recorded by producers and listed by users. */
+export const PREFERENCES: Tag = {
+  name: 'Notification: preferences',
+  description: 'Types and channels that a user disables, and mutes.',
+};
+
 export const DELIVERIES: Tag = {
   name: 'Notification: deliveries',
   description: 'Delivery attempts over channels outside the inbox, for diagnosis.',

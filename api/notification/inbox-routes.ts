@@ -2,7 +2,7 @@ import { NO_FIELDS, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { preferencesFaults } from '#shared/notification/preferences.ts';
 import { showDeliveryAttempts, showSupportSummary } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
-import { actors, DELIVERIES, users } from './door-guards.ts';
+import { actors, DELIVERIES, PREFERENCES, users } from './door-guards.ts';
 import {
   changePreferences,
   deleteEverything,
@@ -19,7 +19,6 @@ const INBOX: Tag = {
   name: 'Notification: inbox',
   description: 'Notifications of a user: list, live stream, read and delete.',
 };
-const PREFERENCES: Tag = { name: 'Notification: preferences', description: 'Types that a user disables, and mutes.' };
 const PARENTS: Tag = { name: 'Notification: parent alerts', description: "The inbox of a parent's client." };
 const SUPPORT: Tag = { name: 'Notification: support', description: 'Counts of support notifications, for admins.' };
 

@@ -1,4 +1,4 @@
-import { type Call, type Reply, type Route, SMALL_BODY } from '#api/route.ts';
+import { type Call, type Reply, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import {
   deleteSubscription,
   storeSubscription,
@@ -10,7 +10,11 @@ import { subscriptionFaults, subscriptionOf, subscriptionView } from '#shared/no
 import { callerOf, type NotificationDeps } from './deps.ts';
 import { users } from './door-guards.ts';
 
-const ROUTE = '/v1/notifications/push-subscriptions';
+const ROUTE = '/v1/push-subscriptions';
+const PUSH: Tag = {
+  name: 'Notification: push messages',
+  description: 'Browsers of a user that get push messages (RFC 8030).',
+};
 
 /** Routes by which the pages of a user register the browser for push messages. */
 export function pushRoutes(deps: NotificationDeps): Route[] {
@@ -18,9 +22,12 @@ export function pushRoutes(deps: NotificationDeps): Route[] {
   return [
     {
       method: 'GET',
-      path: '/v1/notifications/push-key',
+      path: '/v1/push-key',
       operation: 'readPushKey',
       summary: 'Get the public key with which a page subscribes to push messages',
+      description:
+        'Returns the `applicationServerKey` of the Push API. It is null where no push messages are configured, and the page then offers none.',
+      tag: PUSH,
       guards,
       replies: [
         { status: 200, schema: 'notification/push-key', description: 'Public key; null without a configured one' },
@@ -33,6 +40,9 @@ export function pushRoutes(deps: NotificationDeps): Route[] {
       path: ROUTE,
       operation: 'listPushSubscriptions',
       summary: "List the caller's browsers that get push messages",
+      description:
+        'Lists the browsers that the caller has registered, at most ten, oldest first. The keys of a browser are in no reply.',
+      tag: PUSH,
       guards,
       replies: [
         {
@@ -49,6 +59,9 @@ export function pushRoutes(deps: NotificationDeps): Route[] {
       path: ROUTE,
       operation: 'addPushSubscription',
       summary: 'Register a browser of the caller for push messages',
+      description:
+        'Stores the `PushSubscription` of a browser as the page gets it. A repeat with the same endpoint replaces its keys. An eleventh browser replaces the oldest one.',
+      tag: PUSH,
       guards,
       body: { schema: 'notification/push-subscription-request', maxBytes: SMALL_BODY },
       replies: [{ status: 201, schema: 'notification/push-subscription-reply', description: 'Registered browser' }],
@@ -58,8 +71,12 @@ export function pushRoutes(deps: NotificationDeps): Route[] {
     {
       method: 'DELETE',
       path: `${ROUTE}/:subscriptionId`,
+      params: { subscriptionId: 'Id of the registered browser' },
       operation: 'deletePushSubscription',
       summary: 'Remove a browser of the caller',
+      description:
+        'Removes a browser, which then gets no push messages. `deleted` is 0 if the caller has no such browser, so that a repeat succeeds.',
+      tag: PUSH,
       guards,
       replies: [
         { status: 200, schema: 'notification/deleted-reply', description: 'Number of browsers removed: 1 or 0' },

@@ -5,6 +5,7 @@ import type { UnsubscribeQuery } from '#shared/generated/notification.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { readUnsubscribeToken, type Unsubscribe } from '#shared/notification/unsubscribe.ts';
 import type { NotificationDeps } from './deps.ts';
+import { PREFERENCES } from './door-guards.ts';
 
 const PATH = '/v1/notifications/unsubscribe';
 const ACCEPT = [{ name: 'accept', required: false, description: 'With `text/html`, the reply is a page' }];
@@ -23,6 +24,9 @@ export function unsubscribeRoutes(deps: NotificationDeps): Route[] {
       path: PATH,
       operation: 'showUnsubscribe',
       summary: 'Show what a link of an e-mail turns off; changes nothing',
+      description:
+        'Shows a page with a button, or JSON, about the channel that the token turns off. Programs that search e-mails for malware open each link, so that only the POST acts.',
+      tag: PREFERENCES,
       guards: [],
       headers: ACCEPT,
       query: 'notification/unsubscribe-query',
@@ -38,6 +42,9 @@ export function unsubscribeRoutes(deps: NotificationDeps): Route[] {
       path: PATH,
       operation: 'unsubscribe',
       summary: 'Turn a channel of a user off by the link of an e-mail (RFC 8058)',
+      description:
+        'Turns the channel of the token off in the preferences of its user. The token is the only proof; it is valid for 400 days. A repeat changes nothing.',
+      tag: PREFERENCES,
       guards: [],
       headers: ACCEPT,
       query: 'notification/unsubscribe-query',

@@ -53,7 +53,7 @@ t.test(
     t.strictSame(signingSecrets(stored, Date.now() + 25 * HOUR), [rotated.json.data.secret], 'a day later');
 
     const tested = await call('POST', `${path}/test`, {});
-    t.equal(tested.status, 202);
+    t.equal(tested.status, 201);
     const { eventId } = tested.json.data;
     const message = await mailboxOf(mongo, 'upkeep:webhooks').findOne({ 'body.eventId': eventId });
     t.match(message, { maxAttempts: 1, subject: subscription.id, body: { type: 'subscription.test' } });

@@ -128,7 +128,7 @@ export function subscriptionRoutes(deps: SubscriptionDeps): Route[] {
       description:
         'Sends one message of the type `subscription.test`, once. If the receiver does not accept it, a dead letter names the cause. A repeat sends another message.',
       body: NO_FIELDS,
-      replies: [{ status: 202, schema: 'operations/subscription-test', description: 'The test event' }],
+      replies: [{ status: 201, schema: 'operations/subscription-test', description: 'The test event' }],
       errors: ['SUBSCRIPTION_NOT_FOUND', 'SUBSCRIPTION_DISABLED'],
       handle: (call: Call) => sendTest(deps, call),
     },
@@ -199,7 +199,7 @@ async function sendTest({ mongo, now }: SubscriptionDeps, { params }: Call): Pro
   const message = { subscriptionId, eventId, type: TEST_TYPE, createdAt: new Date(at), data: { subscriptionId } };
   const order = messageOrder(message, subscriptionId);
   await postCommand(mongo, newCommand({ ...order, maxAttempts: TEST_ATTEMPTS, now: at }));
-  return { status: 202, data: { eventId } };
+  return { status: 201, data: { eventId } };
 }
 
 /** Returns a new secret in the form of the Standard Webhooks convention. */

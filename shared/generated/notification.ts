@@ -791,11 +791,17 @@ export interface PushKey {
  * A browser of a user that gets push messages.
  */
 export interface PushSubscription {
+  /**
+   * Id of the browser; it depends on its endpoint alone.
+   */
   id: Identifier;
   /**
    * Push service of the browser.
    */
   origin: string;
+  /**
+   * When the browser was registered last.
+   */
   createdAt: Timestamp;
 }
 
@@ -803,6 +809,9 @@ export interface PushSubscription {
  * The browsers of a user, oldest first.
  */
 export interface PushSubscriptionList {
+  /**
+   * At most ten browsers.
+   */
   items: PushSubscription[];
 }
 
@@ -810,6 +819,9 @@ export interface PushSubscriptionList {
  * A registered browser.
  */
 export interface PushSubscriptionReply {
+  /**
+   * The registered browser.
+   */
   subscription: PushSubscription;
 }
 
@@ -825,6 +837,9 @@ export interface PushSubscriptionRequest {
    * Accepted, and not stored: a push service states that a subscription has ended.
    */
   expirationTime?: number | null;
+  /**
+   * Keys that encrypt messages for this browser (RFC 8291).
+   */
   keys: {
     /**
      * Public key of the browser, base64url.

@@ -1322,6 +1322,9 @@ export interface SubscriptionTest {
  * A subscription, with its secret after a creation or a rotation.
  */
 export interface SubscriptionWithSecret {
+  /**
+   * The subscription.
+   */
   subscription: Subscription;
   /**
    * Secret that signs: shown only in the reply that makes it, null in others.

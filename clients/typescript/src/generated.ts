@@ -3633,11 +3633,17 @@ export interface PushKey {
  * A browser of a user that gets push messages.
  */
 export interface PushSubscription {
+  /**
+   * Id of the browser; it depends on its endpoint alone.
+   */
   id: Identifier;
   /**
    * Push service of the browser.
    */
   origin: string;
+  /**
+   * When the browser was registered last.
+   */
   createdAt: Timestamp;
 }
 
@@ -3645,6 +3651,9 @@ export interface PushSubscription {
  * The browsers of a user, oldest first.
  */
 export interface PushSubscriptionList {
+  /**
+   * At most ten browsers.
+   */
   items: PushSubscription[];
 }
 
@@ -3652,6 +3661,9 @@ export interface PushSubscriptionList {
  * A registered browser.
  */
 export interface PushSubscriptionReply {
+  /**
+   * The registered browser.
+   */
   subscription: PushSubscription;
 }
 
@@ -3667,6 +3679,9 @@ export interface PushSubscriptionRequest {
    * Accepted, and not stored: a push service states that a subscription has ended.
    */
   expirationTime?: number | null;
+  /**
+   * Keys that encrypt messages for this browser (RFC 8291).
+   */
   keys: {
     /**
      * Public key of the browser, base64url.
@@ -4854,6 +4869,9 @@ export interface SubscriptionTest {
  * A subscription, with its secret after a creation or a rotation.
  */
 export interface SubscriptionWithSecret {
+  /**
+   * The subscription.
+   */
   subscription: Subscription;
   /**
    * Secret that signs: shown only in the reply that makes it, null in others.
@@ -7108,8 +7126,8 @@ export interface Operations {
   /** Send a test message to an active subscription. */
   testSubscription: {
     input: { id: string; body?: NoFields };
-    data: never;
-    pending: SubscriptionTest;
+    data: SubscriptionTest;
+    pending: never;
     needs: never;
     oneOf: 'as' | 'token';
     codes:
@@ -7617,7 +7635,7 @@ export const ROUTES = {
   },
   readPushKey: {
     method: 'GET',
-    path: '/v1/notifications/push-key',
+    path: '/v1/push-key',
     caller: 'actor',
     reads: ['as'],
     isEither: false,
@@ -7626,7 +7644,7 @@ export const ROUTES = {
   },
   listPushSubscriptions: {
     method: 'GET',
-    path: '/v1/notifications/push-subscriptions',
+    path: '/v1/push-subscriptions',
     caller: 'actor',
     reads: ['as'],
     isEither: false,
@@ -7635,7 +7653,7 @@ export const ROUTES = {
   },
   addPushSubscription: {
     method: 'POST',
-    path: '/v1/notifications/push-subscriptions',
+    path: '/v1/push-subscriptions',
     caller: 'actor',
     reads: ['as'],
     isEither: false,
@@ -7644,7 +7662,7 @@ export const ROUTES = {
   },
   deletePushSubscription: {
     method: 'DELETE',
-    path: '/v1/notifications/push-subscriptions/{subscriptionId}',
+    path: '/v1/push-subscriptions/{subscriptionId}',
     caller: 'actor',
     reads: ['as'],
     isEither: false,

@@ -98,7 +98,7 @@ async function driveInbox(cluster: Cluster, id: string): Promise<Record<string, 
   accepted(await own.alertWeakTopic({ studentId: 'student-of-another', parentIds: [PARENT] }));
   accepted(await own.prefer({ enabledTypes: { [`TYPE_${MARK}`]: false } }));
   const browser = { headers: own.headers, body: testBrowser().request };
-  accepted(await client.call('POST', '/v1/notifications/push-subscriptions', browser));
+  accepted(await client.call('POST', '/v1/push-subscriptions', browser));
   const made = accepted(await admin.create(id, { content: `Chào ${MARK}`, data: { name: MARK }, actorId: id }));
   accepted(await admin.create('user-of-another', { actorId: id }));
   // The person has disabled the type: no row is created, and the event names the person all the same.
