@@ -13,7 +13,7 @@ import { CAUSED_INSIDE, type Played, playRules, SKIP } from './play-rules.ts';
 import { asOnAnIdleMachine, openRecording, type Phase } from './recording.ts';
 import { type Sample, scrape } from './scrape.ts';
 
-// Causes faults inside one front door and one worker, and scrapes them as Prometheus does.
+// Causes faults inside one front door and two workers, and scrapes them as Prometheus does.
 
 type Fault = Omit<Phase, 'minutes'>;
 
@@ -26,12 +26,14 @@ const notifications = await openReceiver(t, async (_, response) => {
 });
 /** Audit service and model provider. */
 const broken = await openReceiver(t, (_, response) => answerJson(response, { status: 500 }));
+/** Receiver of events that exists no longer. */
+const gone = await openReceiver(t, (_, response) => answerJson(response, { status: 410 }));
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
-const workerPort = await freePort();
+const ports = { gradenotices: await freePort(), upkeep: await freePort() };
 const cluster = await startCluster(t, {
   inside: true,
-  workers: ['grading', 'gradenotices'],
+  workers: ['grading', 'gradenotices', 'upkeep'],
   envOf: {
     web1: {
       MONGODB_URL: tap.url,
@@ -45,10 +47,11 @@ const cluster = await startCluster(t, {
       AI_CLASSIFIER_CIRCUIT_FAILURES: '1',
     },
     gradenotices: {
-      METRICS_PORT: String(workerPort),
+      METRICS_PORT: String(ports.gradenotices),
       NOTIFICATION_SERVICE_URL: notifications,
       WORKER_CONCURRENCY: '1',
     },
+    upkeep: { METRICS_PORT: String(ports.upkeep), AUDIT_SERVICE_URL: broken },
   },
 });
 const [client, auth] = [await attemptClient(cluster), await authClient(cluster)];
@@ -58,7 +61,8 @@ let isTimed = false;
 const recording = openRecording(
   [
     { instance: 'web1', read: () => scrape(cluster.door().url) },
-    { instance: 'gradenotices', read: () => scrape(`http://127.0.0.1:${workerPort}`) },
+    { instance: 'gradenotices', read: () => scrape(`http://127.0.0.1:${ports.gradenotices}`) },
+    { instance: 'upkeep', read: () => scrape(`http://127.0.0.1:${ports.upkeep}`) },
   ],
   (all) => (isTimed ? all : asOnAnIdleMachine(all)),
 );
@@ -88,6 +92,8 @@ async function sitting(): Promise<void> {
 }
 
 const RUNS = 'examhall_commands_total';
+const raised = (samples: readonly Sample[], name: string) =>
+  sumOf(samples, 'examhall_alarms_total', { instance: 'upkeep', name });
 const delivered = (samples: readonly Sample[]) => sumOf(samples, RUNS, { instance: 'gradenotices', ending: 'done' });
 
 async function calmRun(): Promise<Fault> {
@@ -136,6 +142,16 @@ async function audited(): Promise<void> {
   const body = { type: 'exam.assigned.v1', notifications: [] };
   const { status } = await cluster.request('POST', '/v1/events/notification', { headers, body });
   t.equal(status, 201);
+}
+
+/** Subscribes a receiver that is gone to events, and sends it a test message. */
+async function subscribing(): Promise<void> {
+  const headers = { authorization: `Bearer ${cluster.tokens.ops}` };
+  const body = { url: gone, types: ['attempt.graded'] };
+  const created = await cluster.request('POST', '/v1/ops/subscriptions', { headers, body });
+  t.equal(created.status, 201);
+  const test = `/v1/ops/subscriptions/${created.data.subscription.id}/test`;
+  t.equal((await cluster.request('POST', test, { headers, body: {} })).status, 202);
 }
 
 /** Calls a model whose provider fails. */
@@ -201,7 +217,8 @@ t.test('alerts on what happens inside a process fire in the run of their fault',
     crowding,
     (samples) => sumOf(samples, 'examhall_connections_dropped_total', { reason: 'address' }) > 0,
   );
-  const lost = await run(audited, (samples) => sumOf(samples, 'examhall_alarms_total', { name: 'audit_failed' }) > 0);
+  const lost = await run(audited, (samples) => raised(samples, 'audit_failed') > 0);
+  const disabled = await run(subscribing, (samples) => raised(samples, 'subscription_disabled') > 0);
   const open = await run(asking, (samples) => sumOf(samples, 'examhall_provider_circuit', { state: 'open' }) === 1);
   const { slots, leases } = await fencing();
   isTimed = true;
@@ -217,6 +234,7 @@ t.test('alerts on what happens inside a process fire in the run of their fault',
     },
     { name: 'crowd of connections', fault: crowded, alerts: ['ExamhallConnectionsDropped'] },
     { name: 'failing audit service', fault: lost, alerts: ['ExamhallAuditFailed'] },
+    { name: 'receiver of events that is gone', fault: disabled, alerts: ['ExamhallSubscriptionDisabled'] },
     { name: 'failing model provider', fault: open, alerts: ['ExamhallCircuitOpen'] },
     { name: 'hanging receiver', fault: slots, alerts: ['ExamhallSlotsFull'] },
     { name: 'lost lease', fault: leases, alerts: ['ExamhallLeasesLost'] },

@@ -21,6 +21,7 @@ export const CAUSED_INSIDE = [
   'ExamhallTokenReused',
   'ExamhallConnectionsDropped',
   'ExamhallAuditFailed',
+  'ExamhallSubscriptionDisabled',
   'ExamhallLeasesLost',
   'ExamhallEventLoopBlocked',
   'ExamhallConnectionsExhausted',
