@@ -71,7 +71,7 @@ export async function openRuntime(given: Config, name: string, logTo?: LogDestin
       return { ask: async (task, about, signal) => (await opened).ask(task, about, signal) };
     },
     background,
-    wanted: openWanted(mongo, clock.now),
+    wanted: openWanted(mongo, clock.now, log),
     alarm: (alarmed) => alarms.add({ name: alarmed }),
   };
 

@@ -12,7 +12,7 @@ const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;
 const REPLY_CACHE_BYTES = 128 * 1_024 * 1_024;
 const CACHED_REFS = 20_000;
 
-export const mountAttempt: Mount = ({ config, mongo, now, doorbells, replies }) =>
+export const mountAttempt: Mount = ({ config, mongo, now, log, doorbells, replies }) =>
   attemptRoutes({
     mongo,
     now,
@@ -25,5 +25,5 @@ export const mountAttempt: Mount = ({ config, mongo, now, doorbells, replies }) 
     replyTexts: openReplyTexts(REPLY_CACHE_BYTES),
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,
-    wanted: openWanted(mongo, now),
+    wanted: openWanted(mongo, now, log),
   });

@@ -24,7 +24,7 @@ export function coldFrontDoor(mongo: Mongo): AttemptDeps {
     now: Date.now,
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,
-    wanted: openWanted(mongo, Date.now),
+    wanted: openWanted(mongo, Date.now, { warn: () => undefined }),
     doorbells: { ring: never, close: async () => undefined },
     settledPoller: openSettledPoller(mongo),
     replies: { register: never, size: () => 0, close: async () => undefined },

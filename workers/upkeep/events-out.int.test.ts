@@ -139,5 +139,5 @@ t.test('without the services nothing is written and nothing is claimed', async (
   t.equal(await run('grading', await postGrading(mongo, attempt), own), 'done');
   t.equal(await stored('upkeep:analytics', { subject: attempt._id }), null);
   const queues = Object.keys(makeActor('upkeep', own).handlers);
-  t.strictSame(queues, ['upkeep', 'upkeep:fanouts', 'upkeep:deadletters']);
+  t.strictSame(queues, ['upkeep', 'upkeep:fanouts', 'upkeep:deadletters', 'upkeep:publish', 'upkeep:webhooks']);
 });

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
@@ -9,6 +10,7 @@ import { HOUR } from '#shared/kernel/time.ts';
 import type { Subscription } from '#shared/operations/subscription.ts';
 import { FAILING_MS } from '#shared/operations/subscription.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { postGrading, postRelease, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postMessage, postPublish, SUBSCRIBER_SECRET, storeSubscription } from '#testing/stored/stored-events.ts';
@@ -113,7 +115,7 @@ t.test('without a subscription nothing is published, and a change reads the list
       return typeof value === 'function' ? value.bind(target) : value;
     },
   });
-  const wanted = openWanted({ ...mongo, db }, () => now);
+  const wanted = openWanted({ ...mongo, db }, () => now, captureLog());
   t.notOk((await Promise.all(Array.from({ length: 10 }, () => wanted.wants('attempt.graded')))).includes(true));
   t.equal(reads, 1);
   await only();
@@ -128,6 +130,42 @@ t.test('without a subscription nothing is published, and a change reads the list
     await mailboxOf(mongo, 'upkeep:publish').countDocuments({ queue: 'upkeep:publish', subject: attempt._id }),
     0,
   );
+});
+
+t.test('a read of the subscriptions that fails or hangs neither fails nor delays a change', async (t) => {
+  await only();
+  let now = 0;
+  let reads = 0;
+  let answer: () => Promise<unknown> = () => Promise.reject(new Error('no primary'));
+  const db = { collection: () => ({ find: () => ({ toArray: () => (++reads > 0 ? answer() : null) }) }) };
+  const log = captureLog();
+  const wanted = openWanted({ ...mongo, db: db as unknown as typeof mongo.db }, () => now, log);
+  const wants = async () => {
+    const known = await wanted.wants('attempt.graded');
+    await setImmediate();
+    return known;
+  };
+  const later = async (ms: number) => {
+    now += ms;
+    const [before, known] = [reads, await wants()];
+    t.equal(reads, before + 1, 'read again in the background');
+    return known;
+  };
+  t.notOk(await wants(), 'a process that has never read knows of none');
+  t.notOk(await later(5_000));
+  t.equal(log.lines.length, 1, 'one warning for the outage');
+  answer = () => Promise.resolve([{ types: ['attempt.graded'] }]);
+  t.notOk(await later(5_000), 'no change waits during an outage');
+  await until('the list is read', wants);
+  const go = gate();
+  answer = () => go.opened.then(() => []);
+  t.ok(await later(2_500), 'a list in use is read again before it is old, and nothing waits for it');
+  now += 2_500;
+  t.ok(await wants(), 'the last known list counts, after one wait that is bounded');
+  t.equal(log.lines.length, 2);
+  t.ok(await wants());
+  go.open();
+  await until('the late reply counts', async () => !(await wants()));
 });
 
 t.test(

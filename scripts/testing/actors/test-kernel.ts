@@ -68,7 +68,7 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestW
     config,
     ring: ({ _id, queue, key }) => void rings.push({ _id, queue, key }),
     alarm: (name) => void alarms.push(name),
-    wanted: openWanted(mongo, Date.now),
+    wanted: openWanted(mongo, Date.now, captureLog()),
     background: openBackground({ concurrency: 4, maxWaiting: 100, dropped: () => undefined, failed: () => undefined }),
   };
 }

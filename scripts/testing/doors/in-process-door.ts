@@ -9,6 +9,7 @@ import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { until } from '#testing/until.ts';
 import type { Worker } from '#workers/worker.ts';
 
@@ -32,7 +33,7 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
     now: Date.now,
     settings: { ...testConfig().attempt, startBudgetMs: BUDGET_MS },
     commandAttempts: 10,
-    wanted: openWanted(mongo, Date.now),
+    wanted: openWanted(mongo, Date.now, captureLog()),
     doorbells: {
       async ring(command) {
         const queue = command.queue as Queue;

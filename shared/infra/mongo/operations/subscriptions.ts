@@ -1,4 +1,6 @@
+import { setTimeout } from 'node:timers/promises';
 import type { ClientSession, Collection } from 'mongodb';
+import type { Log } from '#infra/log/log.ts';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { actAsOperator, type OperatorAct } from '#infra/mongo/operator-audit.ts';
@@ -83,41 +85,61 @@ export function activeSubscriptions(mongo: Mongo, type: EventType, session: Clie
     .toArray();
 }
 
-/** Time for which a process keeps the list of wanted types. */
+/** Age at which a list that is in use is read again, in the background. */
+const REFRESH_MS = 2.5 * SECOND;
+/** Age from which a change waits for a newer list: the process has just started, or has made no change for that long. */
 const KEPT_MS = 5 * SECOND;
+/** Upper bound of that wait. */
+const WAIT_MS = 250;
 
 /** The types of events that an active subscription wants. */
 export interface Wanted {
-  /** Returns true if a change has to be published. A new subscription counts after five seconds at the latest. */
+  /** Returns true if a change has to be published. A new subscription counts after five seconds at the latest. Never throws. */
   wants(type: EventType): Promise<boolean>;
 }
 
 /**
- * Opens the list of wanted types of this process. It is read when it is needed and older than KEPT_MS, by one statement for all callers
- * that wait. Without a subscription, a change therefore costs no statement of its own.
+ * Opens the list of wanted types of this process. One statement reads it for all callers, and only a change causes a read. A read that fails
+ * or is slow leaves the last known list valid, which is empty at first; no change waits again until a read has succeeded.
  */
-export function openWanted(mongo: Mongo, now: Now): Wanted {
-  let readAt = Number.NEGATIVE_INFINITY;
-  let reading: Promise<ReadonlySet<EventType>> | undefined;
+export function openWanted(mongo: Mongo, now: Now, log: Pick<Log, 'warn'>): Wanted {
+  let known: ReadonlySet<EventType> = new Set();
+  let [readAt, triedAt] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  let reading: Promise<void> | undefined;
+  let isFailing = false;
+  const isPast = (since: number, ageMs: number) => now() - since >= ageMs || now() < since;
 
-  async function read(): Promise<ReadonlySet<EventType>> {
-    const rows = await subscriptions(mongo)
-      .find({ state: 'ACTIVE' }, { ...BOUND, projection: { _id: 0, types: 1 } })
-      .toArray();
-    return new Set(rows.flatMap(({ types }) => types));
+  async function read(): Promise<void> {
+    const at = now();
+    triedAt = at;
+    try {
+      const rows = await subscriptions(mongo)
+        .find({ state: 'ACTIVE' }, { ...BOUND, projection: { _id: 0, types: 1 } })
+        .toArray();
+      known = new Set(rows.flatMap(({ types }) => types));
+      readAt = at;
+      isFailing = false;
+    } catch (err) {
+      failed(err);
+    }
+  }
+
+  function failed(err: unknown): void {
+    if (!isFailing) log.warn({ err }, 'reading the subscriptions to events failed; the last known ones count');
+    isFailing = true;
   }
 
   return {
     async wants(type) {
-      if (reading === undefined || now() - readAt >= KEPT_MS || now() < readAt) {
-        readAt = now();
-        reading = read();
-        // A failed read is repeated by the next change. This change fails with it, as its own transaction would.
-        reading.catch(() => {
+      if (reading === undefined && isPast(triedAt, REFRESH_MS))
+        reading = read().finally(() => {
           reading = undefined;
         });
+      if (reading !== undefined && !isFailing && isPast(readAt, KEPT_MS)) {
+        const inTime = await Promise.race([reading.then(() => true), setTimeout(WAIT_MS, false, { ref: false })]);
+        if (!inTime) failed(new Error(`the read has no reply after ${WAIT_MS} ms`));
       }
-      return (await reading).has(type);
+      return known.has(type);
     },
   };
 }
