@@ -9,7 +9,7 @@ t.test(
   'one trace follows an attempt from a missing worker to a muted student, over HTTP and in the tool',
   async (t) => {
     const cluster = await startCluster(t, {
-      workers: ['gradenotices'],
+      workers: ['gradenotices', 'upkeep'],
       asleep: ['grading'],
       ownNotifications: true,
       env: { ATTEMPT_GRADING_WAIT_MS: '100' },

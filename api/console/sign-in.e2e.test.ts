@@ -274,5 +274,9 @@ t.test('a person chooses the language', async (t) => {
 t.test('the console is no part of the API', async (t) => {
   const index = await cluster.request('GET', '/v1');
   t.notMatch(index.text, '/ops/overview');
-  t.notMatch((await cluster.request('GET', '/openapi.json')).text, '"/ops');
+  const { paths } = JSON.parse((await cluster.request('GET', '/openapi.json')).text);
+  t.strictSame(
+    Object.keys(paths).filter((path) => path.startsWith('/ops')),
+    [],
+  );
 });

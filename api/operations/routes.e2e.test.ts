@@ -140,7 +140,7 @@ t.test('a draining door reports unready and still serves requests', async (t) =>
 t.test('each address that npm start prints after `ready` leads to a page that answers 200', async (t) => {
   const { url } = cluster.door();
   const addresses = firstSteps({ url, env: {} }).flatMap((line) => line.match(/http:\S+?(?=;|\s|$)/g) ?? []);
-  t.strictSame(addresses, [`${url}/ops`, `${url}/openapi.json`]);
+  t.strictSame(addresses, [`${url}/ops`, `${url}/docs`, `${url}/openapi.json`]);
   for (const address of [url, ...addresses]) {
     const reply = await fetch(address, { headers: { accept: 'text/html' } });
     t.equal(reply.status, 200, `${address} leads to ${reply.url}`);

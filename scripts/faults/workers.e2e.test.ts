@@ -69,7 +69,7 @@ async function checkOnce(t: Pick<Tap, 'same' | 'equal'>, ids: readonly string[])
   await untilSlowly('every notice is delivered', async () => {
     return (await stored.notices.countDocuments({ status: { $ne: 'DELIVERED' } })) === 0;
   });
-  const commands = await stored.commands.find({ subject: { $in: [...ids] } }).toArray();
+  const commands = await stored.commands.find({ queue: 'grading', subject: { $in: [...ids] } }).toArray();
   t.same(tally(commands.map(({ status }) => status)), { DONE: ids.length }, 'one grading command each, DONE');
   const rows = ids.flatMap((id) => [`${id}:notification:grade_released`, `${id}:notification:grade_released_parent`]);
   t.same(

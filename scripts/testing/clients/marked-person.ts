@@ -104,6 +104,7 @@ async function driveInbox(cluster: Cluster, id: string): Promise<Record<string, 
   // The person has disabled the type: no row is created, and the event names the person all the same.
   const muted = { userId: id, type: `TYPE_${MARK}`, title: 'x', content: 'x' };
   accepted(await client.service('exam-service').event({ targetUserIds: [id, PARENT], notifications: [muted] }));
+  accepted(await admin.create(id, { type: muted.type }));
   accepted(await own.read(made.data.notification.id));
   const error = `no route to ${MARK}`;
   accepted(await admin.recordAttempt({ userId: id, notificationId: made.data.notification.id, error }));
