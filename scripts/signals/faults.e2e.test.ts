@@ -151,7 +151,7 @@ async function subscribing(): Promise<void> {
   const created = await cluster.request('POST', '/v1/ops/subscriptions', { headers, body });
   t.equal(created.status, 201);
   const test = `/v1/ops/subscriptions/${created.data.subscription.id}/test`;
-  t.equal((await cluster.request('POST', test, { headers, body: {} })).status, 202);
+  t.equal((await cluster.request('POST', test, { headers, body: {} })).status, 201);
 }
 
 /** Calls a model whose provider fails. */
