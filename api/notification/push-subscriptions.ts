@@ -4,6 +4,7 @@ import {
   storeSubscription,
   subscriptionsOf,
 } from '#infra/mongo/notification/push-subscriptions.ts';
+import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type { PushSubscriptionRequest } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { subscriptionFaults, subscriptionOf, subscriptionView } from '#shared/notification/push.ts';
@@ -99,7 +100,10 @@ async function addSubscription(
   const details = subscriptionFaults(call.body);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const subscription = subscriptionOf(call.body, new Date(deps.now()));
-  await storeSubscription(deps.mongo, callerOf(call.identity).id, subscription);
+  const { id } = callerOf(call.identity);
+  await storeSubscription(deps.mongo, id, subscription);
+  // A session may outlive the erasure of its user for some minutes.
+  await eraseStoredMeanwhile(deps.mongo, [id], { now: deps.now() });
   return { status: 201, data: { subscription: subscriptionView(subscription) } };
 }
 

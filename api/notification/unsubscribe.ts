@@ -1,6 +1,7 @@
 import type { Call, RawReply, Reply, Route } from '#api/route.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { erasedAmong } from '#infra/mongo/person/erased-persons.ts';
+import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type { UnsubscribeQuery } from '#shared/generated/notification.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { readUnsubscribeToken, type Unsubscribe } from '#shared/notification/unsubscribe.ts';
@@ -71,6 +72,7 @@ async function turnOff(deps: NotificationDeps, call: UnsubscribeCall): Promise<R
   if (!erased.has(userId)) {
     const channels = { [channel]: false };
     await patchPreferences(deps.mongo, userId, { enabledTypes: {}, mutedUntil: undefined, channels });
+    await eraseStoredMeanwhile(deps.mongo, [userId], { now: deps.now() });
   }
   return shown(call, permitted, WORDS.done);
 }

@@ -77,6 +77,17 @@ t.test('every repeat of a call has its key, and the next call another one', asyn
   t.equal(new Set(calls.slice(0, 3).map(({ text }) => text)).size, 1);
 });
 
+// Before: 503 with `Retry-After` was repeated for every call, although a lost commit answers with it too.
+t.test('a request that may have taken effect is repeated only where a second one does no harm', async (t) => {
+  const busy = failure(503, 'UNAVAILABLE', { 'retry-after': '0' });
+  const { client, calls } = await openScript(t, [busy, busy, success({})]);
+  const service = { name: 'exam-service', token: 'its-token' };
+  await t.rejects(client.createNotification({ service, body: NOTICE }), { code: 'UNAVAILABLE' });
+  t.equal(calls.length, 1);
+  await client.readAttempt({ attemptId: 'a', as: STUDENT });
+  t.equal(calls.length, 3);
+});
+
 t.test('a bulk act has a key in its body, which its repeats share', async (t) => {
   const { client, calls } = await openScript(t, [hangUp, success({ id: 'act-1' }, 202), success({}), success({})]);
   const operator = client.with({ token: 'ops' });

@@ -5,6 +5,7 @@ import type { Neighbours } from '#infra/config/settings.ts';
 import { sendToAnalytics } from '#infra/neighbours/analytics.ts';
 import { sendToAudit } from '#infra/neighbours/audit.ts';
 import { chargeOwners, checkUsage, readBalance } from '#infra/neighbours/billing.ts';
+import { openContacts } from '#infra/neighbours/contacts.ts';
 import { sendAccountNotice, sendNotice } from '#infra/neighbours/notification.ts';
 import { resolveParents } from '#infra/neighbours/profile.ts';
 import { loadQuestions } from '#infra/neighbours/question-bank.ts';
@@ -154,6 +155,10 @@ t.test('each stand-in accepts what the client of its service sends, and the clie
     const found = await resolveParents(of('profile'), { studentId, organizationId: null }, limits());
     t.strictSame(found, { kind: 'parents', ids: [] }, studentId);
   }
+  standIns.profile.learn({ contacts: { 'student-1': { email: 'an@school.example', language: 'vi' } } });
+  const contactOf = openContacts(of('profile'), Date.now);
+  t.match(await contactOf('student-1', limits()), { kind: 'found', contact: { email: 'an@school.example' } });
+  t.strictSame(await contactOf('unknown', limits()), { kind: 'found', contact: null });
   standIns.profile.learn({ unknownStudent: 403 });
   const strange = await resolveParents(of('profile'), { studentId: 'unknown', organizationId: null }, limits());
   t.match(strange, { kind: 'refused', reply: { status: 403 } }, 'a notice of another school waits');

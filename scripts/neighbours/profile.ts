@@ -1,10 +1,13 @@
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
+import { NOTIFICATION_SERVICE } from '#shared/notification/event.ts';
 import { closed, ok, refusal, type StandIn } from './stand-in.ts';
 
 /** Facts of the profile service. */
 export interface ProfileFacts {
   /** Ids of the parents, by the id of the student. */
   parents?: Readonly<Record<string, readonly string[]>>;
+  /** E-mail addresses, names and languages, by the id of the user. */
+  contacts?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /**
    * Status for a student whom it does not know. 404, the default, means that the student has no parents. With 403,
    * notices wait for another profile service and spend no attempt.
@@ -21,10 +24,12 @@ const ID = { type: 'string', pattern: '^[A-Za-z0-9._:@-]{1,128}$' };
 /** Opens a profile service that knows the parents of the students that it is taught. */
 export function profileStandIn(): ProfileStandIn {
   const parents = new Map<string, readonly string[]>();
+  const contacts = new Map<string, Readonly<Record<string, string>>>();
   let unknownStudent: 403 | 404 = 404;
 
   function learn(facts: ProfileFacts): void {
     for (const [student, ids] of Object.entries(facts.parents ?? {})) parents.set(student, ids);
+    for (const [user, contact] of Object.entries(facts.contacts ?? {})) contacts.set(user, contact);
     unknownStudent = facts.unknownStudent ?? unknownStudent;
   }
 
@@ -34,13 +39,26 @@ export function profileStandIn(): ProfileStandIn {
       shape: closed(
         {
           parents: { type: 'object', additionalProperties: { type: 'array', maxItems: 100, items: ID } },
+          contacts: {
+            type: 'object',
+            additionalProperties: { type: 'object', additionalProperties: { type: 'string' } },
+          },
           unknownStudent: { enum: [403, 404] },
         },
-        ['parents', 'unknownStudent'],
+        ['parents', 'contacts', 'unknownStudent'],
       ),
       learn,
     },
     routes: [
+      {
+        method: 'GET',
+        path: /^\/v1\/users\/([^/]+)\/contacts$/,
+        senders: [NOTIFICATION_SERVICE],
+        answer(_call, [user = '']) {
+          const contact = contacts.get(user);
+          return contact === undefined ? refusal(404, 'USER_NOT_FOUND', 'no user has this id') : ok(contact);
+        },
+      },
       {
         method: 'GET',
         path: /^\/v1\/students\/([^/]+)\/parents$/,
@@ -54,9 +72,15 @@ export function profileStandIn(): ProfileStandIn {
         },
       },
     ],
-    state: () => ({ students: parents.size, unknownStudent, parents: Object.fromEntries(parents) }),
+    state: () => ({
+      students: parents.size,
+      unknownStudent,
+      parents: Object.fromEntries(parents),
+      contacts: Object.fromEntries(contacts),
+    }),
     forget() {
       parents.clear();
+      contacts.clear();
       unknownStudent = 404;
     },
   };

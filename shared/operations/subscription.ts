@@ -33,6 +33,8 @@ export const MAX_SUBSCRIPTIONS = 50;
 export const PREVIOUS_SECRET_MS = 24 * HOUR;
 /** Time without a success after which a failing subscription is disabled. */
 export const FAILING_MS = 72 * HOUR;
+/** Time without a failure after which earlier failures are forgotten. The longest pause is shorter. */
+const SILENCE_MS = 6 * HOUR;
 /** Shortest and longest pause of a subscription after a failure. In between, it pauses a quarter of the time for which it has failed. */
 export const PAUSE_MS = 30 * SECOND;
 const LONGEST_PAUSE_MS = HOUR;
@@ -45,10 +47,12 @@ export function signingSecrets({ secret, previousSecret, previousUntil }: Subscr
 
 /** Returns the fields that a failure changes. A receiver that is gone, or that fails for too long, is disabled. */
 export function afterFailure(
-  { failingSince }: Pick<Subscription, 'failingSince'>,
+  { failingSince, pausedUntil }: Pick<Subscription, 'failingSince' | 'pausedUntil'>,
   { now, isGone }: { now: number; isGone: boolean },
 ): Partial<Subscription> {
-  const since = failingSince ?? new Date(now);
+  // Without traffic nothing proves that a receiver still fails: after a silence, a failure is the first one.
+  const isRecent = pausedUntil !== null && now - pausedUntil.getTime() <= SILENCE_MS;
+  const since = isRecent && failingSince !== null ? failingSince : new Date(now);
   const reason = isGone ? 'GONE' : now - since.getTime() >= FAILING_MS ? 'FAILING' : null;
   const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(PAUSE_MS, (now - since.getTime()) / 4));
   const failing = { failingSince: since, pausedUntil: new Date(now + pauseMs), updatedAt: new Date(now) };

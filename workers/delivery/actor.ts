@@ -1,5 +1,6 @@
 import { type Adapter, type DeliveryJob, Permanent, Retryable, Unreachable } from '#infra/channels/channel.ts';
 import { openChannels } from '#infra/channels/channels.ts';
+import { isStoreOutage } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import type { DeliveryAttemptKey } from '#infra/mongo/notification/collections.ts';
 import { findDispatch } from '#infra/mongo/notification/deliveries.ts';
@@ -129,8 +130,8 @@ interface SendResult {
 }
 
 /**
- * Calls the adapter once. Any error it throws is the channel's fault, even a network fault, and spends the attempt. Rethrows only if
- * the run was cut short; the attempt row then stays QUEUED.
+ * Calls the adapter once. An error that it throws is the channel's fault, even a network fault, and spends the attempt. Rethrows if the
+ * run was cut short or MongoDB did not answer the adapter; the attempt row then stays QUEUED.
  */
 async function send(
   adapter: Adapter,
@@ -142,6 +143,7 @@ async function send(
     return { outcome: { kind: 'done', as: 'SENT', result: { providerId } }, end: { kind: 'sent', providerId } };
   } catch (thrown) {
     signal.throwIfAborted();
+    if (isStoreOutage(thrown)) throw thrown;
     if (thrown instanceof Unreachable) return { unreachable: thrown.reason };
     const error = thrown instanceof Error ? thrown : new Error(String(thrown));
     return { outcome: failure(error), end: { kind: 'failed', error: error.message } };

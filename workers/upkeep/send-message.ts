@@ -82,6 +82,8 @@ async function failed(
     const about = { subscriptionId: subscription._id, reason: changes.disabledReason };
     deps.log.warn(about, 'event subscription disabled; its messages become dead letters');
   }
+  // An operator changed the subscription meanwhile, so that another address may take the message.
+  if (isGone && !isNoted) return { kind: 'retry', error: new Error('the subscriber answered 410'), afterMs: PAUSE_MS };
   if (isGone) return dropped('GONE');
   if (end.kind === 'unanswered') return { kind: 'retry', error: end.error, afterMs: PAUSE_MS };
   const afterMs = Math.max(PAUSE_MS, Math.min(end.retryAfterMs ?? 0, EVENT_BACKOFF_CAP_MS));

@@ -91,14 +91,14 @@ export function pauseFor({ retryAfterSeconds }: ExamhallError, failures: number)
 }
 
 /**
- * Returns whether the same request may be sent again. 429 and 503 with `Retry-After` invite to that; without it, they name a lasting cause.
- * After a missing reply or a fault of the server, the request may have taken effect.
+ * Returns whether the same request may be sent again. After a missing reply, a fault of the server or `UNAVAILABLE`, the request may have
+ * taken effect. Any other 429 or 503 with `Retry-After` has had none; without the header, it names a lasting cause.
  */
 export function mayRepeat({ code, status, retryAfterSeconds }: ExamhallError, isReplaySafe: boolean): boolean {
-  if (retryAfterSeconds !== null && (status === 429 || status === 503)) return true;
-  if (code === 'REQUEST_TIMEOUT') return true;
-  const mayHaveArrived = code === 'NO_REPLY' || code === 'INTERNAL' || (code === 'FOREIGN_REPLY' && status >= 500);
-  return mayHaveArrived && isReplaySafe;
+  const mayHaveArrived =
+    code === 'UNAVAILABLE' || code === 'NO_REPLY' || code === 'INTERNAL' || (code === 'FOREIGN_REPLY' && status >= 500);
+  if (mayHaveArrived) return isReplaySafe;
+  return code === 'REQUEST_TIMEOUT' || (retryAfterSeconds !== null && (status === 429 || status === 503));
 }
 
 /** The clock of the machine. */

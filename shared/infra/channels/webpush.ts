@@ -47,7 +47,8 @@ export function webPushAdapter(settings: Watched<WebPushSettings>, deps: WebPush
       const ends = await Promise.all(
         subscriptions.map(async (subscription) => {
           const end = await push(settings, { job, subscription, deps, dispatcher, signal });
-          if (end.kind === 'gone') await deps.deleteSubscription(userId, subscription.id);
+          // If this fails, the next delivery finds the same end. To fail here would push again to browsers that took the message.
+          if (end.kind === 'gone') await deps.deleteSubscription(userId, subscription.id).catch(() => undefined);
           return end;
         }),
       );

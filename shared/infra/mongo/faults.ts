@@ -102,6 +102,11 @@ export function isOutage(error: unknown): boolean {
   return error instanceof MongoDriverError && /Pool|WaitQueue|Topology|NotConnected|ClientClosed/.test(error.name);
 }
 
+/** Returns true for an outage of MongoDB. A network fault counts only if MongoDB's driver reports it, and not a channel or neighbour. */
+export function isStoreOutage(error: unknown): boolean {
+  return error instanceof MongoError && isOutage(error);
+}
+
 /** Returns in one line, for an operator, why MongoDB cannot be used; undefined if the error is not an outage. */
 export function outageInWords(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;

@@ -20,12 +20,12 @@ const MAX_REPLY_BYTES = 64 * 1024;
 
 /**
  * Opens the contacts of the profile service. Each is remembered for a minute, so that a person with several notifications costs one call.
- * Failed calls are not remembered.
+ * Failed calls and missing addresses are not remembered.
  */
 export function openContacts(service: Neighbour, now: Now): ReadContact {
-  const remembered = new Map<string, { contact: Contact | null; until: number }>();
+  const remembered = new Map<string, { contact: Contact; until: number }>();
 
-  function remember(userId: string, contact: Contact | null): void {
+  function remember(userId: string, contact: Contact): void {
     remembered.delete(userId);
     remembered.set(userId, { contact, until: now() + FRESH_MS });
     const [oldest] = remembered.keys();
@@ -36,7 +36,7 @@ export function openContacts(service: Neighbour, now: Now): ReadContact {
     const known = remembered.get(userId);
     if (known !== undefined && known.until > now()) return { kind: 'found', contact: known.contact };
     const read = await readContact(service, userId, limits);
-    if (read.kind === 'found') remember(userId, read.contact);
+    if (read.kind === 'found' && read.contact !== null) remember(userId, read.contact);
     return read;
   };
 }
@@ -57,5 +57,9 @@ async function readContact(service: Neighbour, userId: string, limits: CallLimit
   const end = await endOfCall(call, limits.signal);
   if (end.kind === 'refused' && end.reply.status === 404) return { kind: 'found', contact: null };
   if (end.kind !== 'served') return end;
-  return { kind: 'found', contact: contactOf(membersOf(membersOf(end.reply.body).data)) };
+  const data = membersOf(end.reply.body).data;
+  // A page of a proxy or of another service: to suppress the e-mail for it would lose it.
+  if (typeof data !== 'object' || data === null)
+    return { kind: 'unanswered', error: new Error('the reply has no contact') };
+  return { kind: 'found', contact: contactOf(membersOf(data)) };
 }
