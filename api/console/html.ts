@@ -1,3 +1,5 @@
+import { escapeHtml } from '#shared/kernel/escape-html.ts';
+
 /** A piece of HTML in which every value is escaped. Only `html` and `flag` make one, so that no text can pass as HTML. */
 export type Html = Markup;
 
@@ -45,13 +47,6 @@ export function flag(name: 'checked' | 'selected' | 'disabled' | 'hidden' | 'req
   return new Markup(isOn ? ` ${name}` : '', true);
 }
 
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
 /** A URL of this server. Browsers read a backslash as a slash and drop tabs and line feeds. */
 const OWN_URL = /^(?:\/(?![/\\])|[?#])[^\t\n\r\\]*$/;
 
@@ -59,15 +54,11 @@ function written(value: Value, hole: Hole): string {
   if (value === null || value === undefined || value === false) return '';
   if (hole !== 'text' && hole !== 'tag' && typeof value !== 'object') {
     if (hole === 'url' && !OWN_URL.test(String(value))) throw new Error('a URL of a page must be one of this server');
-    return escaped(String(value));
+    return escapeHtml(String(value));
   }
   if (value instanceof Markup && hole === (value.isFlag ? 'tag' : 'text')) return value.toString();
   if (hole !== 'text' || value instanceof Markup) throw new Error(`a value in a template cannot be a ${hole}`);
-  return typeof value === 'object' ? value.map((one) => written(one, hole)).join('') : escaped(String(value));
-}
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (char) => ENTITIES[char] ?? '');
+  return typeof value === 'object' ? value.map((one) => written(one, hole)).join('') : escapeHtml(String(value));
 }
 
 /** Attributes that run script or style, and elements whose content is no HTML. */

@@ -12,12 +12,13 @@ import type { Guard, Tag } from '#api/route.ts';
 import { PRODUCERS, type Sender } from '#shared/notification/event.ts';
 import type { NotificationDeps } from './deps.ts';
 
-/** Delivery attempts are recorded by producers and listed by users. */
+/** Users change preferences, and so do the links of their e-mails. */
 export const PREFERENCES: Tag = {
   name: 'Notification: preferences',
   description: 'Types and channels that a user disables, and mutes.',
 };
 
+/** Delivery attempts are recorded by producers and listed by users. */
 export const DELIVERIES: Tag = {
   name: 'Notification: deliveries',
   description: 'Delivery attempts over channels outside the inbox, for diagnosis.',

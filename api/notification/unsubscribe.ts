@@ -1,3 +1,4 @@
+import { bytesReply } from '#api/http/file-reply.ts';
 import type { Call, RawReply, Reply, Route } from '#api/route.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { erasedAmong } from '#infra/mongo/person/erased-persons.ts';
@@ -106,14 +107,7 @@ function shown(
       data: { channel, isOff: words.isOff },
       headers: { 'Cache-Control': 'no-store', Vary: 'Accept' },
     };
-  const page = Buffer.from(pageOf(words));
-  return {
-    kind: 'raw',
-    async raw(response) {
-      response.writeHead(200, { ...HTML_HEADERS, 'Content-Length': page.length });
-      response.end(page);
-    },
-  };
+  return bytesReply(200, HTML_HEADERS, Buffer.from(pageOf(words)));
 }
 
 /** Returns the page. All of its text is constant. A form without an action is sent to the address of the page, with its token. */

@@ -1,3 +1,4 @@
+import { bytesReply } from '#api/http/file-reply.ts';
 import type { Call, Route, Tag } from '#api/route.ts';
 
 interface LandingDeps {
@@ -65,14 +66,7 @@ export function landingRoute({ version, production, mounted, pages }: LandingDep
       if (!/\btext\/html\b/i.test(headers.accept ?? '')) {
         return { status: 200, data: { service: 'examhall', version, links, commands }, headers: { Vary: 'Accept' } };
       }
-      const page = Buffer.from(pageOf(version, links, commands));
-      return {
-        kind: 'raw',
-        async raw(response) {
-          response.writeHead(200, { ...HTML_HEADERS, 'Content-Length': page.length });
-          response.end(page);
-        },
-      };
+      return bytesReply(200, HTML_HEADERS, Buffer.from(pageOf(version, links, commands)));
     },
   };
 }

@@ -1,3 +1,4 @@
+import { escapeHtml } from '#shared/kernel/escape-html.ts';
 import type { notificationView } from './notification.ts';
 
 /** How a person is reached by e-mail. The profile service owns these data, and examhall stores none of them. */
@@ -85,31 +86,19 @@ interface Words {
 /** Styles are in the elements, because many mail programs drop style sheets. There are no images, which would show the sender who reads. */
 function htmlOf({ greeting, why, title, content, language }: Words, unsubscribeUrl: string | null): string {
   const label = WORDS[language].unsubscribe;
-  const link = unsubscribeUrl === null ? '' : `<br><a href="${escaped(unsubscribeUrl)}">${escaped(label)}</a>`;
+  const link = unsubscribeUrl === null ? '' : `<br><a href="${escapeHtml(unsubscribeUrl)}">${escapeHtml(label)}</a>`;
   return `<!doctype html>
 <html lang="${language}">
-<head><meta charset="utf-8"><title>${escaped(oneLine(title, MAX_SUBJECT_LENGTH))}</title></head>
+<head><meta charset="utf-8"><title>${escapeHtml(oneLine(title, MAX_SUBJECT_LENGTH))}</title></head>
 <body style="font-family:sans-serif;font-size:16px;line-height:1.5;color:#1a1a1a;max-width:38em;margin:0 auto;padding:16px">
-<p>${escaped(greeting)}</p>
-<h1 style="font-size:20px">${escaped(title)}</h1>
-<p>${escaped(content).replaceAll('\n', '<br>\n')}</p>
+<p>${escapeHtml(greeting)}</p>
+<h1 style="font-size:20px">${escapeHtml(title)}</h1>
+<p>${escapeHtml(content).replaceAll('\n', '<br>\n')}</p>
 <hr style="border:0;border-top:1px solid #cccccc">
-<p style="font-size:14px;color:#555555">${escaped(why)}${link}</p>
+<p style="font-size:14px;color:#555555">${escapeHtml(why)}${link}</p>
 </body>
 </html>
 `;
-}
-
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }
 
 /** Returns a text as one line: each run of white space and control characters, line breaks included, becomes one space. */

@@ -4754,7 +4754,7 @@ export interface Subscription {
    */
   state: 'ACTIVE' | 'DISABLED';
   /**
-   * `GONE`: the receiver answered 410. `FAILING`: no message succeeded for 72 hours. Null if an operator disabled it, or while it is active.
+   * `GONE`: the receiver answered 410. `FAILING`: the receiver failed for 72 hours without a success. Null if an operator disabled it, or while it is active.
    */
   disabledReason: ('GONE' | 'FAILING') | null;
   /**

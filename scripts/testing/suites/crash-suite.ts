@@ -13,7 +13,8 @@ import { type RunningWorker, runWorkerUntil, startWorker } from '#testing/proces
 import { openTestMongo, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
 import { untilSlowly } from '#testing/until.ts';
-import { type CrashScenario, crashScenarios } from './crash-scenarios.ts';
+import type { CrashScenario } from './crash-scenario.ts';
+import { crashScenarios } from './crash-scenarios.ts';
 
 /** Upper bound of the points of a run. A run with more points would not end. */
 const MAX_POINTS = 200;

@@ -1,4 +1,5 @@
 import type { FailureCode } from '#shared/kernel/failure.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import type { Channel, UnreachableReason } from '#shared/notification/delivery.ts';
 import type { notificationView } from '#shared/notification/notification.ts';
 
@@ -35,6 +36,19 @@ export class Retryable extends Error {
     this.name = 'Retryable';
     this.afterMs = options.afterMs;
   }
+}
+
+/** Upper bound for a `Retry-After`. */
+const MAX_RETRY_AFTER_MS = HOUR;
+
+/** Returns the failure for which another attempt may succeed, after the delay (ms) that a reply requests; null without one. */
+export function retryLater(message: string, afterMs: number | null): Retryable {
+  return new Retryable(message, afterMs === null ? {} : { afterMs: Math.min(afterMs, MAX_RETRY_AFTER_MS) });
+}
+
+/** Returns the failure that a reply other than 2xx means: 408, 429 and 5xx are retryable, every other status is permanent. */
+export function refusedWith(status: number, message: string, afterMs: number | null): Retryable | Permanent {
+  return status === 408 || status === 429 || status >= 500 ? retryLater(message, afterMs) : new Permanent(message);
 }
 
 /** Thrown if the provider will never accept this delivery. */

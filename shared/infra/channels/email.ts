@@ -2,10 +2,10 @@ import type { EmailSettings, UnsubscribeSettings } from '#infra/config/channel-s
 import type { CallOutcome, Watched } from '#infra/config/settings.ts';
 import type { ReadContact } from '#infra/neighbours/contacts.ts';
 import { inSpan } from '#infra/trace/spans.ts';
-import { HOUR, type Now } from '#shared/kernel/time.ts';
+import type { Now } from '#shared/kernel/time.ts';
 import { type Contact, emailOf } from '#shared/notification/email.ts';
 import { unsubscribeUrl } from '#shared/notification/unsubscribe.ts';
-import { type Adapter, type DeliveryJob, Permanent, Retryable, Unreachable } from './channel.ts';
+import { type Adapter, type DeliveryJob, Permanent, Retryable, retryLater, Unreachable } from './channel.ts';
 import { openMailServer, type SendMail } from './mail-server.ts';
 
 interface EmailDeps {
@@ -16,9 +16,6 @@ interface EmailDeps {
   /** Default: a pool of SMTP connections, opened by the first delivery. */
   open?: (settings: EmailSettings) => Promise<SendMail>;
 }
-
-/** Upper bound for a `Retry-After` of the profile service. */
-const MAX_RETRY_AFTER_MS = HOUR;
 
 /**
  * Returns an adapter that sends each delivery as one e-mail to the address that the profile service names. Its `Message-ID` depends on the
@@ -57,11 +54,8 @@ async function contactFor(
   switch (read.kind) {
     case 'found':
       return read.contact;
-    case 'refused': {
-      const { status, retryAfterMs } = read.reply;
-      const wait = retryAfterMs === null ? {} : { afterMs: Math.min(retryAfterMs, MAX_RETRY_AFTER_MS) };
-      throw new Retryable(`the profile service answered ${status}`, wait);
-    }
+    case 'refused':
+      throw retryLater(`the profile service answered ${read.reply.status}`, read.reply.retryAfterMs);
     default:
       throw new Retryable('the profile service sent no complete reply', { cause: read.error });
   }

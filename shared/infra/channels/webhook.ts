@@ -1,8 +1,8 @@
 import type { CallObserver } from '#infra/config/settings.ts';
 import { observed, retryAfterMs } from '#infra/neighbours/call.ts';
 import { inCall, type SentCall } from '#infra/trace/calls.ts';
-import { HOUR, type Now } from '#shared/kernel/time.ts';
-import { type Adapter, type DeliveryJob, Permanent, Retryable } from './channel.ts';
+import type { Now } from '#shared/kernel/time.ts';
+import { type Adapter, type DeliveryJob, Permanent, Retryable, refusedWith } from './channel.ts';
 import { signWebhook } from './standard-webhooks.ts';
 
 interface WebhookSettings {
@@ -18,8 +18,6 @@ interface WebhookSettings {
 
 /** Maximum bytes of a successful reply that are read. Its content is ignored, but a connection whose body was read can be reused. */
 const MAX_REPLY_BYTES = 64 * 1024;
-/** Upper bound for a `Retry-After` of the receiver. */
-const MAX_RETRY_AFTER_MS = HOUR;
 
 /**
  * Returns an adapter that posts each delivery to one URL, with a new signature at each delivery attempt.
@@ -83,10 +81,7 @@ async function refusal(response: Response): Promise<Retryable | Permanent> {
   const { status, headers } = response;
   // Closing the reply may fail, but its status has been read already.
   await response.body?.cancel().catch(() => undefined);
-  const message = `the webhook receiver answered ${status}`;
-  if (status !== 408 && status !== 429 && status < 500) return new Permanent(message);
-  const afterMs = retryAfterMs(headers);
-  return new Retryable(message, afterMs === null ? {} : { afterMs: Math.min(afterMs, MAX_RETRY_AFTER_MS) });
+  return refusedWith(status, `the webhook receiver answered ${status}`, retryAfterMs(headers));
 }
 
 /** Reads the body to its end, or up to the cap, at which the connection is dropped. Rejects if the body is incomplete. */

@@ -4,9 +4,9 @@ import type { Watched } from '#infra/config/settings.ts';
 import { openGuardedAgent } from '#infra/models/guarded-agent.ts';
 import { observed, retryAfterMs } from '#infra/neighbours/call.ts';
 import { inCall } from '#infra/trace/calls.ts';
-import { HOUR, type Now } from '#shared/kernel/time.ts';
+import type { Now } from '#shared/kernel/time.ts';
 import { isPushEndpoint, type PushSubscription, pushPayload, topicOf } from '#shared/notification/push.ts';
-import { type Adapter, type DeliveryJob, Permanent, Retryable, Unreachable } from './channel.ts';
+import { type Adapter, type DeliveryJob, type Permanent, Retryable, refusedWith, Unreachable } from './channel.ts';
 import { encryptPush, vapidHeader } from './push-message.ts';
 import { readReply } from './webhook.ts';
 
@@ -18,9 +18,6 @@ interface WebPushDeps {
   /** Tests push to this machine. Default: only public addresses are called. */
   allowsPrivate?: boolean;
 }
-
-/** Upper bound for a `Retry-After` of a push service. */
-const MAX_RETRY_AFTER_MS = HOUR;
 
 /** How a push to one browser ended. `gone`: the push service does not know the subscription any more. */
 type PushEnd = { kind: 'taken' } | { kind: 'gone' } | { kind: 'failed'; error: Retryable | Permanent };
@@ -121,11 +118,8 @@ function post(
 function endOf({ ok, status, headers }: Response): PushEnd {
   if (ok) return { kind: 'taken' };
   if (status === 404 || status === 410) return { kind: 'gone' };
-  const message = `the push service answered ${status}`;
-  if (status !== 408 && status !== 429 && status < 500) return { kind: 'failed', error: new Permanent(message) };
-  const afterMs = retryAfterMs(headers);
-  const wait = afterMs === null ? {} : { afterMs: Math.min(afterMs, MAX_RETRY_AFTER_MS) };
-  return { kind: 'failed', error: new Retryable(message, wait) };
+  const error = refusedWith(status, `the push service answered ${status}`, retryAfterMs(headers));
+  return { kind: 'failed', error };
 }
 
 /** Returns an error with the code alone. The message of a network fault names the host, and that of a URL the whole endpoint. */
