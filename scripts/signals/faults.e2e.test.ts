@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
 import { freePort } from '#scripts/services/port.ts';
@@ -166,7 +167,10 @@ async function blocking(): Promise<void> {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_500);
 }
 
-/** MongoDB hangs while more saves arrive than there are connections; a scrape waits longer than a second for it. */
+/** Longer than a save may take before `ExamhallSavesSlow` counts it as slow. */
+const SLOW_MS = 1_500;
+
+/** MongoDB hangs while more saves arrive than there are connections, until each of them is slow. */
 async function hanging(): Promise<{ waiting: Fault; slow: Fault }> {
   const { student, id } = await client.sitting();
   isTimed = true;
@@ -177,6 +181,7 @@ async function hanging(): Promise<{ waiting: Fault; slow: Fault }> {
     const to = await recording.scrape();
     return sumOf(recording.samples(to), 'examhall_mongodb_waiting', { instance: 'web1' }) > 0 && { to };
   });
+  await delay(SLOW_MS);
   tap.release();
   await Promise.all(saves);
   const after = await recording.scrape();
