@@ -17,6 +17,7 @@ export interface TestMongo extends Mongo {
 export const PATIENT: MongoLimits = {
   serverSelectionTimeoutMS: 30_000,
   connectTimeoutMS: 30_000,
+  socketTimeoutMS: 60_000,
   waitQueueTimeoutMS: 30_000,
 };
 

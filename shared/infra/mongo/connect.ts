@@ -25,7 +25,7 @@ export const QUERY_LIMIT_MS = 5_000;
 /** Time limits of the client for finding a server, connecting to it and waiting for a free connection, in milliseconds. */
 export type MongoLimits = Pick<
   MongoClientOptions,
-  'serverSelectionTimeoutMS' | 'connectTimeoutMS' | 'waitQueueTimeoutMS'
+  'serverSelectionTimeoutMS' | 'connectTimeoutMS' | 'socketTimeoutMS' | 'waitQueueTimeoutMS'
 >;
 
 const OPTIONS: MongoClientOptions = {

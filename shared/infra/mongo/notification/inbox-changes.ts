@@ -83,9 +83,9 @@ const FOUND_AT_ONCE = 5_000;
 /**
  * Rows that one command changes: few enough not to block other writers, many enough that a large inbox is not mostly round trips.
  */
-const CHANGED_AT_ONCE = 500;
-/** Time limit of one such command (ms). It writes up to 500 rows, and may wait for another walk of the same inbox. */
-const CHANGE_LIMIT_MS = 5 * QUERY_LIMIT_MS;
+const CHANGED_AT_ONCE = 200;
+/** Time limit of one such command (ms), below that of the socket. It may wait for another walk of the same inbox. */
+const CHANGE_LIMIT_MS = 3 * QUERY_LIMIT_MS;
 
 /**
  * Changes every row of an inbox, a chunk at a time, from the newest row at the beginning back to the oldest. Rows that arrive
