@@ -20,6 +20,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { recordDeliveryAttempt } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
+import { changePreferences } from './inbox.ts';
 import { createBatch, createOneNotification, raiseWeakTopic, receiveEvent, storeSnapshot } from './intake.ts';
 
 const mongo = await openTestMongo(t);
@@ -168,4 +169,10 @@ t.test('a snapshot or a reported delivery attempt of a user whom an erasure over
     const userId = `person-${newId()}`;
     t.match(await race(userId, collection, intake as Intake, { ...body, userId }), { rejected: 'PERSON_ERASED' });
   }
+});
+
+t.test('preferences of a user whom an erasure overtakes are not stored', async (t) => {
+  const person = `person-${newId()}`;
+  const body = { enabledTypes: { GRADE_RELEASED: false } };
+  t.match(await race(person, 'notification_preferences', changePreferences as Intake, body), { status: 200 });
 });

@@ -2,6 +2,7 @@ import type { Call, Reply } from '#api/route.ts';
 import { findNotification, findNotificationOfAnyUser, listNotifications } from '#infra/mongo/notification/inbox.ts';
 import { deleteAll, deleteNotification, markAllRead, markRead } from '#infra/mongo/notification/inbox-changes.ts';
 import { findPreferences, patchPreferences } from '#infra/mongo/notification/preferences.ts';
+import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type { ListQuery, PreferencesPatch } from '#shared/generated/notification.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type Notification, notificationView } from '#shared/notification/notification.ts';
@@ -99,7 +100,10 @@ export async function changePreferences(
   const details = preferencesFaults(call.body);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const change = readPreferencesPatch(call.body);
-  const patched = await patchPreferences(deps.mongo, callerOf(call.identity).id, change);
+  const { id } = callerOf(call.identity);
+  const patched = await patchPreferences(deps.mongo, id, change);
+  // A session may outlive the erasure of its user for some minutes.
+  await eraseStoredMeanwhile(deps.mongo, [id], { now: deps.now() });
   if (patched.kind === 'full') return { rejected: 'VALIDATION_FAILED', details: [TOO_MANY_TYPES] };
   return { status: 200, data: preferencesView(patched.preferences) };
 }
