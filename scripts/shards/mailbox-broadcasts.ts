@@ -91,7 +91,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     'attempt_notices find {lockedUntil $gt, subject}',
     'commands find {lockedUntil $gt, subject}',
     'commands find {queue, subject}',
-    'commands find {status, subject}',
+    'commands find {queue $ne, status, subject}',
     'commands find {$or(body.studentId $ne|body.client $ne|body.handoff.feedback $ne|body.handoff.criteria $ne), subject}',
     'notification_deliveries find {subject $in}',
   ]),

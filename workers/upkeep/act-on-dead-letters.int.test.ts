@@ -16,6 +16,7 @@ import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { bulkView, MAX_DUE } from '#shared/operations/bulk-act.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { graded, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { die, OPERATOR, postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import { postSettlement } from '#testing/stored/stored-generations.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -224,6 +225,24 @@ t.test('a bulk act for a person is named by a digest, and an erasure lets it end
   for (const name of [COMMANDS, OPERATOR_AUDIT])
     t.notOk(JSON.stringify(await mongo.db.collection(name).find({}).toArray()).includes(person), name);
 });
+
+t.test(
+  'a dead bulk act for an attempt survives the erasure of its student, and ends once it is replayed',
+  async (t) => {
+    const { mongo, run, view } = await open(t, 0);
+    const attempt = await storeAttempt(mongo, graded());
+    const act = await postBulkAct(mongo, { filter: { subject: attempt._id } });
+    await die(mongo, act._id, 'the disk is full');
+    t.match(await erasePerson(mongo, attempt.studentId, BY()), { kind: 'erased' });
+    const letter = await findBulk(mongo, act._id);
+    if (letter === null) throw new Error('the act is gone');
+    t.ok(await replayDead(mongo, letter, BY()));
+    t.equal(await run(act), 'done');
+    t.match(await view(act), { state: 'DONE', done: 0 });
+    const lines = await operatorAudit(mongo).find({ commandId: act._id }).sort({ _id: 1 }).toArray();
+    t.match(lines, [{ action: 'dead.bulk-begin' }, { action: 'dead.replay' }, { action: 'dead.bulk-end' }]);
+  },
+);
 
 t.test('each act on a notice to the owner of an account names the owner by a digest', async (t) => {
   const { mongo, run } = await open(t, 0);

@@ -59,7 +59,13 @@ export const COMMANDS_DECLARATION = {
       // A worker that is sending the notice would store an event about the person after the erasure.
       waits: (now) => ({ lockedUntil: { $gt: now } }),
     },
-    { by: 'attempt', field: 'subject', pending: { status: 'DEAD' }, erase: 'delete' },
+    {
+      by: 'attempt',
+      field: 'subject',
+      // A dead bulk act for an attempt names no person, and has its end in the audit once it is replayed.
+      pending: { status: 'DEAD', queue: { $ne: 'upkeep:deadletters' satisfies Queue } },
+      erase: 'delete',
+    },
     {
       by: 'attempt',
       field: 'subject',
