@@ -28,6 +28,7 @@ export interface EventMessage {
   data: Readonly<Record<string, unknown>>;
   /** Attempt whose student the message names; absent if it names none. */
   attemptId?: string;
+  /** Shard key of the attempt; absent once the message has ended, and after the erasure of the student. */
   studentId?: string;
 }
 

@@ -1,7 +1,6 @@
 import type { PostToSubscriber, SubscriberEnd } from '#infra/channels/subscriber.ts';
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { findSubscription, noteMessageEnd } from '#infra/mongo/operations/subscriptions.ts';
-import { emptyLateCommand } from '#infra/mongo/person/rewrite.ts';
 import { afterFailure, PAUSE_MS, type Subscription, signingSecrets } from '#shared/operations/subscription.ts';
 import type { Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { EVENT_BACKOFF_CAP_MS } from './events-out.ts';
@@ -27,7 +26,7 @@ export async function sendMessage(
   const waitMs = (subscription.pausedUntil?.getTime() ?? 0) - now;
   if (waitMs > 0) return { kind: 'snooze', afterMs: waitMs };
   const student = attemptId === undefined ? {} : await studentOf(deps, run, attemptId, studentId);
-  if (student === null) return erased(deps, run);
+  if (student === null) return dropped('ERASED');
   const body = JSON.stringify({ id: eventId, type, createdAt: createdAt.toISOString(), data: { ...data, ...student } });
   const end = await post({
     url: subscription.url,
@@ -55,14 +54,6 @@ async function studentOf(
 ): Promise<{ studentId: string } | null> {
   const attempt = await findAttemptOf(mongo, { attemptId, ...(studentId === undefined ? {} : { studentId }) }, session);
   return attempt === null || attempt.erasedAt != null ? null : { studentId: attempt.studentId };
-}
-
-/** Drops the message. It may have been written after the erasure, under the old student, who is removed from it. */
-function erased({ mongo }: WorkerDeps, { command }: Run<'upkeep:webhooks'>): MessageOutcome {
-  return {
-    ...dropped('ERASED'),
-    effects: (session) => emptyLateCommand(mongo, command, session),
-  };
 }
 
 function dropped(why: 'DELETED' | 'ERASED' | 'GONE') {

@@ -1,9 +1,11 @@
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
+import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { deleteSubscription, openWanted, subscriptions } from '#infra/mongo/operations/subscriptions.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { Paper } from '#shared/attempt/question.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { EventMessage, EventType } from '#shared/kernel/event-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -13,7 +15,14 @@ import { FAILING_MS } from '#shared/operations/subscription.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
-import { postGrading, postHandoff, postRelease, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import {
+  MIXED_PAPER,
+  postGrading,
+  postHandoff,
+  postRelease,
+  SUBMITTED,
+  storeAttempt,
+} from '#testing/stored/stored-attempts.ts';
 import { postMessage, postPublish, SUBSCRIBER_SECRET, storeSubscription } from '#testing/stored/stored-events.ts';
 import { postJob } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -32,6 +41,12 @@ const messages = (eventId: string) => mailboxOf(mongo, 'upkeep:webhooks').find({
 const stored = ({ _id }: Command) => mailboxOf(mongo, 'upkeep:webhooks').findOne({ _id });
 const callsOf = (id: string) => neighbours.calls.filter(({ body }) => body?.id === id);
 const find = ({ _id }: Subscription) => subscriptions(mongo).findOne({ _id });
+
+/** MIXED_PAPER without points. */
+const PRACTICE_PAPER: Paper = {
+  ...MIXED_PAPER,
+  questions: MIXED_PAPER.questions.map((question) => ({ ...question, score: 0 })),
+};
 
 /** Stores the only subscription, at the neighbours' server. */
 async function only(overrides: Partial<Subscription> = {}): Promise<Subscription> {
@@ -86,6 +101,9 @@ t.test(
       closeTime: Date | null;
       sees: boolean;
       isReleasedAfter?: true;
+      /** Time of a release that comes before the grading. */
+      released?: Date;
+      isPractice?: true;
     }[] = [
       { showResultMode: 'IMMEDIATE', closeTime: ahead, sees: true },
       { showResultMode: 'AFTER_CLOSE', closeTime: past, sees: true },
@@ -94,17 +112,32 @@ t.test(
       { showResultMode: 'MANUAL', closeTime: past, sees: false },
       { showResultMode: 'MANUAL', closeTime: null, sees: false, isReleasedAfter: true },
       { showResultMode: 'AFTER_CLOSE', closeTime: ahead, sees: false, isReleasedAfter: true },
+      { showResultMode: 'MANUAL', closeTime: null, sees: true, released: past },
+      { showResultMode: 'MANUAL', closeTime: null, sees: false, released: ahead },
+      { showResultMode: 'AFTER_CLOSE', closeTime: ahead, sees: true, released: past },
+      { showResultMode: 'AFTER_CLOSE', closeTime: ahead, sees: false, released: ahead },
+      { showResultMode: 'IMMEDIATE', closeTime: null, sees: true, isPractice: true },
+      { showResultMode: 'MANUAL', closeTime: null, sees: false, isPractice: true },
+      { showResultMode: 'MANUAL', closeTime: null, sees: true, isPractice: true, released: past },
+      { showResultMode: 'AFTER_CLOSE', closeTime: ahead, sees: false, isPractice: true, isReleasedAfter: true },
     ];
-    for (const { sees, isReleasedAfter = false, ...shown } of cases) {
+    for (const { sees, isReleasedAfter = false, released, isPractice = false, ...shown } of cases) {
       const examId = `exam-${newId()}`;
-      const attempt = await storeAttempt(mongo, { ...SUBMITTED, examId, exam: { ...exam, ...shown } });
+      const paper = isPractice ? PRACTICE_PAPER : MIXED_PAPER;
+      const attempt = await storeAttempt(mongo, { ...SUBMITTED, examId, exam: { ...exam, ...shown } }, paper);
+      if (released !== undefined) {
+        const release = await postRelease(mongo, { examId, releasedAt: released });
+        t.equal(await run('resultsrelease', release), 'done');
+      }
       t.equal(await run('grading', await postGrading(mongo, attempt)), 'done');
       const event = await published('attempt.graded', attempt._id);
       // A grade by hand and a release between the grading and the message change neither.
-      t.equal(await run('essayhandoff', await postHandoff(mongo, attempt)), 'done');
+      const handoff = isPractice ? { score: 0, maxScore: 0 } : {};
+      t.equal(await run('essayhandoff', await postHandoff(mongo, attempt, handoff)), 'done');
       if (isReleasedAfter) t.equal(await run('resultsrelease', await postRelease(mongo, { examId })), 'done');
-      const score = sees ? { total: 1, max: 3, pendingManualCount: 1 } : null;
-      const name = JSON.stringify({ ...shown, isReleasedAfter });
+      const [total, max] = isPractice ? [0, 0] : [1, 3];
+      const score = sees ? { total, max, pendingManualCount: 1 } : null;
+      const name = JSON.stringify({ ...shown, isReleasedAfter, released, isPractice });
       const body = await received(event);
       t.match(body, { data: { resultVisible: sees, score } }, name);
       if (!sees) t.notMatch(JSON.stringify(body), /totalScore|"total"|"max"|pendingManualCount/, name);
@@ -243,6 +276,46 @@ t.test('a message about an erased student is dropped and keeps no id', async (t)
   await erasePerson(mongo, (event.body as { studentId: string }).studentId, act());
   t.equal(await run('upkeep', event), 'done');
   t.strictSame(await messages(event._id), []);
+});
+
+t.test('a message that was written while its student was erased leaves no id, however it ends', async (t) => {
+  const ends = [
+    { name: 'served', end: 'done' },
+    { name: 'deleted', end: 'done' },
+    { name: 'disabled', end: 'dead' },
+    { name: 'out of attempts', end: 'dead' },
+  ];
+  for (const { name, end } of ends) {
+    const subscription = await only(name === 'disabled' ? { state: 'DISABLED' } : {});
+    const message = await postMessage(mongo, subscription._id, { maxAttempts: 1 });
+    const { studentId = '' } = message.body;
+    if (name === 'deleted') await deleteSubscription(mongo, subscription._id, act());
+    if (name === 'out of attempts') neighbours.answer = () => ({ status: 503 });
+    // Nothing is erased here: an end that finds no erased attempt must forget the student as well.
+    t.equal(await run('upkeep', message), end, name);
+    neighbours.answer = null;
+    t.match(await stored(message), { body: { attemptId: message.subject } }, name);
+    t.notMatch(JSON.stringify(await stored(message)), studentId, name);
+  }
+});
+
+t.test('a dead message is replayed with its student, and dropped once the student is erased', async (t) => {
+  for (const isErased of [false, true]) {
+    const subscription = await only();
+    const message = await postMessage(mongo, subscription._id, { maxAttempts: 1 });
+    const { studentId = '', eventId } = message.body;
+    neighbours.answer = () => ({ status: 503 });
+    t.equal(await run('upkeep', message), 'dead');
+    neighbours.answer = null;
+    await subscriptions(mongo).updateOne({ _id: subscription._id }, { $set: { pausedUntil: null } });
+    const letter = await stored(message);
+    if (letter === null) throw new Error('the letter is gone');
+    t.ok(await replayDead(mongo, letter, act()));
+    if (isErased) await erasePerson(mongo, studentId, act());
+    t.equal(await run('upkeep', message), 'done');
+    if (isErased) t.match(await stored(message), { result: { dropped: 'ERASED' } });
+    else t.match(callsOf(eventId)[1]?.body, { data: { studentId } });
+  }
 });
 
 t.test('one receiver that hangs holds half of the slots, and the others go on', async (t) => {

@@ -42,16 +42,25 @@ export async function settleCommand<Q extends Queue>(
   const { _id, key, fence, queue } = command;
   const written = await mailboxOf<Queue>(mongo, queue).updateOne(
     { _id, key, fence, status: 'PENDING', lockedUntil: { $ne: null } },
-    [{ $set: changesOf(next) }, ...unsetBy(next)] as UpdateFilter<Command>[],
+    [{ $set: changesOf(next) }, ...unsetBy(next, queue)] as UpdateFilter<Command>[],
     session === undefined ? {} : { session },
   );
   if (written.matchedCount !== 1) throw new LeaseLost(command);
 }
 
-/** Returns the stage that removes fields: a rejection frees the key, and each death is a new letter, without the mark of an earlier one. */
-function unsetBy({ to }: NextState): { $unset: string }[] {
-  if (to === 'REJECTED') return [{ $unset: 'live' }];
-  return to === 'DEAD' ? [{ $unset: 'letter' }] : [];
+/**
+ * Returns the stage that removes fields. A rejection frees the key. Each death is a new letter, without the mark of an earlier one. An
+ * event leaves the student behind at every end: its message may have been written while the student was erased, and no later erasure
+ * would find it.
+ */
+function unsetBy({ to }: NextState, queue: Queue): { $unset: string[] }[] {
+  if (to === 'AGAIN') return [];
+  const fields = [
+    ...(to === 'REJECTED' ? ['live'] : []),
+    ...(to === 'DEAD' ? ['letter'] : []),
+    ...(queue === 'upkeep:webhooks' ? ['body.studentId'] : []),
+  ];
+  return fields.length === 0 ? [] : [{ $unset: fields }];
 }
 
 /**
