@@ -82,6 +82,9 @@ t.test('a user registers, lists and removes browsers of its own', async (t) => {
   const one = `${path}/${subscription.id}`;
   t.match((await client.call('DELETE', one, { headers: stranger })).data, { deleted: 0 });
   t.match((await client.call('GET', path, { headers })).data, { items: [{ id: subscription.id }] });
+  t.match(await client.call('POST', path, { headers: stranger, body: request }), { status: 201 });
+  t.strictSame((await client.call('GET', path, { headers })).data, { items: [] }, 'the last user has the browser');
+  t.match(await client.call('POST', path, { headers, body: request }), { status: 201 });
   t.match((await client.call('DELETE', one, { headers })).data, { deleted: 1 });
   t.match((await client.call('DELETE', one, { headers })).data, { deleted: 0 });
 });

@@ -61,7 +61,7 @@ export function pushRoutes(deps: NotificationDeps): Route[] {
       operation: 'addPushSubscription',
       summary: 'Register a browser of the caller for push messages',
       description:
-        'Stores the `PushSubscription` of a browser as the page gets it. A repeat with the same endpoint replaces its keys. An eleventh browser replaces the oldest one.',
+        'Stores the `PushSubscription` of a browser as the page gets it. A repeat with the same endpoint replaces its keys. The browser leaves any other user, whose messages it gets no longer. An eleventh browser replaces the oldest one.',
       tag: PUSH,
       guards,
       body: { schema: 'notification/push-subscription-request', maxBytes: SMALL_BODY },

@@ -16,10 +16,11 @@ export type DeliveryAttemptKey = Pick<DeliveryAttempt, '_id' | 'userId'>;
 /** The keys of `enabledTypes` are field names here; `preferences.ts` converts types to them and back. */
 export type PreferencesRow = Preferences & Stamped;
 
-/** The browsers of one user, oldest first; `_id` is the user's id. */
-export interface PushSubscriptionsRow extends Stamped {
+/** A browser; `_id` is the id of its subscription. */
+export interface PushSubscriptionRow extends Omit<PushSubscription, 'id'> {
   _id: string;
-  subscriptions: PushSubscription[];
+  /** The last user who registered it, and the only one whose messages it gets. */
+  userId: string;
 }
 
 /** The calls of one actor within the last hour; `_id` is the actor's id. */
@@ -53,7 +54,7 @@ export const FAN_OUTS = 'notification_fan_outs';
 export const SNAPSHOT_IDS = 'notification_snapshot_ids';
 export const SUPPRESSIONS = 'notification_suppressions';
 const PREFERENCES = 'notification_preferences';
-const PUSH_SUBSCRIPTIONS = 'notification_push_subscriptions';
+export const PUSH_SUBSCRIPTIONS = 'notification_push_subscriptions';
 export const DELIVERY_ATTEMPTS = 'notification_delivery_attempts';
 export const ALERT_CALLS = 'notification_alert_calls';
 
@@ -64,7 +65,7 @@ export const notificationEvents = (mongo: Mongo): Collection<NotificationEvent> 
 export const notificationSuppressions = (mongo: Mongo): Collection<SuppressionRow> => mongo.db.collection(SUPPRESSIONS);
 export const fanOuts = (mongo: Mongo): Collection<FanOut> => mongo.db.collection(FAN_OUTS);
 export const preferences = (mongo: Mongo): Collection<PreferencesRow> => mongo.db.collection(PREFERENCES);
-export const pushSubscriptions = (mongo: Mongo): Collection<PushSubscriptionsRow> =>
+export const pushSubscriptions = (mongo: Mongo): Collection<PushSubscriptionRow> =>
   mongo.db.collection(PUSH_SUBSCRIPTIONS);
 export const deliveryAttempts = (mongo: Mongo): Collection<DeliveryAttempt> => mongo.db.collection(DELIVERY_ATTEMPTS);
 export const alertCalls = (mongo: Mongo): Collection<AlertCallsRow> => mongo.db.collection(ALERT_CALLS);

@@ -1,51 +1,50 @@
-import type { Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { updateRow } from '#infra/mongo/guarded-row.ts';
-import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import { insertRow } from '#infra/mongo/guarded-row.ts';
 import { MAX_SUBSCRIPTIONS, type PushSubscription } from '#shared/notification/push.ts';
-import { type PushSubscriptionsRow, pushSubscriptions } from './collections.ts';
+import { type PushSubscriptionRow, pushSubscriptions } from './collections.ts';
 
-/** Passes after which `storeSubscription` throws. Each further pass means that another browser was registered meanwhile. */
+const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
+/** Passes after which `storeSubscription` throws. Each further pass means that the browser was removed meanwhile. */
 const MAX_PASSES = 10;
+/** Rows of one user that a registration reads. Only registrations at the same moment store more than MAX_SUBSCRIPTIONS. */
+const MAX_READ = 10 * MAX_SUBSCRIPTIONS;
 
 /** Returns the browsers that a user has registered, oldest first. */
 export async function subscriptionsOf(mongo: Mongo, userId: string): Promise<PushSubscription[]> {
-  const row = await pushSubscriptions(mongo).findOne({ _id: userId }, { maxTimeMS: QUERY_LIMIT_MS });
-  return row?.subscriptions ?? [];
+  const newest = await newestOf(mongo, userId, MAX_SUBSCRIPTIONS);
+  return newest.toReversed().map(({ _id: id, userId: _, ...subscription }) => ({ id, ...subscription }));
 }
 
-/** Stores a browser of a user. The same browser replaces its earlier keys; one beyond MAX_SUBSCRIPTIONS replaces the oldest. */
+function newestOf(mongo: Mongo, userId: string, limit: number): Promise<PushSubscriptionRow[]> {
+  return pushSubscriptions(mongo)
+    .find({ userId }, { ...BOUND, sort: { createdAt: -1, _id: -1 }, limit })
+    .toArray();
+}
+
+/**
+ * Stores a browser of a user. The same browser replaces its earlier keys, and its earlier user: one browser has one row, so that it gets the
+ * messages of the last user only. A browser beyond MAX_SUBSCRIPTIONS replaces the user's oldest.
+ */
 export async function storeSubscription(mongo: Mongo, userId: string, subscription: PushSubscription): Promise<void> {
-  const dropped = [subscription.id];
-  for (let pass = 0; pass < MAX_PASSES; pass++) {
-    const left = without(dropped);
-    const update = guardedUpdate([{ $lt: [{ $size: left }, MAX_SUBSCRIPTIONS] }], {
-      subscriptions: { $concatArrays: [left, [literal(subscription)]] },
-    });
-    const row = await updateRow(pushSubscriptions(mongo), emptyRow(userId), update);
-    if (wasAccepted(update, row)) return;
-    const oldest = row.subscriptions.find(({ id }) => !dropped.includes(id));
-    if (oldest !== undefined) dropped.push(oldest.id);
-  }
-  throw new Error('the push subscriptions of a user changed too often');
+  const { id: _id, ...facts } = subscription;
+  const row: PushSubscriptionRow = { _id, userId, ...facts };
+  for (let pass = 1; !(await putRow(mongo, row)); pass++)
+    if (pass === MAX_PASSES) throw new Error('a push subscription was removed too often');
+  const over = (await newestOf(mongo, userId, MAX_READ)).slice(MAX_SUBSCRIPTIONS);
+  const [newest] = over;
+  if (newest === undefined) return;
+  // One that was registered again since the read has a later time, and one that has another user now is not theirs.
+  const dropped = { _id: { $in: over.map(({ _id }) => _id) }, userId, createdAt: { $lte: newest.createdAt } };
+  await pushSubscriptions(mongo).deleteMany(dropped, BOUND);
+}
+
+/** Changes or inserts a row. Returns false if it was inserted and removed by others in between. */
+async function putRow(mongo: Mongo, { _id, ...fields }: PushSubscriptionRow): Promise<boolean> {
+  const changed = await pushSubscriptions(mongo).updateOne({ _id }, { $set: fields }, BOUND);
+  return changed.matchedCount === 1 || insertRow(pushSubscriptions(mongo), { _id, ...fields });
 }
 
 /** Deletes a browser of a user. Returns false if the user has none with this id. */
 export async function deleteSubscription(mongo: Mongo, userId: string, id: string): Promise<boolean> {
-  const known = { $ne: [{ $size: without([id]) }, { $size: '$subscriptions' }] };
-  const update = guardedUpdate([known], { subscriptions: without([id]) });
-  const row = await pushSubscriptions(mongo).findOneAndUpdate({ _id: userId }, update.pipeline, {
-    returnDocument: 'after',
-    maxTimeMS: QUERY_LIMIT_MS,
-  });
-  return wasAccepted(update, row);
-}
-
-function without(ids: readonly string[]): Document {
-  const isOther = { $and: ids.map((id) => ({ $ne: ['$$this.id', literal(id)] })) };
-  return { $filter: { input: '$subscriptions', cond: isOther } };
-}
-
-function emptyRow(userId: string): PushSubscriptionsRow {
-  return { _id: userId, subscriptions: [] };
+  return (await pushSubscriptions(mongo).deleteOne({ _id: id, userId }, BOUND)).deletedCount === 1;
 }

@@ -13,7 +13,6 @@ import type { AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
 import { visibleMetadata } from '#shared/attempt/events.ts';
 import { visibilityForStudent } from '#shared/attempt/visibility.ts';
 import type { Queue } from '#shared/kernel/command.ts';
-import { type PushSubscription, subscriptionView } from '#shared/notification/push.ts';
 import { newRowsBehind, type Person, valuesOf } from './find.ts';
 
 /** Numbers of the events that the shown attempts contain, by attempt. Rows of these events would show them a second time. */
@@ -89,9 +88,9 @@ function shownRow({ collection, omit = [] }: CollectionLink, row: Document, isHi
   if (collection === 'attempts') return shownAttempt(shown, now);
   if (collection === 'attempt_events' && isHidden) return withoutGrade(shown as unknown as AttemptEvent);
   if (collection === 'commands') return shownCommand(shown, isHidden);
-  // The keys of a browser are secrets, and its address too.
+  // The address of a browser is a secret. Its origin names the push service only.
   if (collection === 'notification_push_subscriptions')
-    return { ...shown, subscriptions: (shown.subscriptions as PushSubscription[]).map(subscriptionView) };
+    return { ...shown, origin: new URL(String(row.endpoint)).origin };
   return shown;
 }
 

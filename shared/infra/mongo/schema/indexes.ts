@@ -19,6 +19,7 @@ import {
   FAN_OUTS,
   NOTIFICATION_EVENTS,
   NOTIFICATIONS,
+  PUSH_SUBSCRIPTIONS,
   SNAPSHOT_IDS,
   SUPPRESSIONS,
 } from '#infra/mongo/notification/collections.ts';
@@ -139,6 +140,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
     { actorId: 1, sourceService: 1, sourceEventId: 1 },
     { replayableByActor: true },
   ),
+  // The browsers of a user, newest first. The `_id` makes a browser the browser of one user.
+  plain(PUSH_SUBSCRIPTIONS, 'of_user', { userId: 1, createdAt: -1, _id: -1 }),
   // Later than the hour within which calls are counted.
   expiring(ALERT_CALLS, 'quiet', 'lastAt', 2 * HOUR),
   plain(NOTIFICATION_EVENTS, 'support_summary', { type: 1 }, { isSupport: true }),

@@ -38,7 +38,7 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   notification_snapshot_ids: by('_id'),
   notification_delivery_attempts: by('userId'),
   notification_preferences: by('_id'),
-  notification_push_subscriptions: by('_id'),
+  notification_push_subscriptions: onOne(1e7, 'a browser belongs to one user, and each delivery finds those of a user'),
   notification_alert_calls: by('_id'),
   notification_events: onOne(1e8, 'two kinds of replay keys are unique, and they begin with different fields'),
   notification_suppressions: onOne(1e7, 'a row ends after 30 days, and operators search it by user and by request'),

@@ -2,7 +2,7 @@ import type {
   AlertCallsRow,
   NotificationRow,
   PreferencesRow,
-  PushSubscriptionsRow,
+  PushSubscriptionRow,
   SnapshotIdRow,
   SuppressionRow,
 } from '#infra/mongo/notification/collections.ts';
@@ -156,9 +156,16 @@ export const NOTIFICATION_FIELDS = {
     },
   } satisfies Declaration<PreferencesRow>,
   notification_push_subscriptions: {
-    links: [byPerson('_id')],
-    fields: { _id: 'with its row', subscriptions: 'with its row', stamp: 'with its row' },
-  } satisfies Declaration<PushSubscriptionsRow>,
+    links: [byPerson('userId')],
+    fields: {
+      _id: 'with its row',
+      userId: 'with its row',
+      endpoint: { secret: 'with its row' },
+      p256dh: { secret: 'with its row' },
+      auth: { secret: 'with its row' },
+      createdAt: 'with its row',
+    },
+  } satisfies Declaration<PushSubscriptionRow>,
   notification_deliveries: {
     links: [{ by: 'notification', field: 'subject', erase: 'delete' }],
     fields: { ...COMMAND_FIELDS, subject: 'with its row', body: 'with its row' },
