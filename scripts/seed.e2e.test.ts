@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { openStandIns } from '#scripts/neighbours/open-stand-ins.ts';
 import { runSeed } from '#scripts/seed/run-seed.ts';
-import { schoolOf } from '#scripts/seed/school.ts';
+import { contactsOf, schoolOf } from '#scripts/seed/school.ts';
 import { startCluster, TOKENS } from '#testing/processes/cluster.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
@@ -75,6 +75,11 @@ t.test(
     t.match(printed, /^Added: \d+ accounts, /m);
     t.match(printed, new RegExp(`${STUDENTS * 5} attempts, .* 1 releases, .* 1 classification jobs, 1 generations`));
     t.notMatch(printed, /No account|No stand-ins|No questions/);
+    const { contacts } = standIns.profile.state() as { contacts: Record<string, { email: string }> };
+    const emails = (all: Record<string, { email: string }>) => Object.values(all).map(({ email }) => email);
+    t.strictSame(emails(contacts).sort(), emails(contactsOf(school)).sort(), 'each person has a contact');
+    const account = await cluster.mongo.collection('accounts').findOne({ role: 'TEACHER' });
+    t.equal(contacts[String(account?._id)]?.email, account?.email, 'under the id of the account');
 
     const student = school.classes[0]?.students.find(({ parentIds }, index) => index > 0 && parentIds.length > 0);
     const exam = school.exams.find(({ state }) => state === 'released');

@@ -138,8 +138,14 @@ t.test('NEIGHBOURS_URL points a development cluster at the stand-ins, where noth
       notification: { url: 'http://127.0.0.1:3000' },
     },
     classifier: { provider: 'local', baseUrl: 'http://127.0.0.1:3999/models/v1', settles: true },
-    notification: { webhook: { url: 'http://127.0.0.1:3999/webhook' } },
+    notification: {
+      channels: new Set(['webhook', 'email']),
+      webhook: { url: 'http://127.0.0.1:3999/webhook' },
+      email: { host: '127.0.0.1', port: 4000, tls: 'none' },
+    },
   });
+  const own = configOf({ NOTIFICATION_EMAIL_HOST: 'mail.example', NOTIFICATION_EMAIL_FROM: 'a@mail.example' });
+  t.match(own.notification.email, { host: 'mail.example', port: 587, tls: 'starttls', from: 'a@mail.example' });
   t.equal(configOf({ PROFILE_SERVICE_BASE_URL: 'http://own' }).neighbours.profile?.url, 'http://own');
   t.match(configOf({ AI_CLASSIFIER_PROVIDER: 'mock' }).classifier, { provider: 'mock', baseUrl: null });
   const refused = effectiveEnvironment({ NODE_ENV: 'production', NEIGHBOURS_URL: 'http://127.0.0.1:3999' }, place);

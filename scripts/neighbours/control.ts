@@ -1,6 +1,7 @@
 import type { ReceivedCall } from '#scripts/http/local-server.ts';
-import { intakeEnvironment, NEIGHBOUR_NAMES, type NeighbourName, standInEnvironment } from './environment.ts';
+import { NEIGHBOUR_NAMES, type NeighbourName } from './environment.ts';
 import { type FailureSwitch, readFailure } from './failure.ts';
+import type { MailStandIn } from './mail.ts';
 import { closed, faultsOf, ok, type Reply, refusal, type StandIn } from './stand-in.ts';
 
 /** One call that arrived, as the control interface shows it. */
@@ -27,7 +28,10 @@ export interface Kept {
 }
 
 interface Place {
-  url: string;
+  /** Variables that point a cluster at the stand-ins. */
+  env: Readonly<Record<string, string>>;
+  /** null: no mail server is open. */
+  mail: MailStandIn | null;
   kept: ReadonlyMap<string, Kept>;
 }
 
@@ -41,16 +45,18 @@ const RESET = closed({ reset: { const: true } });
  * - `GET /_control/NAME`: its newest calls and everything that it stores.
  * - `PUT /_control/NAME`: begins a failure, or ends it with `{"reset": true}`.
  * - `PUT /_control/NAME/facts`: teaches it facts.
+ * - `GET /_control/mail`, `DELETE`: the newest e-mails; deletes them.
  * - `DELETE /_control/NAME`: ends the failure, and deletes calls and facts.
  */
-export function answerControl({ url, kept }: Place, call: ReceivedCall, path: readonly string[]): Reply {
+export function answerControl({ env, mail, kept }: Place, call: ReceivedCall, path: readonly string[]): Reply {
   const [first = '', name = '', part = '', ...more] = path;
-  if (first === '' && call.method === 'GET') return environmentText(url);
+  if (first === '' && call.method === 'GET') return environmentText(env);
   if (first !== '_control' || more.length > 0) return unknownPlace();
   if (name === '') {
     if (call.method !== 'GET') return refusal(405, 'METHOD_NOT_ALLOWED', 'only GET is possible here');
     return ok({ neighbours: Object.fromEntries([...kept].map(([key, found]) => [key, overviewOf(found)])) });
   }
+  if (name === 'mail' && mail !== null && part === '') return answerMail(mail, call.method);
   const found = kept.get(name);
   if (found === undefined) return unknownPlace();
   if (part === 'facts' && call.method === 'PUT') return teach(found, jsonOf(call));
@@ -69,6 +75,13 @@ export function answerControl({ url, kept }: Place, call: ReceivedCall, path: re
     default:
       return refusal(405, 'METHOD_NOT_ALLOWED', 'only GET, PUT and DELETE are possible here');
   }
+}
+
+function answerMail({ mails, forget }: MailStandIn, method: string): Reply {
+  if (method !== 'GET' && method !== 'DELETE')
+    return refusal(405, 'METHOD_NOT_ALLOWED', 'only GET and DELETE are possible here');
+  if (method === 'DELETE') forget();
+  return ok({ mails });
 }
 
 function overviewOf({ url, failure, count, calls }: Kept) {
@@ -101,9 +114,10 @@ function teach({ name, standIn }: Kept, value: unknown): Reply {
 }
 
 /** Returns the environment as lines that a shell and a `.env` file understand. */
-function environmentText(url: string): Reply {
-  const lines = Object.entries({ ...standInEnvironment(url), ...intakeEnvironment(url) });
-  const body = lines.map(([name, value]) => `${name}=${value}\n`).join('');
+function environmentText(env: Place['env']): Reply {
+  const body = Object.entries(env)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('');
   return { status: 200, headers: { 'content-type': 'text/plain; charset=utf-8' }, body };
 }
 

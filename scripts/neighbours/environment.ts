@@ -39,6 +39,17 @@ export function standInEnvironment(url: string): Record<string, string> {
   };
 }
 
+/** Returns the variables that send e-mails to the mail server of the stand-ins. By default its port is the one after theirs. */
+export function mailEnvironment(url: string, port = Number(new URL(url).port) + 1): Record<string, string> {
+  return {
+    NOTIFICATION_CHANNELS: 'webhook,email',
+    NOTIFICATION_EMAIL_HOST: '127.0.0.1',
+    NOTIFICATION_EMAIL_PORT: String(port),
+    NOTIFICATION_EMAIL_TLS: 'none',
+    NOTIFICATION_EMAIL_FROM: 'khong-tra-loi@truong.example',
+  };
+}
+
 /** Returns the variable that names the intake of the stand-ins. A cluster that serves `notification` needs it only to test faults. */
 export function intakeEnvironment(url: string): Record<string, string> {
   return { NOTIFICATION_SERVICE_URL: `${url}/notification` };

@@ -4,6 +4,7 @@ import type { StartQuestion } from '#shared/generated/attempt.ts';
 import { answerControl, jsonOf, type Kept, type KeptCall } from './control.ts';
 import {
   intakeEnvironment,
+  mailEnvironment,
   NEIGHBOUR_NAMES,
   type NeighbourName,
   STAND_IN_WEBHOOK_SECRET,
@@ -13,6 +14,7 @@ import {
 import { analyticsStandIn, auditStandIn } from './events.ts';
 import { type Effect, type Failure, failureSwitch } from './failure.ts';
 import { ownerStandIns } from './ledger.ts';
+import { type KeptMail, type MailStandIn, openMailStandIn } from './mail.ts';
 import { modelsStandIn } from './models.ts';
 import { notificationStandIn } from './notification.ts';
 import { profileStandIn } from './profile.ts';
@@ -31,6 +33,8 @@ export interface StandIns extends LocalServer {
   owners: ReturnType<typeof ownerStandIns>;
   notification: ReturnType<typeof notificationStandIn>;
   webhook: ReturnType<typeof webhookStandIn>;
+  /** null: no mail server is open. */
+  mail: MailStandIn | null;
   urlOf(name: NeighbourName): string;
   /** Begins a failure of a neighbour, or ends it (null). */
   fail(name: NeighbourName, failure: Failure | null): void;
@@ -46,6 +50,10 @@ export interface StandInOptions {
   questions?: readonly StartQuestion[];
   /** First balance of an organization, in credits. */
   balance?: number;
+  /** Port of the mail server; 0: any free one. Absent: none is open. */
+  mailPort?: number;
+  /** Receives each e-mail. */
+  heardMail?: (mail: KeptMail) => void;
   /** Receives each call after its reply. */
   heard?: (name: NeighbourName, call: KeptCall) => void;
 }
@@ -77,14 +85,15 @@ export async function openStandIns(options: StandInOptions): Promise<StandIns> {
     webhook,
   };
   const kept = new Map<string, Kept>();
+  const mail = options.mailPort === undefined ? null : await openMailStandIn(options.mailPort, options.heardMail);
 
-  const server = await listenLocally(
+  const opening = listenLocally(
     async (received, response) => {
       const [target = ''] = received.path.split('?');
       const [, first = '', ...rest] = target.split('/');
       const found = kept.get(first);
       if (found === undefined) {
-        const reply = answerControl({ url: server.url, kept }, received, [first, ...rest]);
+        const reply = answerControl({ env: environment(), mail, kept }, received, [first, ...rest]);
         return answerJson(response, reply);
       }
       const call: NeighbourCall = { ...received, path: `/${rest.join('/')}`, body: jsonOf(received) };
@@ -101,9 +110,19 @@ export async function openStandIns(options: StandInOptions): Promise<StandIns> {
       survivesErrors: true,
     },
   );
+  const server = await opening.catch(async (error: unknown) => {
+    await mail?.close();
+    throw error;
+  });
   for (const name of NEIGHBOUR_NAMES) {
     const [url, standIn] = [`${server.url}/${name}`, standIns[name]];
     kept.set(name, { name, url, standIn, failure: failureSwitch(), calls: [], count: 0 });
+  }
+
+  function environment(): Record<string, string> {
+    const { url } = server;
+    const mailed = mail === null ? {} : mailEnvironment(url, mail.port);
+    return { ...standInEnvironment(url), ...mailed, ...intakeEnvironment(url) };
   }
 
   /** Returns the reply of a call after its effect; null: the connection is closed. */
@@ -124,7 +143,8 @@ export async function openStandIns(options: StandInOptions): Promise<StandIns> {
 
   return {
     ...server,
-    env: { ...standInEnvironment(server.url), ...intakeEnvironment(server.url) },
+    env: environment(),
+    mail,
     profile,
     analytics,
     audit,
@@ -137,6 +157,7 @@ export async function openStandIns(options: StandInOptions): Promise<StandIns> {
     callsOf: (name) => keptOf(name).calls,
     async close() {
       notification.close();
+      await mail?.close();
       await server.close();
     },
   };

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { mathsPaper } from '#scripts/demo/paper.ts';
-import { intakeEnvironment, standInEnvironment } from './environment.ts';
+import { intakeEnvironment, mailEnvironment, standInEnvironment } from './environment.ts';
 import { openStandIns } from './open-stand-ins.ts';
 import { failNeighbour, showNeighbours, type Terminal } from './remote.ts';
 
@@ -11,7 +11,7 @@ const USAGE = `npm run neighbours -- [options]                    serves a stand
 npm run neighbours -- fail NAME MEMBER=VALUE…     begins a failure of a running stand-in; without members, ends it
 npm run neighbours -- show                        prints the running stand-ins, their failures and the statuses of their replies
 
-  --port P       port of the stand-ins on 127.0.0.1 (default ${DEFAULT_PORT})
+  --port P       port of the stand-ins on 127.0.0.1 (default ${DEFAULT_PORT}); the next one is the port of the mail server
   --forward URL  passes notices on to the notification service at this URL; by default the stand-in stores them itself
   --balance N    first balance of every organization at the wallet, in credits (default ${DEFAULT_BALANCE})
 
@@ -44,6 +44,8 @@ export async function runNeighbours(args: readonly string[], around: Around): Pr
     env,
     balance,
     questions: mathsPaper(),
+    mailPort: port === 0 ? 0 : port + 1,
+    heardMail: ({ to, subject }) => print(`${'mail'.padEnd(13)} 250  ${to.join(' ')}: ${subject}`),
     heard: (name, { method, path, status }) => print(`${name.padEnd(13)} ${status ?? '---'}  ${method} ${path}`),
   });
   const standIns = await opening.catch((error: NodeJS.ErrnoException) => {
@@ -51,11 +53,13 @@ export async function runNeighbours(args: readonly string[], around: Around): Pr
     throw error;
   });
   if (standIns === null) {
-    fail(`error: port ${port} is in use, perhaps by other stand-ins or a demo; end those, or pass --port`);
+    fail(
+      `error: port ${port} or ${port + 1} is in use, perhaps by other stand-ins or a demo; end those, or pass --port`,
+    );
     return 1;
   }
   standIns.notification.forwardTo(forward);
-  for (const line of introductionOf(standIns.url, forward)) print(line);
+  for (const line of introductionOf(standIns.url, standIns.mail?.port, forward)) print(line);
   await new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
     else signal.addEventListener('abort', () => resolve(), { once: true });
@@ -64,12 +68,12 @@ export async function runNeighbours(args: readonly string[], around: Around): Pr
   return 0;
 }
 
-function introductionOf(url: string, forward: string | null): string[] {
+function introductionOf(url: string, mailPort: number | undefined, forward: string | null): string[] {
   const lines = (variables: Record<string, string>) =>
     Object.entries(variables).map(([name, value]) => `${name}=${value}`);
   return [
     `# Stand-ins at ${url}. To point a cluster at them: NEIGHBOURS_URL=${url} npm start, or these variables:`,
-    ...lines(standInEnvironment(url)),
+    ...lines({ ...standInEnvironment(url), ...mailEnvironment(url, mailPort) }),
     forward === null
       ? '# Only if the cluster serves no `notification` of its own, because notices then never reach an inbox:'
       : `# Notices are passed on to ${forward}:`,
@@ -92,7 +96,7 @@ function readOptions(args: readonly string[], fail: Around['fail']) {
       },
     });
     const [port, balance] = [Number(values.port), Number(values.balance)];
-    const isPort = Number.isInteger(port) && port >= 0 && port <= 65_535;
+    const isPort = Number.isInteger(port) && port >= 0 && port < 65_535;
     if (values.help === true || !isPort || !Number.isInteger(balance) || balance < 0) return null;
     const [act, ...words] = positionals;
     const isAct = act === undefined || (act === 'fail' && words.length > 0) || (act === 'show' && words.length === 0);

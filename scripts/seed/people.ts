@@ -3,7 +3,7 @@ import { part } from '#scripts/demo/parts.ts';
 import type { Student } from '#scripts/demo/students.ts';
 import type { SessionEnvelope } from '#shared/generated/auth.ts';
 import type { Filling } from './fill.ts';
-import type { Teacher } from './school.ts';
+import { parentEmail, parentName, type Teacher } from './school.ts';
 
 /** Password of every account that the seed registers. It is public. */
 export const DEVELOPMENT_PASSWORD = 'mo-cua-so-nhin-troi-xanh';
@@ -59,8 +59,8 @@ function familyOf(student: Student): Wanted[] {
   if (parentIds.length === 0) return [child];
   const parent: Wanted = {
     role: 'PARENT',
-    email: email.replace('@hocsinh.', '@phuhuynh.'),
-    fullName: `Phụ huynh em ${fullName}`,
+    email: parentEmail(email),
+    fullName: parentName(fullName),
     learn: (id) => void parentIds.splice(0, 1, id),
   };
   return [child, parent];

@@ -10,7 +10,7 @@ import { ADDED_KINDS, type AddedKind, type Filling } from './fill.ts';
 import { fillInboxes } from './inboxes.ts';
 import { useModels } from './model-work.ts';
 import { DEVELOPMENT_PASSWORD, registerPeople, type SignIn } from './people.ts';
-import { type School, schoolOf } from './school.ts';
+import { contactsOf, type School, schoolOf } from './school.ts';
 
 const DEFAULT_URL = 'http://127.0.0.1:3000';
 const DEFAULT_NEIGHBOURS = 'http://127.0.0.1:3999';
@@ -22,7 +22,7 @@ const USAGE = `npm run seed -- [options]
   --students N      number of students, 1 to ${MAX_STUDENTS} (default 200)
   --seed TEXT       letters, digits and dashes: equal seeds make equal schools, and a second run adds nothing (default 2025)
   --accounts N      students with an account, each with a parent; the teachers have one too (default 4)
-  --neighbours URL  stand-ins that learn parents and questions (default NEIGHBOURS_URL, otherwise ${DEFAULT_NEIGHBOURS})
+  --neighbours URL  stand-ins that learn parents, contacts and questions (default NEIGHBOURS_URL, otherwise ${DEFAULT_NEIGHBOURS})
   --yes             fills a production cluster, or one of another machine
 
 Fills a running cluster with a school through its HTTP front doors. It reads the same tokens from the environment as the cluster:
@@ -120,12 +120,12 @@ async function refusalOf(url: string, yes: boolean): Promise<string | null> {
   }
 }
 
-/** Teaches the stand-ins the parents of the school and the questions of its papers. Returns a note if none answer. */
-async function teachNeighbours(url: string, { classes }: School): Promise<string[]> {
-  const students = classes.flatMap((room) => room.students);
+/** Teaches the stand-ins the parents and the contacts of the school, and the questions of its papers. Returns a note if none answer. */
+async function teachNeighbours(url: string, school: School): Promise<string[]> {
+  const students = school.classes.flatMap((room) => room.students);
   const parents = Object.fromEntries(students.map(({ id, parentIds }) => [id, parentIds]));
   const facts = [
-    ['profile', { parents }],
+    ['profile', { parents, contacts: contactsOf(school) }],
     ['question-bank', { questions: mathsPaper().map(bankQuestion) }],
   ] as const;
   try {

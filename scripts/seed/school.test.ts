@@ -3,9 +3,10 @@ import t from 'tap';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
 import { passwordFaults } from '#shared/auth/password-policy.ts';
+import { contactOf } from '#shared/notification/email.ts';
 import { DEVELOPMENT_PASSWORD } from './people.ts';
 import { runSeed } from './run-seed.ts';
-import { runtimeOf, schoolOf } from './school.ts';
+import { contactsOf, runtimeOf, schoolOf } from './school.ts';
 
 t.test('equal seeds make equal schools, and schools of other seeds share no id', async (t) => {
   t.strictSame(schoolOf('1', 200), schoolOf('1', 200));
@@ -37,6 +38,19 @@ t.test('a school of any size has an exam in each state, and every class sits one
     }
   }
   t.ok(new Set(schoolOf('7', 200).classes.map(({ organizationId }) => organizationId)).size > 1);
+});
+
+t.test('every person has a contact with an address of their own, which the email channel accepts', async (t) => {
+  const school = schoolOf('7', 200);
+  const contacts = contactsOf(school);
+  const families = school.classes.flatMap(({ students }) =>
+    students.flatMap(({ id, parentIds }) => [id, ...parentIds]),
+  );
+  const teachers = school.classes.map(({ teacher }) => teacher.id);
+  t.strictSame(Object.keys(contacts).sort(), [school.adminId, ...teachers, ...families].sort());
+  const found = Object.values(contacts).map((contact) => contactOf({ ...contact })?.email);
+  t.equal(new Set(found).size, Object.keys(contacts).length);
+  t.ok(found.every((email) => email !== undefined));
 });
 
 t.test('the password policy accepts the password of the accounts', async (t) => {

@@ -121,6 +121,41 @@ function examOf(prefix: string, index: number, state: ExamState, room: Classroom
   };
 }
 
+/** How the profile service reaches a person. */
+export interface Contact {
+  email: string;
+  name: string;
+  locale: string;
+}
+
+/** Returns the contacts of all persons by their ids. Mail servers deliver nothing to names below `.example`. */
+export function contactsOf({ prefix, adminId, classes }: School): Record<string, Contact> {
+  const contacts: Record<string, Contact> = {};
+  const add = (id: string, email: string, name: string) => {
+    contacts[id] = { email, name, locale: 'vi' };
+  };
+  add(adminId, `qt01.${prefix}@nhatruong.example`, 'Quản trị viên');
+  for (const { teacher, students } of classes) {
+    add(teacher.id, teacher.email, teacher.fullName);
+    for (const { id, email, fullName, parentIds } of students) {
+      add(id, email, fullName);
+      for (const [index, parentId] of parentIds.entries())
+        add(parentId, parentEmail(email, index), parentName(fullName));
+    }
+  }
+  return contacts;
+}
+
+/** Returns the address of a parent of the student with this address. */
+export function parentEmail(email: string, index = 0): string {
+  const address = email.replace('@hocsinh.', '@phuhuynh.');
+  return index === 0 ? address : `ph${index + 1}.${address}`;
+}
+
+export function parentName(fullName: string): string {
+  return `Phụ huynh em ${fullName}`;
+}
+
 /** Returns the exam as the exam service would describe it now: accounts change the ids of teachers. */
 export function runtimeOf({ id, title, state, classroom: room }: SeedExam): ExamRuntime {
   return {

@@ -5,7 +5,7 @@ import { ConfigError, readConfig } from '#infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
 import { defaultOf } from '#infra/config/variable-reader.ts';
 import { VARIABLES } from '#infra/config/variables.ts';
-import { standInEnvironment } from '#scripts/neighbours/environment.ts';
+import { mailEnvironment, standInEnvironment } from '#scripts/neighbours/environment.ts';
 
 /** Enables both opt-in workers, with a provider that costs nothing. */
 const CLASSIFIER_SETTINGS = {
@@ -51,11 +51,14 @@ export function effectiveEnvironment(
  */
 function neighbourSettings(given: NodeJS.ProcessEnv): Record<string, string> {
   if (given.NEIGHBOURS_URL === undefined) return {};
-  const settings = Object.entries(standInEnvironment(given.NEIGHBOURS_URL.replace(/\/+$/, '')));
-  const isGiven = (name: string) =>
-    name.startsWith('AI_CLASSIFIER_')
-      ? given.AI_CLASSIFIER_PROVIDER !== undefined
-      : given[name.replace(/_SERVICE_URL$/, '_SERVICE_BASE_URL')] !== undefined;
+  const url = given.NEIGHBOURS_URL.replace(/\/+$/, '');
+  const settings = Object.entries({ ...standInEnvironment(url), ...mailEnvironment(url) });
+  const isGiven = (name: string) => {
+    if (name.startsWith('AI_CLASSIFIER_')) return given.AI_CLASSIFIER_PROVIDER !== undefined;
+    // The port and the TLS of the stand-in fit no other mail server.
+    if (name.startsWith('NOTIFICATION_EMAIL_')) return given.NOTIFICATION_EMAIL_HOST !== undefined;
+    return given[name.replace(/_SERVICE_URL$/, '_SERVICE_BASE_URL')] !== undefined;
+  };
   return Object.fromEntries(settings.filter(([name]) => !isGiven(name)));
 }
 

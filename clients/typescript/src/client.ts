@@ -1,6 +1,7 @@
 import { addCredentials, type Credential, type Credentials, chosenCredentials } from './credentials.ts';
 import { ExamhallError } from './examhall-error.ts';
 import { type Clock, type Exchange, exchange, MACHINE_CLOCK, type Reply, type Transport } from './exchange.ts';
+import { failureKind } from './failure-kind.ts';
 import { ROUTES } from './generated.ts';
 import type {
   Arguments,
@@ -167,9 +168,8 @@ async function followed(
   }
 }
 
-/** Returns null for a failure that passes: the request is stored, and a later read shows its result. @throws any other error */
+/** Returns null for a failure that is not final: the request is stored, and a later read shows its result. @throws any other error */
 function notYet(error: unknown): null {
-  const passes = error instanceof ExamhallError && (error.status === 0 || error.status === 429 || error.status >= 500);
-  if (!passes) throw error;
+  if (!(error instanceof ExamhallError) || failureKind(error) === 'final') throw error;
   return null;
 }

@@ -1,4 +1,5 @@
 import { ExamhallError, errorOf, parsed } from './examhall-error.ts';
+import { failureKind } from './failure-kind.ts';
 
 /** Time of the client. A test may replace it. */
 export interface Clock {
@@ -78,7 +79,9 @@ export function noReply(operation: string, cause: unknown): ExamhallError {
 
 /** Returns the pause before the next request (ms), or null if the failure is final. */
 function pauseAfter(transport: Transport, request: Exchange, error: ExamhallError, sent: number): number | null {
-  if (sent >= transport.tries || !mayRepeat(error, request.isReplaySafe)) return null;
+  const kind = failureKind(error);
+  const mayRepeat = kind === 'refused' || (kind === 'unknown' && request.isReplaySafe);
+  if (sent >= transport.tries || !mayRepeat) return null;
   const pauseMs = pauseFor(error, sent);
   const isTooLong = pauseMs > transport.maxPauseMs || transport.clock.now() + pauseMs > request.giveUpAt;
   return isTooLong ? null : pauseMs;
@@ -88,17 +91,6 @@ function pauseAfter(transport: Transport, request: Exchange, error: ExamhallErro
 export function pauseFor({ retryAfterSeconds }: ExamhallError, failures: number): number {
   const growing = FIRST_PAUSE_MS * 2 ** (failures - 1);
   return (retryAfterSeconds ?? 0) * 1_000 + growing * (0.5 + Math.random() / 2);
-}
-
-/**
- * Returns whether the same request may be sent again. After a missing reply, a fault of the server or `UNAVAILABLE`, the request may have
- * taken effect. Any other 429 or 503 with `Retry-After` has had none; without the header, it names a lasting cause.
- */
-export function mayRepeat({ code, status, retryAfterSeconds }: ExamhallError, isReplaySafe: boolean): boolean {
-  const mayHaveArrived =
-    code === 'UNAVAILABLE' || code === 'NO_REPLY' || code === 'INTERNAL' || (code === 'FOREIGN_REPLY' && status >= 500);
-  if (mayHaveArrived) return isReplaySafe;
-  return code === 'REQUEST_TIMEOUT' || (retryAfterSeconds !== null && (status === 429 || status === 503));
 }
 
 /** The clock of the machine. */

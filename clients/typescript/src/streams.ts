@@ -2,6 +2,7 @@ import { addCredentials, type Credential, type Credentials, chosenCredentials } 
 import { type EventMessage, readEvents } from './event-source.ts';
 import { ExamhallError, errorOf } from './examhall-error.ts';
 import { noReply, pauseFor, type Transport } from './exchange.ts';
+import { failureKind } from './failure-kind.ts';
 import { type Job, type Notification, type ServerCode, STREAM_ROUTES } from './generated.ts';
 import type { Arguments, StreamInputOf } from './operation.ts';
 import { urlOf } from './url.ts';
@@ -121,7 +122,7 @@ async function* follow<Item>(
     } catch (error) {
       if (isAborted(signal)) return;
       failures += 1;
-      if (!(error instanceof ExamhallError) || !mayConnectAgain(error)) throw error;
+      if (!(error instanceof ExamhallError) || failureKind(error) === 'final') throw error;
       if (!hasWorked && failures >= transport.tries) throw error;
       pauseMs = Math.max(hasWorked ? retryMs : 0, Math.min(MAX_PAUSE_MS, pauseFor(error, failures)), waitOf(error));
     } finally {
@@ -138,10 +139,6 @@ function isAborted(signal: AbortSignal | undefined): boolean {
 
 function waitOf({ retryAfterSeconds }: ExamhallError): number {
   return (retryAfterSeconds ?? 0) * 1_000;
-}
-
-function mayConnectAgain({ code, status }: ExamhallError): boolean {
-  return code === 'NO_REPLY' || status === 408 || status === 429 || status >= 500;
 }
 
 interface Connection {

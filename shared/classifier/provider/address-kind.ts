@@ -27,13 +27,26 @@ const IPV4: readonly Range[] = [
   [[100, 64], 10, 'private'],
   [[198, 18], 15, 'private'],
   [[192, 0, 0], 24, 'forbidden'],
+  // Relays of 6to4, then the three networks of documentation.
+  [[192, 88, 99], 24, 'forbidden'],
+  [[192, 0, 2], 24, 'forbidden'],
+  [[198, 51, 100], 24, 'forbidden'],
+  [[203, 0, 113], 24, 'forbidden'],
   [[224], 3, 'forbidden'],
 ];
+/**
+ * By the registry of special-purpose IPv6 addresses (RFC 6890). Only 2000::/3 is routed between networks, so that every other range is
+ * forbidden. Among these are link-local (fe80::/10), multicast (ff00::/8), NAT64 with a local prefix (64:ff9b:1::/48), SIIT
+ * (::ffff:0:0:0/96) and discard (100::/64). A local NAT64 prefix leads to any IPv4 address, and its length, which places that address, is unknown.
+ */
 const IPV6: readonly Range[] = [
-  [[0xfe80], 10, 'forbidden'],
-  [[0xfec0], 10, 'forbidden'],
-  [[0xff00], 8, 'forbidden'],
   [[0xfc00], 7, 'private'],
+  // Protocol assignments: Teredo, which embeds two IPv4 addresses, benchmarking, ORCHID.
+  [[0x2001], 23, 'forbidden'],
+  // Documentation.
+  [[0x2001, 0xdb8], 32, 'forbidden'],
+  [[0x3fff], 20, 'forbidden'],
+  [[0x2000], 3, 'public'],
 ];
 /**
  * IPv6 prefixes that embed an IPv4 address (mapped, compatible, NAT64, 6to4), whose kind then applies. `[prefix, index of the
@@ -73,9 +86,16 @@ function kindOfGroups(groups: readonly number[]): AddressKind {
   if (groups.slice(0, 7).every((group) => group === 0) && groups[7] === 1) return 'loopback';
   for (const [prefix, at] of EMBEDDED) {
     if (!prefix.every((group, index) => groups[index] === group)) continue;
-    return kindOfQuad(groups.slice(at, at + 2).flatMap((group) => [group >> 8, group & 0xff]));
+    return kindOfEmbedded(groups, at);
   }
-  return IPV6.find(([first, bits]) => startsWith(groups, first, bits, 16))?.[2] ?? 'public';
+  // ISATAP (RFC 5214): the second half of an address of any network leads to an IPv4 address behind its router.
+  const isIsatap = ((groups[4] ?? 0) & 0xfcff) === 0 && groups[5] === 0x5efe;
+  if (isIsatap && kindOfEmbedded(groups, 6) !== 'public') return 'forbidden';
+  return IPV6.find(([first, bits]) => startsWith(groups, first, bits, 16))?.[2] ?? 'forbidden';
+}
+
+function kindOfEmbedded(groups: readonly number[], at: number): AddressKind {
+  return kindOfQuad(groups.slice(at, at + 2).flatMap((group) => [group >> 8, group & 0xff]));
 }
 
 function startsWith(parts: readonly number[], first: readonly number[], bits: number, width: number): boolean {
