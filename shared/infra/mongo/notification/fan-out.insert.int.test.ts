@@ -30,6 +30,12 @@ async function stored(mongo: TestMongo) {
   ]);
   return { rows, events, jobs, finishes, visible };
 }
+
+/** Deletes all stored documents, which costs less than another database with all indexes. */
+async function empty(mongo: TestMongo): Promise<void> {
+  for (const collection of await mongo.db.collections()) await collection.deleteMany({});
+}
+
 const NOTHING = { rows: 0, events: 0, jobs: 0, finishes: 0, visible: 0 };
 
 t.test('a failing row leaves nothing: a late one of one chunk, and one beyond the first chunks', async (t) => {
@@ -111,9 +117,10 @@ t.test('readers see all rows of a staged fan-out or none, while it is made', { t
 t.test('a process that dies at any write shows readers all or nothing, and a repeat makes it once', async (t) => {
   const event = { sourceService: 'exam-service', sourceEventId: 'e-1', type: 'exam.assigned.notification.v1' };
   const rows = STAGED;
+  const mongo = await openTestMongo(t);
   for (const when of ['before', 'after'] as const) {
     for (let point = 1; ; point++) {
-      const mongo = await openTestMongo(t);
+      await empty(mongo);
       const dying = dyingProcess(mongo, point, when);
       const first = sampleFanOut({ rows, event, rowsAtOnce });
       const result = await insertFanOut(dying.mongo, first).catch((error: Error) => error);
