@@ -26,9 +26,12 @@ const loaded = [];
 registerHooks({ load(url, context, next) { loaded.push(url); return next(url, context); } });
 process.on('exit', () => console.error(JSON.stringify([...loaded, ...process.moduleLoadList])));`;
 
+/** Serves one worker after the other. */
+const lane = await openLane(t);
+
 /** Starts a worker until it is idle, and returns what it has loaded: libraries, folders of actors and modules of Node. */
 async function loadedBy(t: Test, name: string, more: NodeJS.ProcessEnv = {}) {
-  const { mongo, env } = await openLane(t);
+  const { mongo, env } = lane;
   const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(LIST)}`;
   const worker = startWorker(name, { ...env, ...more, NODE_OPTIONS });
   await until('its heartbeat', async () => (await liveWorkers(mongo, Date.now())).some(({ actor }) => actor === name));

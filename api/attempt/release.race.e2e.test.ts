@@ -16,6 +16,8 @@ const MAX_ROUNDS = 5;
 const chance = openChance((line) => t.comment(line));
 const slow = (mostMs: number) => slowMongo(mostMs, chance.below(2 ** 31));
 const cluster = await startCluster(t, {
+  inside: true,
+  apart: ['web2', 'grading', 'resultsrelease'],
   doors: 2,
   workers: ['grading', 'resultsrelease', 'gradenotices'],
   envOf: { grading: slow(40), resultsrelease: slow(40), web2: slow(20) },

@@ -6,7 +6,7 @@ import { doorsOf, readAsTeacher, started, student } from '#testing/clients/sitti
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
 
-const cluster = await startCluster(t, { doors: 2, workers: ['grading'] });
+const cluster = await startCluster(t, { inside: true, apart: ['web1', 'web2'], doors: 2, workers: ['grading'] });
 const door = doorsOf(cluster, 2);
 const stored = storedBy(cluster);
 const chance = openChance((line) => t.comment(line));

@@ -8,6 +8,8 @@ import { closeExam, storedBy } from '#testing/stored/stored.ts';
 import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, {
+  inside: true,
+  apart: ['web1', 'web2', 'grading', 'grading2'],
   doors: 2,
   workers: ['grading', 'grading', 'gradenotices', 'essayhandoff', 'upkeep'],
 });

@@ -22,6 +22,7 @@ t.teardown(close);
 if (mongodb === undefined) throw new Error('these tests need a MongoDB of their own');
 
 const cluster = await startCluster(t, {
+  inside: true,
   doors: 2,
   env: {
     MONGODB_URL: mongodb.url,

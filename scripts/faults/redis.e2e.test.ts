@@ -21,6 +21,7 @@ await redis.stop();
 
 // The cluster starts while its Redis is stopped.
 const cluster = await startCluster(t, {
+  inside: true,
   env: { REDIS_URL: redis.url, WORKER_POLL_INTERVAL_MS: `${POLL_MS}` },
 });
 const door = doorsOf(cluster);

@@ -17,6 +17,8 @@ const PATIENT = 'gradenotices3';
 
 const chance = openChance((line) => t.comment(line));
 const cluster = await startCluster(t, {
+  inside: true,
+  apart: [...GRADERS, ...DISPATCHERS, PATIENT],
   workers: ['grading', 'grading', 'gradenotices', 'gradenotices'],
   asleep: ['gradenotices'],
   envOf: { [PATIENT]: { WORKER_LEASE_MS: '300000' } },
@@ -53,7 +55,7 @@ async function sitExamsDuring(goOn: (time: number) => boolean, trouble: () => Pr
       ids.push(id);
     }
   }
-  await Promise.all([makeTrouble(), ...Array.from({ length: 4 }, sitExams)]);
+  await Promise.all([makeTrouble(), ...Array.from({ length: scaled(2, 4) }, sitExams)]);
   await untilSlowly('every attempt is graded', async () => {
     return (await stored.attempts.countDocuments({ examId, status: 'GRADED' })) === ids.length;
   });

@@ -6,6 +6,7 @@ import { migrate } from '#infra/mongo/schema/migrate.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { HOUR, MINUTE } from '#shared/kernel/time.ts';
 import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
+import { scaled } from '#testing/chance.ts';
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
 import type { Crash } from '#testing/processes/crash-points.ts';
 import { startMortalWorker } from '#testing/processes/mortal-worker.ts';
@@ -71,17 +72,29 @@ export async function openLane(t: Teardown) {
 export async function crashSuite(t: Test, actor: string): Promise<void> {
   const scenarios = crashScenarios().filter((scenario) => scenario.actor === actor);
   if (scenarios.length === 0) throw new Error(`no crash scenario is about ${actor}`);
-  await Promise.all(scenarios.map((scenario) => dieAtEach(t, scenario)));
+  await Promise.all(scenarios.map((scenario, index) => dieAtEach(t, scenario, placesOf(index, scenarios.length))));
+}
+
+/** Places of a run at which a whole process is killed, as parts of the number of its points. */
+const PLACES = [0, 0.5, 1];
+
+/**
+ * Returns the places for one of several scenarios of an actor. They share the places, because each killed process costs a start: every
+ * scenario has at least one, every place is in at least one scenario. With FAULTS_FULL=1 every scenario has all of them.
+ */
+function placesOf(index: number, scenarios: number): number[] {
+  const shares = scaled(Math.min(scenarios, PLACES.length), 1);
+  return PLACES.filter((_, place) => place % shares === index % shares);
 }
 
 /**
  * Posts one command for each point of the actor's run and lets the command's worker die at that point. Later workers claim the command
  * after its lease has expired. At the end a worker without crash point finishes the remaining commands.
  *
- * At every point dies a worker inside this process (`life.ts`). At the first, the middle and the last point a whole process is killed by
- * SIGKILL as well; the state after both deaths must pass the same checks.
+ * At every point dies a worker inside this process (`life.ts`). At the points of `places` a whole process is killed by SIGKILL as well;
+ * the state after both deaths must pass the same checks.
  */
-async function dieAtEach(t: Test, scenario: CrashScenario): Promise<void> {
+async function dieAtEach(t: Test, scenario: CrashScenario, places: readonly number[]): Promise<void> {
   const lane = await openLane(t);
   const { mongo, neighbours } = lane;
   const deaths: Death[] = [];
@@ -108,7 +121,8 @@ async function dieAtEach(t: Test, scenario: CrashScenario): Promise<void> {
   t.comment(`${scenario.name}: died at ${points.length} points: ${points.join(', ')}`);
   t.ok(points.length >= scenario.leastPoints, `${points.length} points of ${scenario.name}`);
   const killed: string[] = [];
-  for (const wanted of [1, Math.ceil(points.length / 2), points.length]) {
+  for (const place of places) {
+    const wanted = Math.max(1, Math.ceil(points.length * place));
     // The order and the number of commands that a run sends at once may differ from run to run.
     for (let point = wanted, at: string | null = null; at === null && point > 0; point--) {
       at = await visit(startProcess, point);
@@ -116,7 +130,7 @@ async function dieAtEach(t: Test, scenario: CrashScenario): Promise<void> {
     }
   }
   t.comment(`${scenario.name}: processes killed at ${killed.join('; ')}`);
-  t.equal(killed.length, 3, 'SIGKILL at the first, the middle and the last point');
+  t.equal(killed.length, places.length, `SIGKILL at ${places.length} of the first, the middle and the last point`);
 
   const healthy = await startMortalWorker(scenario.actor, { ...lane.env, ...LONG_LEASES, LOG_LEVEL: 'warn' });
   for (const { command } of deaths)
