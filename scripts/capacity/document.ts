@@ -56,7 +56,7 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
     [
       '- One save in twenty copies events to rows after its reply, which is a second command.',
       '- A process also polls: a worker once a second for each of its queues, through a router once a second for all of them. A front door polls once in some',
-      '  seconds.',
+      '  seconds. The numbers above contain the polls of the time of the measurement, which a slow operation such as a login makes long.',
     ].join('\n'),
     '## Growth',
     'The same costs beside stored attempts: processor time of the front door, processor time of the server, and MongoDB commands.',
