@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { readCosts, writeCosts } from './capacity/costs.ts';
 import { INBOX_SIZES, measureInboxGrowth } from './capacity/inbox-growth.ts';
-import { measureCosts } from './capacity/measure.ts';
+import { GROWTH, measureCosts } from './capacity/measure.ts';
 import { type Load, sizeOf, USUAL_LOAD } from './capacity/sizing.ts';
 import { sizingText } from './capacity/sizing-text.ts';
 
@@ -11,10 +11,10 @@ import { sizingText } from './capacity/sizing-text.ts';
  * option is invalid. `--measure-inbox` measures the inbox beside ever more notifications; a million take an hour or more.
  */
 const USAGE = `usage: npm run capacity -- [--students 10000] [--saves-per-minute 2] [--shards 1] [--attempts-per-term 20] [--json]
-       npm run capacity -- --measure
-       npm run capacity -- --measure-inbox [--notifications 0,10000,100000]`;
+       npm run capacity -- --measure [--attempts 0,10000,100000,1000000]
+       npm run capacity -- --measure-inbox [--notifications 0,10000,100000,1000000]`;
 
-function read(): { load: Load; json: boolean; measure: boolean; inbox: number[] | null } {
+function read(): { load: Load; json: boolean; attempts: number[] | null; inbox: number[] | null } {
   const { values } = parseArgs({
     options: {
       students: { type: 'string' },
@@ -24,6 +24,7 @@ function read(): { load: Load; json: boolean; measure: boolean; inbox: number[] 
       json: { type: 'boolean' },
       measure: { type: 'boolean' },
       'measure-inbox': { type: 'boolean' },
+      attempts: { type: 'string', default: GROWTH.join() },
       notifications: { type: 'string', default: INBOX_SIZES.join() },
     },
   });
@@ -39,24 +40,31 @@ function read(): { load: Load; json: boolean; measure: boolean; inbox: number[] 
     shards: Math.ceil(number('shards', 1)),
     attemptsPerTerm: number('attempts-per-term', USUAL_LOAD.attemptsPerTerm),
   };
-  const sizes = values.notifications.split(',').map(Number);
-  if (!sizes.every((size) => Number.isSafeInteger(size) && size >= 0))
-    throw new Error('--notifications must be whole numbers with commas between them');
-  const inbox = values['measure-inbox'] === true ? sizes : null;
-  return { load, json: values.json === true, measure: values.measure === true, inbox };
+  const sizes = (name: 'attempts' | 'notifications') => {
+    const numbers = values[name].split(',').map(Number);
+    if (numbers.every((size) => Number.isSafeInteger(size) && size >= 0)) return numbers;
+    throw new Error(`--${name} must be whole numbers with commas between them`);
+  };
+  return {
+    load,
+    json: values.json === true,
+    attempts: values.measure === true ? sizes('attempts') : null,
+    inbox: values['measure-inbox'] === true ? sizes('notifications') : null,
+  };
 }
 
 // The stores of a measurement are killed when this process exits.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
 
 try {
-  const { load, json, measure, inbox } = read();
+  const { load, json, attempts, inbox } = read();
   const say = (line: string) => console.error(line);
-  if (measure || inbox !== null) {
+  if (attempts !== null || inbox !== null) {
     const before = readCosts();
-    const costs = measure
-      ? { ...(await measureCosts(say)), ...(before.inbox === undefined ? {} : { inbox: before.inbox }) }
-      : before;
+    const costs =
+      attempts !== null
+        ? { ...(await measureCosts(attempts, say)), ...(before.inbox === undefined ? {} : { inbox: before.inbox }) }
+        : before;
     writeCosts(inbox === null ? costs : { ...costs, inbox: await measureInboxGrowth(inbox, say) });
     console.log('Written: scripts/capacity/measured.json. `npm run generate` writes docs/capacity.md.');
   } else {

@@ -13,8 +13,8 @@ import { round } from './sizing-text.ts';
 
 const WHAT: Readonly<Record<Operation, string>> = {
   start: 'start of an attempt, 40 questions',
-  save: 'save of one answer',
-  read: 'read of an attempt with 10 answers',
+  save: 'save of one answer of 40',
+  read: 'read of an attempt with 40 answers',
   submit: 'submit, graded by the worker',
   notice: 'notice, from the outbox to the inbox',
   inbox: 'page of an inbox with its counts',
@@ -56,15 +56,12 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
     [
       '- One save in twenty copies events to rows after its reply, which is a second command.',
       '- A process also polls: a worker once a second for each of its queues, through a router once a second for all of them. A front door polls once in some',
-      '  seconds.',
+      '  seconds. The numbers above contain the polls of the time of the measurement, which a slow operation such as a login makes long.',
     ].join('\n'),
     '## Growth',
     'The same costs beside stored attempts: processor time of the front door, processor time of the server, and MongoDB commands.',
     growthTable(measured),
-    [
-      'Every statement of these routes reads by an index, and tests refuse a plan that scans a collection. What grows is the depth of the indexes.',
-      'A million attempts were not measured. Their indexes are one level deeper at most; their size on disk follows from the table below.',
-    ].join('\n'),
+    'Every statement of these routes reads by an index, and tests refuse a plan that scans a collection. What grows is the depth of the indexes.',
     ...inboxGrowthText(measured),
     '## Sizes',
     [

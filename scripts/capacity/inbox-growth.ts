@@ -4,10 +4,12 @@ import { INBOX_OPERATIONS, type InboxGrowth, type InboxOperation, type Operation
 import { expect200, openCounter, withStores } from './measure.ts';
 
 /** Numbers of stored notifications beside which the inbox routes are measured by default. */
-export const INBOX_SIZES: readonly number[] = [0, 10_000, 100_000];
+export const INBOX_SIZES: readonly number[] = [0, 10_000, 100_000, 1_000_000];
 const READER = 'reader';
 /** Users among whom the notifications of others are divided. */
 const OTHERS = 1_000;
+/** Rows that are made at a time: a million at once would not fit the memory of this process. */
+const BATCH = 10_000;
 /** Operations of one measurement, and before it. */
 const TIMES = 200;
 const WARM_UP = 40;
@@ -29,7 +31,10 @@ export async function measureInboxGrowth(
         try {
           const ownerOf = (n: number) => (owners === 'reader' ? READER : `user-${n % OTHERS}`);
           // An inbox holds read notifications too.
-          await storeNotifications(stage.mongo, notifications, (n) => ({ userId: ownerOf(n), isRead: n % 3 === 0 }));
+          for (let from = 0; from < notifications; from += BATCH) {
+            const rowOf = (n: number) => ({ userId: ownerOf(from + n), isRead: n % 3 === 0 });
+            await storeNotifications(stage.mongo, Math.min(BATCH, notifications - from), rowOf);
+          }
           growth.push({ of: owners, notifications, costs: await inboxCosts(stage, openCounter(stage, tap, database)) });
         } finally {
           await stage.close();

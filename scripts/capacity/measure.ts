@@ -21,8 +21,8 @@ const AT_ONCE = 8;
 const WARM_UP = 50;
 const SIGN_INS = 20;
 const QUESTIONS = 40;
-/** Numbers of stored attempts beside which the costs are measured; the first of them are the costs of the operations. */
-const GROWTH = [0, 10_000, 100_000];
+/** Numbers of stored attempts beside which the costs are measured by default; the first of them are the costs of the operations. */
+export const GROWTH: readonly number[] = [0, 10_000, 100_000, 1_000_000];
 const EXAM = 'capacity';
 
 /** Stores of a measurement, and the proxy before MongoDB that counts commands and bytes. */
@@ -61,15 +61,15 @@ export async function withStores<Result>(
   }
 }
 
-/** Measures the costs of all operations on a stand-in of this machine. */
-export function measureCosts(say: (line: string) => void): Promise<MeasuredCosts> {
+/** Measures the costs of all operations on a stand-in of this machine, beside each of these numbers of stored attempts. */
+export function measureCosts(sizes: readonly number[], say: (line: string) => void): Promise<MeasuredCosts> {
   return withStores(say, async ({ context, tap, database, url }) => {
     const stage = await openStage(context, ['web', 'grading']);
     const counter = openCounter(stage, tap, database);
     try {
       const growth: MeasuredCosts['growth'][number][] = [];
       let costs: Costs | undefined;
-      for (const attempts of GROWTH) {
+      for (const attempts of sizes) {
         await storeAttempts(stage.mongo, attempts);
         say(`beside ${attempts} attempts`);
         const exam = await examCosts(counter, stage, `${EXAM}-${attempts}`);
@@ -132,7 +132,7 @@ async function examCosts(counter: Counter, stage: Stage, exam: string) {
   // The first requests of a process load and compile.
   await startAll(students('warm-up', WARM_UP));
   const start = await counter(TIMES, () => startAll(sitting));
-  const rounds = Array.from({ length: QUESTIONS / 4 }, (_, index) => index);
+  const rounds = Array.from({ length: QUESTIONS }, (_, index) => index);
   const save = await counter(TIMES * rounds.length, () =>
     spread(clients, sitting, async (client, student) => {
       for (const index of rounds) await call(client, student, '/answers', answerBody(index, index % 2 === 0));
