@@ -115,6 +115,21 @@ t.test('two rotations at once return secrets that sign, and the secret before th
   await subscriptions(mongo).deleteMany({});
 });
 
+t.test('null in a change counts as absent', async (t) => {
+  const row = await storeSubscription(mongo, 'https://school.example/hook', {
+    organizationId: 'org-1',
+    description: 'd',
+  });
+  const body = { url: null, types: null, organizationId: null, description: null, state: null, rotateSecret: null };
+  const { status, json } = await call('PATCH', `/${row._id}`, body);
+  t.match(
+    { status, ...json.data },
+    { status: 200, secret: null, subscription: { organizationId: 'org-1', description: 'd' } },
+  );
+  t.match(await findSubscription(mongo, row._id), { url: row.url, state: 'ACTIVE', secret: row.secret });
+  await subscriptions(mongo).deleteMany({});
+});
+
 t.test('an address must be https and public', async (t) => {
   for (const url of [
     'http://school.example/hook',
