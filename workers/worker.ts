@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import pLimit, { type LimitFunction } from 'p-limit';
 import { type DueCommand, dueCommands, endHolderSession } from '#infra/mongo/mailbox/claim.ts';
 import type { Queue, RungCommand } from '#shared/kernel/command.ts';
@@ -212,7 +213,9 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
         // Another process works through the same backlog: read what it has left.
         listed.clear();
       });
-      await Promise.race(started);
+      // Turns leave slots free for other organizations, whose next commands must not wait for the end of a slow run.
+      const isHeldFree = turns !== null && fresh.length < free;
+      await Promise.race(isHeldFree ? [...started, delay(options.pollMs, undefined, { ref: false })] : started);
     }
   }
 

@@ -1,25 +1,28 @@
 import t from 'tap';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { findSubscription } from '#infra/mongo/operations/subscriptions.ts';
+import { findSubscription, SUBSCRIPTIONS, subscriptions } from '#infra/mongo/operations/subscriptions.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { MAX_SUBSCRIPTIONS, signingSecrets } from '#shared/operations/subscription.ts';
 import { ask, openTestDoor } from '#testing/doors/test-door.ts';
 import { storeSubscription } from '#testing/stored/stored-events.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
+import { gate } from '#testing/until.ts';
 import { subscriptionRoutes } from './subscriptions.ts';
 
 const SECRET = 'ops-token-of-this-test';
 const OPS = `Authorization: Bearer ${SECRET}`;
 const mongo = await openTestMongo(t);
 const logged: object[] = [];
-const routes = subscriptionRoutes({
+const deps = {
   mongo,
   now: Date.now,
   log: { info: (fields: object) => void logged.push(fields) },
   opsToken: [SECRET],
   rules: { production: true, allowsPrivate: false },
-});
+};
+const routes = subscriptionRoutes(deps);
 const { port } = await openTestDoor(t, { routes, schemas: 'product' });
 
 const call = (method: string, path = '', body?: object, headers: readonly string[] = [OPS]) =>
@@ -72,6 +75,60 @@ t.test(
     t.notMatch(JSON.stringify([rows, logged]), /whsec_|canary/, 'neither audit nor log has a secret');
   },
 );
+
+t.test('two rotations at once return secrets that sign, and the secret before them still signs', async (t) => {
+  const { _id, secret } = await storeSubscription(mongo, 'https://school.example/hook');
+  const both = gate();
+  let reads = 0;
+  const db = tappedDb(mongo, (method, name, collection) => {
+    if (name !== 'findOne' || collection !== SUBSCRIPTIONS || reads >= 2) return undefined;
+    return async (...args) => {
+      const found = await method(...args);
+      reads += 1;
+      if (reads === 2) both.open();
+      await both.opened;
+      return found;
+    };
+  });
+  const door = await openTestDoor(t, {
+    routes: subscriptionRoutes({ ...deps, mongo: { ...mongo, db } }),
+    schemas: 'product',
+  });
+  const rotate = async () => {
+    const body = JSON.stringify({ rotateSecret: true });
+    const reply = await ask(
+      t,
+      door.port,
+      'PATCH',
+      `/v1/ops/subscriptions/${_id}`,
+      [OPS, 'Content-Type: application/json'],
+      body,
+    );
+    t.equal(reply.status, 200);
+    return reply.json.data.secret;
+  };
+  const returned = await Promise.all([rotate(), rotate()]);
+  const stored = await findSubscription(mongo, _id);
+  if (stored === null) throw new Error('the subscription is not stored');
+  t.strictSame(signingSecrets(stored, Date.now()), [returned[0], secret]);
+  t.equal(returned[1], returned[0]);
+  await subscriptions(mongo).deleteMany({});
+});
+
+t.test('null in a change counts as absent', async (t) => {
+  const row = await storeSubscription(mongo, 'https://school.example/hook', {
+    organizationId: 'org-1',
+    description: 'd',
+  });
+  const body = { url: null, types: null, organizationId: null, description: null, state: null, rotateSecret: null };
+  const { status, json } = await call('PATCH', `/${row._id}`, body);
+  t.match(
+    { status, ...json.data },
+    { status: 200, secret: null, subscription: { organizationId: 'org-1', description: 'd' } },
+  );
+  t.match(await findSubscription(mongo, row._id), { url: row.url, state: 'ACTIVE', secret: row.secret });
+  await subscriptions(mongo).deleteMany({});
+});
 
 t.test('an address must be https and public', async (t) => {
   for (const url of [

@@ -12,6 +12,7 @@ import {
   findSubscription,
   insertSubscription,
   listSubscriptions,
+  type Rotation,
 } from '#infra/mongo/operations/subscriptions.ts';
 import { logActs, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import type { SubscriptionChange, SubscriptionOrder } from '#shared/generated/operations.ts';
@@ -171,7 +172,6 @@ async function change(deps: SubscriptionDeps, call: Call<SubscriptionChange>): P
   const found = await findSubscription(deps.mongo, id);
   if (found === null) return NOT_FOUND;
   const act = actOf(deps, call);
-  const secret = rotateSecret === true ? newSecret() : null;
   const changes: Partial<Subscription> = {
     updatedAt: new Date(act.now),
     ...(url === undefined ? {} : { url, pausedUntil: null }),
@@ -179,14 +179,17 @@ async function change(deps: SubscriptionDeps, call: Call<SubscriptionChange>): P
     ...(organizationId === undefined ? {} : { organizationId }),
     ...(description === undefined ? {} : { description }),
     ...(state === undefined ? {} : { state, disabledReason: null, failingSince: null, pausedUntil: null }),
-    ...(secret === null ? {} : rotated(found, secret, act.now)),
   };
-  const changed = await changeSubscription(deps.mongo, id, changes, act);
-  return changed === null ? NOT_FOUND : { status: 200, data: { subscription: subscriptionView(changed), secret } };
+  const rotation = rotateSecret === true ? rotationOf(found, act.now) : null;
+  const changed = await changeSubscription(deps.mongo, id, changes, rotation, act);
+  if (changed === null) return NOT_FOUND;
+  const secret = rotation === null ? null : changed.secret;
+  return { status: 200, data: { subscription: subscriptionView(changed), secret } };
 }
 
-function rotated({ secret: previousSecret }: Subscription, secret: string, now: number): Partial<Subscription> {
-  return { secret, previousSecret, previousUntil: new Date(now + PREVIOUS_SECRET_MS) };
+function rotationOf({ secret: from }: Subscription, now: number): Rotation {
+  const previousUntil = new Date(now + PREVIOUS_SECRET_MS);
+  return { from, fields: { secret: newSecret(), previousSecret: from, previousUntil } };
 }
 
 async function sendTest({ mongo, now }: SubscriptionDeps, { params }: Call): Promise<Reply | Rejection> {

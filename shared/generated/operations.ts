@@ -1244,13 +1244,13 @@ export interface SubscriptionChange {
    */
   types?: PublishedEventType[];
   /**
-   * Only events of this organization; null: of all.
+   * Only events of this organization from now on.
    */
-  organizationId?: string | null;
+  organizationId?: string;
   /**
-   * Note for operators, or null.
+   * New note for operators.
    */
-  description?: string | null;
+  description?: string;
   /**
    * `ACTIVE` also forgets earlier failures.
    */
@@ -1258,7 +1258,7 @@ export interface SubscriptionChange {
   /**
    * Makes a new secret, which the reply contains. The old one signs beside it for 24 hours.
    */
-  rotateSecret?: unknown;
+  rotateSecret?: true;
 }
 
 /**

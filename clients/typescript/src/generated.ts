@@ -4791,11 +4791,11 @@ export interface SubscriptionChange {
    */
   types?: PublishedEventType[] | null;
   /**
-   * Only events of this organization; null: of all.
+   * Only events of this organization from now on.
    */
   organizationId?: string | null;
   /**
-   * Note for operators, or null.
+   * New note for operators.
    */
   description?: string | null;
   /**
@@ -4805,7 +4805,7 @@ export interface SubscriptionChange {
   /**
    * Makes a new secret, which the reply contains. The old one signs beside it for 24 hours.
    */
-  rotateSecret?: true;
+  rotateSecret?: true | null;
 }
 
 /**

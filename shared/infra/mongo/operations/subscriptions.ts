@@ -39,16 +39,28 @@ export function findSubscription(mongo: Mongo, _id: string, session?: ClientSess
   return subscriptions(mongo).findOne({ _id }, { ...BOUND, ...readIn(session) });
 }
 
-/** Changes a subscription. Returns it as it is afterwards, or null if it does not exist. */
+/** A new secret, and the one that it replaces. */
+export interface Rotation {
+  from: string;
+  fields: Pick<Subscription, 'secret' | 'previousSecret' | 'previousUntil'>;
+}
+
+/**
+ * Changes a subscription. Returns it as it is afterwards, or null if it does not exist. The secret stays if another rotation has replaced it
+ * since it was read: that rotation counts for both, so that the secret before them still signs.
+ */
 export function changeSubscription(
   mongo: Mongo,
   _id: string,
   changes: Partial<Subscription>,
+  rotation: Rotation | null,
   act: OperatorAct,
 ): Promise<Subscription | null> {
   return actAsOperator(mongo, act, async (session) => {
     const options = { session, returnDocument: 'after' as const };
-    const changed = await subscriptions(mongo).findOneAndUpdate({ _id }, { $set: changes }, options);
+    const found = rotation === null ? null : await subscriptions(mongo).findOne({ _id }, { session });
+    const secrets = rotation !== null && found?.secret === rotation.from ? rotation.fields : {};
+    const changed = await subscriptions(mongo).findOneAndUpdate({ _id }, { $set: { ...changes, ...secrets } }, options);
     return { result: changed, line: changed === null ? null : lineOf('change', changed) };
   });
 }

@@ -28,6 +28,7 @@ import { CLUSTER_SAMPLES, SAMPLE_KEPT_MS } from '#infra/mongo/operations/samples
 import { SUBSCRIPTIONS } from '#infra/mongo/operations/subscriptions.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { ERASED_PERSONS } from '#infra/mongo/person/erased-persons.ts';
+import { EVENT_QUEUES } from '#shared/kernel/command.ts';
 import { DAY, HOUR, SECOND } from '#shared/kernel/time.ts';
 import type { CollectionName } from './personal-fields.ts';
 
@@ -191,6 +192,10 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // Operators see how many notices of an exam wait or are dead. A delivered notice is in neither index.
   plain(NOTICES, 'waiting_of_exam', { 'body.examId': 1 }, { status: 'PENDING' }),
   plain(NOTICES, 'dead_of_exam', { 'body.examId': 1, letter: 1 }, { status: 'DEAD' }),
+  // An event out is a copy of what is stored elsewhere, and its change is never made again. Dead ones stay until an operator acts.
+  ...EVENT_QUEUES.map((queue) =>
+    expiring(COMMANDS, `settled_${queue.replace('upkeep:', '')}`, 'settledAt', 30 * DAY, { queue, status: 'DONE' }),
+  ),
   // Bulk acts on dead letters, newest first.
   plain(COMMANDS, 'bulk_acts', { createdAt: -1 }, { queue: 'upkeep:deadletters' }),
   plain(OPERATOR_AUDIT, 'newest', { at: -1 }),
@@ -236,18 +241,20 @@ function mailboxIndexes(collection: CollectionName): DeclaredIndex[] {
     // A bulk act walks the dead letters of a queue by id, and a list of them is read in pages.
     plain(collection, 'dead_of_queue', { queue: 1, _id: 1 }, { status: 'DEAD' }),
     // A rejected command has freed its key, and nothing depends on its row. It stays for a week, so that operators can read the reason.
-    {
-      collection,
-      name: 'rejected',
-      keys: { settledAt: 1 },
-      options: { expireAfterSeconds: (7 * DAY) / SECOND, ...filteredBy({ status: 'REJECTED' }) },
-    },
+    expiring(collection, 'rejected', 'settledAt', 7 * DAY, { status: 'REJECTED' }),
   ];
 }
 
 /** Returns an index that deletes rows some time after `afterMs` milliseconds from the date in `field`. No reply may depend on the deletion. */
-function expiring(collection: CollectionName, name: string, field: string, afterMs: number): DeclaredIndex {
-  return { collection, name, keys: { [field]: 1 }, options: { expireAfterSeconds: afterMs / SECOND } };
+function expiring(
+  collection: CollectionName,
+  name: string,
+  field: string,
+  afterMs: number,
+  where?: Equals,
+): DeclaredIndex {
+  const filter = where === undefined ? {} : filteredBy(where);
+  return { collection, name, keys: { [field]: 1 }, options: { expireAfterSeconds: afterMs / SECOND, ...filter } };
 }
 
 function plain(collection: CollectionName, name: string, keys: Keys, where?: Equals): DeclaredIndex {
