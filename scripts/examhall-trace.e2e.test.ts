@@ -41,14 +41,14 @@ t.test(
       t.equal((await read(`id=${id}`, { 'x-user-id': student.id, 'x-user-role': role })).status, 403, role);
 
     await cluster.start('grading');
-    await until('both notices are delivered', async () => {
-      const { lines } = (await read(`id=${id}`)).data;
-      return (
-        lines.filter((line: { kind: string; state: string }) => line.kind === 'notice' && line.state === 'DELIVERED')
-          .length === 2
+    const whole = await until('both notices are delivered, and analytics has its report', async () => {
+      const { lines, verdicts } = (await read(`id=${id}`)).data;
+      const delivered = lines.filter(
+        (line: { kind: string; state: string }) => line.kind === 'notice' && line.state === 'DELIVERED',
       );
+      const isOver = verdicts.every(({ standing }: { standing: string }) => standing !== 'runs');
+      return delivered.length === 2 && isOver && { lines, verdicts };
     });
-    const whole = (await read(`id=${id}`)).data;
     t.match(whole.verdicts, [
       { standing: 'dropped', code: 'MUTED', text: 'not notified: the user has muted notifications' },
     ]);
