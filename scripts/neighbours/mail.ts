@@ -1,15 +1,10 @@
-import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
-import { SMTPServer } from 'smtp-server';
+import type { SMTPServerOptions } from 'smtp-server';
+import { type ArrivedMail, arrivedMail, listenForMail, mailHeaders } from '#scripts/http/local-mail.ts';
 
 /** One e-mail that arrived. */
-export interface KeptMail {
+export interface KeptMail extends ArrivedMail {
   at: string;
-  from: string;
-  to: readonly string[];
   subject: string;
-  /** The whole e-mail as it arrived. */
-  raw: string;
 }
 
 /** A mail server that takes every e-mail and passes none on. */
@@ -27,15 +22,10 @@ const MAX_MAIL_BYTES = 1024 * 1024;
 /** Opens the mail server on a port of 127.0.0.1; 0: any free one. `heard` receives each e-mail. */
 export async function openMailStandIn(port: number, heard?: (mail: KeptMail) => void): Promise<MailStandIn> {
   const mails: KeptMail[] = [];
-  const server = new SMTPServer({
-    logger: false,
-    // It has no certificate: the channel sends in plain text to a loopback address alone.
-    hideSTARTTLS: true,
-    authOptional: true,
-    disableReverseLookup: true,
-    closeTimeout: 1,
+  // Without a certificate: the channel sends in plain text to a loopback address alone.
+  const options: SMTPServerOptions = {
     size: MAX_MAIL_BYTES,
-    onData(stream, { envelope: { mailFrom, rcptTo } }, done) {
+    onData(stream, { envelope }, done) {
       const chunks: Buffer[] = [];
       let bytes = 0;
       stream.on('data', (chunk: Buffer) => {
@@ -44,33 +34,22 @@ export async function openMailStandIn(port: number, heard?: (mail: KeptMail) => 
       });
       stream.on('end', () => {
         if (bytes > MAX_MAIL_BYTES) return done(Object.assign(new Error('too large'), { responseCode: 552 }));
-        const raw = Buffer.concat(chunks).toString('utf8');
-        const from = mailFrom === false ? '' : mailFrom.address;
-        const to = rcptTo.map(({ address }) => address);
-        const mail = { at: new Date().toISOString(), from, to, subject: subjectOf(raw), raw };
+        const { raw, ...addresses } = arrivedMail(Buffer.concat(chunks).toString('utf8'), envelope);
+        const mail = { at: new Date().toISOString(), ...addresses, subject: subjectOf(raw), raw };
         mails.push(mail);
         if (mails.length > MAX_KEPT_MAILS) mails.shift();
         heard?.(mail);
         done();
       });
     },
-  });
-  // A client that leaves in the middle ends no stand-in. The wait below throws what prevents the server from listening.
-  server.on('error', () => undefined);
-  server.listen(port, '127.0.0.1');
-  await once(server.server, 'listening');
-  return {
-    port: (server.server.address() as AddressInfo).port,
-    mails,
-    forget: () => void mails.splice(0),
-    close: () => new Promise((resolve) => void server.close(() => resolve())),
   };
+  const { port: opened, close } = await listenForMail(options, port);
+  return { port: opened, mails, forget: () => void mails.splice(0), close };
 }
 
 /** Returns the subject of an e-mail, with its encoded words (RFC 2047) as text. */
 function subjectOf(raw: string): string {
-  const head = raw.slice(0, raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]+/g, ' ');
-  const [, subject = ''] = /^subject: *(.*)$/im.exec(head) ?? [];
+  const subject = mailHeaders(raw).get('subject') ?? '';
   return subject
     .replace(/\?= +=\?/g, '?==?')
     .replace(/=\?utf-8\?([bq])\?([^?]*)\?=/gi, (_word, form: string, text: string) => {

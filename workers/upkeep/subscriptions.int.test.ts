@@ -1,9 +1,7 @@
 import { Webhook } from 'standardwebhooks';
-import t from 'tap';
-import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import t, { type Test } from 'tap';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { deleteSubscription, openWanted, subscriptions } from '#infra/mongo/operations/subscriptions.ts';
-import { erasePerson } from '#infra/mongo/person/erase.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import type { Command } from '#shared/kernel/command.ts';
@@ -12,9 +10,9 @@ import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import type { Subscription } from '#shared/operations/subscription.ts';
 import { FAILING_MS } from '#shared/operations/subscription.ts';
-import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { openEventsOut } from '#testing/actors/events-out.ts';
+import { testKernel, testWorker } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
-import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import {
   MIXED_PAPER,
   postGrading,
@@ -25,21 +23,10 @@ import {
 } from '#testing/stored/stored-attempts.ts';
 import { postMessage, postPublish, SUBSCRIBER_SECRET, storeSubscription } from '#testing/stored/stored-events.ts';
 import { postJob } from '#testing/stored/stored-jobs.ts';
-import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { gate, until } from '#testing/until.ts';
-import { runCommand } from '#workers/run-command.ts';
 
-const mongo = await openTestMongo(t);
-const neighbours = await openNeighbours(t);
-const act = () => ({ operator: 'an', reason: 'a test', now: Date.now() });
-const deps = () => testWorkerDeps(mongo);
-
-const run = (actor: string, command: Command, own = deps()) =>
-  runCommand(testKernel(mongo), makeActor(actor, own), command);
-const messages = (eventId: string) => mailboxOf(mongo, 'upkeep:webhooks').find({ 'body.eventId': eventId }).toArray();
-const stored = ({ _id }: Command) => mailboxOf(mongo, 'upkeep:webhooks').findOne({ _id });
-const callsOf = (id: string) => neighbours.calls.filter(({ body }) => body?.id === id);
+const { mongo, neighbours, deps, act, run, messages, stored, callsOf, only } = await openEventsOut(t);
 const find = ({ _id }: Subscription) => subscriptions(mongo).findOne({ _id });
 
 /** MIXED_PAPER without points. */
@@ -47,12 +34,6 @@ const PRACTICE_PAPER: Paper = {
   ...MIXED_PAPER,
   questions: MIXED_PAPER.questions.map((question) => ({ ...question, score: 0 })),
 };
-
-/** Stores the only subscription, at the neighbours' server. */
-async function only(overrides: Partial<Subscription> = {}): Promise<Subscription> {
-  await subscriptions(mongo).deleteMany({});
-  return storeSubscription(mongo, `${neighbours.url}/events`, overrides);
-}
 
 /** Returns the event of this type that was published about the subject. */
 async function published(type: EventType, subject: string): Promise<Command> {
@@ -260,65 +241,8 @@ t.test('a subscription that is deleted during a call and before it ends its mess
   }
 });
 
-t.test('a message about an erased student is dropped and keeps no id', async (t) => {
-  const subscription = await only();
-  const message = await postMessage(mongo, subscription._id);
-  const { studentId = '' } = message.body;
-  t.equal((await erasePerson(mongo, studentId, act())).kind, 'erased');
-  t.notMatch(JSON.stringify(await stored(message)), studentId);
-  // Written after the erasure, under the old student.
-  await mailboxOf(mongo, 'upkeep:webhooks').updateOne({ _id: message._id }, { $set: { 'body.studentId': studentId } });
-  t.equal(await run('upkeep', message), 'done');
-  t.match(await stored(message), { result: { dropped: 'ERASED' } });
-  t.notMatch(JSON.stringify(await stored(message)), studentId);
-  t.strictSame(callsOf(message.body.eventId), []);
-  const event = await postPublish(mongo);
-  await erasePerson(mongo, (event.body as { studentId: string }).studentId, act());
-  t.equal(await run('upkeep', event), 'done');
-  t.strictSame(await messages(event._id), []);
-});
-
-t.test('a message that was written while its student was erased leaves no id, however it ends', async (t) => {
-  const ends = [
-    { name: 'served', end: 'done' },
-    { name: 'deleted', end: 'done' },
-    { name: 'disabled', end: 'dead' },
-    { name: 'out of attempts', end: 'dead' },
-  ];
-  for (const { name, end } of ends) {
-    const subscription = await only(name === 'disabled' ? { state: 'DISABLED' } : {});
-    const message = await postMessage(mongo, subscription._id, { maxAttempts: 1 });
-    const { studentId = '' } = message.body;
-    if (name === 'deleted') await deleteSubscription(mongo, subscription._id, act());
-    if (name === 'out of attempts') neighbours.answer = () => ({ status: 503 });
-    // Nothing is erased here: an end that finds no erased attempt must forget the student as well.
-    t.equal(await run('upkeep', message), end, name);
-    neighbours.answer = null;
-    t.match(await stored(message), { body: { attemptId: message.subject } }, name);
-    t.notMatch(JSON.stringify(await stored(message)), studentId, name);
-  }
-});
-
-t.test('a dead message is replayed with its student, and dropped once the student is erased', async (t) => {
-  for (const isErased of [false, true]) {
-    const subscription = await only();
-    const message = await postMessage(mongo, subscription._id, { maxAttempts: 1 });
-    const { studentId = '', eventId } = message.body;
-    neighbours.answer = () => ({ status: 503 });
-    t.equal(await run('upkeep', message), 'dead');
-    neighbours.answer = null;
-    await subscriptions(mongo).updateOne({ _id: subscription._id }, { $set: { pausedUntil: null } });
-    const letter = await stored(message);
-    if (letter === null) throw new Error('the letter is gone');
-    t.ok(await replayDead(mongo, letter, act()));
-    if (isErased) await erasePerson(mongo, studentId, act());
-    t.equal(await run('upkeep', message), 'done');
-    if (isErased) t.match(await stored(message), { result: { dropped: 'ERASED' } });
-    else t.match(callsOf(eventId)[1]?.body, { data: { studentId } });
-  }
-});
-
-t.test('one receiver that hangs holds half of the slots, and the others go on', async (t) => {
+/** `listed`: a message of the other receiver is due with those of the one that hangs; otherwise its messages come later. */
+async function hangsBeside(t: Test, { listed }: { listed: boolean }): Promise<void> {
   const slow = await only();
   const other = await storeSubscription(mongo, `${neighbours.url}/other`);
   await mailboxOf(mongo, 'upkeep:webhooks').deleteMany({});
@@ -338,10 +262,16 @@ t.test('one receiver that hangs holds half of the slots, and the others go on', 
     },
   };
   for (let n = 0; n < 5; n++) await postMessage(mongo, slow._id, { runAt: Date.now() - HOUR });
+  const first = listed ? [await postMessage(mongo, other._id)] : [];
   testWorker(t, testKernel(mongo), { ...actor, handlers }, { concurrency: 4, pollMs: 20 });
   t.teardown(go.open);
   await until('the slots of the receiver that hangs are in use', () => hanging.size === 2);
-  for (const message of [await postMessage(mongo, other._id), await postMessage(mongo, other._id)])
+  for (const message of [...first, await postMessage(mongo, other._id), await postMessage(mongo, other._id)])
     await until('the other receiver gets its message', async () => (await stored(message))?.status === 'DONE');
   t.equal(hanging.size, 2);
+}
+
+t.test('one receiver that hangs holds half of the slots, and the others go on', async (t) => {
+  await t.test('with a message among those of the first read', (t) => hangsBeside(t, { listed: true }));
+  await t.test('with later messages alone', (t) => hangsBeside(t, { listed: false }));
 });

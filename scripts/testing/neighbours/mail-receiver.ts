@@ -1,6 +1,5 @@
-import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
-import { SMTPServer, type SMTPServerSession } from 'smtp-server';
+import type { SMTPServerSession } from 'smtp-server';
+import { type ArrivedMail, arrivedMail, listenForMail, mailHeaders } from '#scripts/http/local-mail.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
 /** Stages of an SMTP session at which the receiver can fail. */
@@ -16,12 +15,7 @@ export type MailBehaviour =
   | { kind: 'cut' };
 
 /** One e-mail that the receiver has taken. */
-export interface ReceivedMail {
-  /** Addresses of the envelope. */
-  from: string;
-  to: readonly string[];
-  /** The whole e-mail as it arrived. */
-  raw: string;
+export interface ReceivedMail extends ArrivedMail {
   /** Headers by their names in lower case, unfolded; repeats are joined by a line break. */
   headers: ReadonlyMap<string, string>;
   /** The session was encrypted. */
@@ -68,14 +62,11 @@ export async function openMailReceiver(t: Teardown, options: MailReceiverOptions
     } else done();
   }
 
-  const server = new SMTPServer({
-    logger: false,
+  const { server, port, close } = await listenForMail({
     secure: implicit,
     hideSTARTTLS: certificate === undefined,
     authOptional: login === undefined,
     allowInsecureAuth: false,
-    disableReverseLookup: true,
-    closeTimeout: 1,
     ...(certificate ?? {}),
     onConnect(_session, done) {
       connections += 1;
@@ -101,15 +92,10 @@ export async function openMailReceiver(t: Teardown, options: MailReceiverOptions
       );
     },
   });
-  // A client that leaves in the middle is no error of the test.
-  server.on('error', () => undefined);
-  server.listen(0, '127.0.0.1');
-  await once(server.server, 'listening');
   t.teardown(() => {
     receiver.cutAll();
-    return new Promise<void>((resolve) => server.close(() => resolve()));
+    return close();
   });
-  const { port } = server.server.address() as AddressInfo;
   const receiver: MailReceiver = {
     port,
     mails,
@@ -130,14 +116,5 @@ export async function openMailReceiver(t: Teardown, options: MailReceiverOptions
 }
 
 function mailOf(raw: string, { envelope, secure, user }: SMTPServerSession): ReceivedMail {
-  const headers = new Map<string, string>();
-  const head = raw.slice(0, raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]+/g, ' ');
-  for (const line of head.split('\r\n')) {
-    const [name = '', ...value] = line.split(':');
-    const known = headers.get(name.toLowerCase());
-    const text = value.join(':').trim();
-    headers.set(name.toLowerCase(), known === undefined ? text : `${known}\n${text}`);
-  }
-  const from = envelope.mailFrom === false ? '' : envelope.mailFrom.address;
-  return { from, to: envelope.rcptTo.map(({ address }) => address), raw, headers, secure, user: user ?? null };
+  return { ...arrivedMail(raw, envelope), headers: mailHeaders(raw), secure, user: user ?? null };
 }

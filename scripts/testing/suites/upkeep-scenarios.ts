@@ -28,7 +28,6 @@ import {
 } from '#testing/stored/stored-events.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { makeActor } from './actor-subjects.ts';
-
 import type { CrashScenario } from './crash-scenario.ts';
 
 /** Longest wait until MongoDB ends the transaction of a killed process. */
