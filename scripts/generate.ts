@@ -8,12 +8,14 @@ import { readCosts } from '#scripts/capacity/costs.ts';
 import { capacityMarkdown } from '#scripts/capacity/document.ts';
 import { CLIENT_SOURCE, clientSource } from '#scripts/client/source.ts';
 import { enginesMarkdown } from '#scripts/engines/document.ts';
+import { RELEASED_INDEXES, releasedIndexes } from '#scripts/rolling/released-indexes.ts';
 import { configurationMarkdown, envExample } from './generate-configuration.ts';
 import { errorsMarkdown } from './generate-errors.ts';
 
 /**
  * Writes every generated file: types from `schemas/`, documents from the error catalogues, the table of variables, the recordings of
- * `npm run engines`, and the costs of `npm run capacity`. The types of the client come from the OpenAPI document. With `--check`, writes nothing,
+ * `npm run engines`, and the costs of `npm run capacity`. The types of the client come from the OpenAPI document, and the record of the indexes grows by those
+ * that are new. With `--check`, writes nothing,
  * prints the files that differ and exits with 1 if there are any.
  */
 
@@ -31,6 +33,7 @@ export async function generatedFiles(schemas: Schemas): Promise<ReadonlyMap<stri
     ['docs/capacity.md', capacityMarkdown(readCosts())],
     ['.env.example', envExample()],
     [CLIENT_SOURCE, await clientSource(schemas)],
+    [RELEASED_INDEXES, releasedIndexes()],
   ]);
 }
 

@@ -6,7 +6,7 @@ import {
   NotDistributable,
   planDistribution,
 } from '#infra/mongo/schema/distribute.ts';
-import { migrate } from '#infra/mongo/schema/migrate.ts';
+import { IndexConflict, migrate } from '#infra/mongo/schema/migrate.ts';
 import { type SchemaStatus, schemaStatus } from '#infra/mongo/schema/schema-status.ts';
 import { EXIT } from './exit-codes.ts';
 import type { CliCommands, Flags, Operator } from './operator.ts';
@@ -35,7 +35,7 @@ async function migrateOrShard(operator: Operator, _words: string[], flags: Flags
     print(operator, flags, report, () => `schema is at version ${report.to}`);
     return EXIT.done;
   } catch (error) {
-    if (!(error instanceof UnfitServer)) throw error;
+    if (!(error instanceof UnfitServer || error instanceof IndexConflict)) throw error;
     operator.fail(error.message);
     return EXIT.failed;
   }

@@ -12,7 +12,7 @@ export async function addActs(reading: Reading, subjects: readonly string[]): Pr
   const rows = await operatorAudit(reading.mongo)
     .find(
       { subject: { $in: [...subjects, ...subjects.map(tombstoneId)] } },
-      { ...BOUND, hint: 'of_subject', sort: { at: -1 }, limit: CAP + 1 },
+      { ...BOUND, hint: 'subject_in_pages', sort: { at: -1 }, limit: CAP + 1 },
     )
     .toArray();
   for (const row of capped(reading, 'act', rows)) {

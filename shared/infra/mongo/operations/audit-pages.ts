@@ -53,9 +53,9 @@ export async function readAuditPage(
 
 /** Returns the index of the filter with the fewest rows: those of a subject, then of an operator, then of an action. */
 function indexOf({ subject, operator, action }: AuditFilter): string {
-  if (subject !== undefined) return 'of_subject';
-  if (operator !== undefined) return 'of_operator';
-  return action === undefined ? 'in_pages' : 'of_action';
+  if (subject !== undefined) return 'subject_in_pages';
+  if (operator !== undefined) return 'operator_in_pages';
+  return action === undefined ? 'in_pages' : 'action_in_pages';
 }
 
 /** Returns a page as `GET /v1/ops/audit` returns it and `examhall audit --json` prints it. */

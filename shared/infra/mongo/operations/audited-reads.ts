@@ -40,7 +40,7 @@ async function auditRead(
   const digest = tombstoneId(person);
   const recent = await operatorAudit(mongo).findOne(
     { subject: digest, at: { $gt: new Date(now - ONE_ROW_MS) }, operator, action },
-    { ...BOUND, hint: 'of_subject', projection: { _id: 1 } },
+    { ...BOUND, hint: 'subject_in_pages', projection: { _id: 1 } },
   );
   if (recent !== null) return;
   await writeAudit(mongo, { reason: 'none given', ...act, operator, now }, { action, subject: digest, detail });

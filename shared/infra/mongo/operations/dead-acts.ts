@@ -130,7 +130,7 @@ const MAX_ACTS = 50;
 
 /** Returns the acts of operators on a command, newest first. */
 export async function actsOnLetter(mongo: Mongo, { _id, subject }: Command): Promise<AuditRow[]> {
-  const options = { hint: 'of_subject', sort: { at: -1 }, limit: MAX_ACTS, maxTimeMS: QUERY_LIMIT_MS } as const;
+  const options = { hint: 'subject_in_pages', sort: { at: -1 }, limit: MAX_ACTS, maxTimeMS: QUERY_LIMIT_MS } as const;
   const rows = await operatorAudit(mongo)
     .find({ subject: { $in: [subject, tombstoneId(subject)] } }, options)
     .toArray();

@@ -48,6 +48,9 @@ export interface DeclaredIndex {
  * Every index of the product, each with the promise or the query that depends on it. Idempotency depends on the unique ones, so a
  * process does not start without them. A partial filter is an equality that the query repeats. A unique index begins with the shard key
  * of its collection (`shard-keys.ts`).
+ *
+ * A migration drops no index, so keys and options never change under a name, and no keys get a second name. A test compares this list with
+ * the record of all earlier indexes.
  */
 export const INDEXES: readonly DeclaredIndex[] = [
   // A start key starts one attempt of this student at this exam, for ever. Aliases of a reused attempt are keys as well.
@@ -201,11 +204,12 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(OPERATOR_AUDIT, 'newest', { at: -1 }),
   // Pages of the audit. The id ends each index, so that MongoDB reads a page in order instead of sorting all rows.
   plain(OPERATOR_AUDIT, 'in_pages', { at: -1, _id: -1 }),
-  // A trace finds the acts on its objects.
-  plain(OPERATOR_AUDIT, 'of_subject', { subject: 1, at: -1, _id: -1 }),
+  // A trace finds the acts on its objects. Up to schema 7, an index named `of_subject` had other keys in each release, so it cannot be declared.
+  // A database that has it keeps it. The same keys under a new name are refused beside it, hence the ascending order; MongoDB reads it backwards.
+  plain(OPERATOR_AUDIT, 'subject_in_pages', { subject: 1, at: 1, _id: 1 }),
   // The console filters the audit by operator and by act.
-  plain(OPERATOR_AUDIT, 'of_operator', { operator: 1, at: -1, _id: -1 }),
-  plain(OPERATOR_AUDIT, 'of_action', { action: 1, at: -1, _id: -1 }),
+  plain(OPERATOR_AUDIT, 'operator_in_pages', { operator: 1, at: 1, _id: 1 }),
+  plain(OPERATOR_AUDIT, 'action_in_pages', { action: 1, at: 1, _id: 1 }),
   // Every process that writes events reads the active subscriptions, once in some seconds.
   plain(SUBSCRIPTIONS, 'of_state', { state: 1 }),
   // Rows of killed worker processes; a live one writes its row every few seconds.

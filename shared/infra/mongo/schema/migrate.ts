@@ -31,6 +31,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 5, name: 'unique indexes of attempts by student first', compatibleFrom: 1 },
   { version: 6, name: 'traces, and ids of snapshots on the shard of the id', compatibleFrom: 1, up: takeStoredIds },
   { version: 7, name: 'exams and bulk acts for operators', compatibleFrom: 1 },
+  { version: 8, name: 'pages of the audit by indexes of their own names', compatibleFrom: 1 },
 ];
 
 /** The schema version that this code needs. */
@@ -44,6 +45,7 @@ const LEASE_LOST = 'the migration lease was lost: another runner took over';
 
 const NAMESPACE_NOT_FOUND = 26;
 const NAMESPACE_EXISTS = 48;
+const INDEX_CONFLICTS: readonly unknown[] = [85, 86];
 
 interface MigrationReport {
   from: number;
@@ -114,7 +116,13 @@ async function passedBefore(mongo: Mongo): Promise<PassedProbe | undefined> {
   return (await schemaState(mongo).findOne({ _id: 'schema' }))?.passed;
 }
 
-/** Creates the declared indexes that are missing. Throws if an index of the same name has other keys; it drops no index. */
+/** The database has an index that excludes a declared one, because it has the same name or the same keys. */
+export class IndexConflict extends Error {}
+
+/**
+ * Creates the declared indexes that are missing, and drops none.
+ * @throws IndexConflict if an index has the name or the keys of a declared one, and differs otherwise
+ */
 export async function createIndexes(mongo: Mongo, declared = INDEXES): Promise<void> {
   for (const name of MADE_BEFOREHAND) await createCollection(mongo, name);
   const byCollection = Map.groupBy(declared, ({ collection }) => collection);
@@ -122,7 +130,14 @@ export async function createIndexes(mongo: Mongo, declared = INDEXES): Promise<v
     // Create all indexes of a collection in one command, so that the server reads the collection once for all of them.
     await mongo.db
       .collection(collection)
-      .createIndexes(indexes.map(({ name, keys, options }) => ({ ...options, name, key: { ...keys } })));
+      .createIndexes(indexes.map(({ name, keys, options }) => ({ ...options, name, key: { ...keys } })))
+      .catch((error: unknown) => {
+        if (!(error instanceof MongoServerError && INDEX_CONFLICTS.includes(error.code))) throw error;
+        throw new IndexConflict(
+          `an index of ${collection} prevents a declared one: drop it and run \`npm run migrate\` again. MongoDB: ${error.message}`,
+          { cause: error },
+        );
+      });
   }
 }
 
