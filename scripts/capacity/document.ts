@@ -54,7 +54,7 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
     ].join('\n'),
     costTable(costs),
     [
-      '- One save in twenty copies events to rows after its reply, which is a second command.',
+      '- One save in 25 copies events to rows after its reply, which is a second command.',
       '- A process also polls: a worker once a second for each of its queues, through a router once a second for all of them. A front door polls once in some',
       '  seconds. The numbers above contain the polls of the time of the measurement, which a slow operation such as a login makes long.',
     ].join('\n'),
