@@ -80,10 +80,7 @@ export async function installPythonPackage(
   platform: readonly string[] = [],
 ): Promise<string> {
   const list = requirementsFile(requirement);
-  const name = requirement.replace(/[^\w.-]+/g, '-');
-  const forPython = platform.length > 0 ? '' : `-py3.${python.minor}`;
-  const checksum = createHash('sha256').update(readFileSync(list)).digest('hex').slice(0, 12);
-  const folder = path.join(deps.cache, `${name}${forPython}-${checksum}`);
+  const folder = packageFolder(deps.cache, requirement, platform.length > 0 ? undefined : python);
   if (existsSync(folder)) return folder;
   return withInstallLock(`${folder}.lock`, async () => {
     if (existsSync(folder)) return folder;
@@ -99,6 +96,23 @@ export async function installPythonPackage(
     renameSync(fresh, folder);
     return folder;
   });
+}
+
+/** Returns the folder of a package: of one interpreter, or without `python` that of files which need none. */
+export function packageFolder(cache: string, requirement: string, python?: Python): string {
+  const name = requirement.replace(/[^\w.-]+/g, '-');
+  const forPython = python === undefined ? '' : `-py3.${python.minor}`;
+  const checksum = createHash('sha256')
+    .update(readFileSync(requirementsFile(requirement)))
+    .digest('hex')
+    .slice(0, 12);
+  return path.join(cache, `${name}${forPython}-${checksum}`);
+}
+
+/** Returns the folder of an installed package whose files need no Python; undefined if it is not installed. Runs no program. */
+export function installedBinaries(cache: string, requirement: string): string | undefined {
+  const folder = packageFolder(cache, requirement);
+  return existsSync(folder) ? folder : undefined;
 }
 
 /** Returns the command for the interpreter's own pip, otherwise for that of a new virtual environment. Debian packages both separately. */

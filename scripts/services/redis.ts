@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
 import { onPath } from './on-path.ts';
-import { findPython, installPythonPackage } from './python-tools.ts';
+import { findPython, installedBinaries, installPythonPackage } from './python-tools.ts';
 import type { Say } from './run-with-progress.ts';
 import { type Service, ServiceMissing } from './service.ts';
 import { serverEnvironment } from './tool-environment.ts';
@@ -72,6 +72,13 @@ async function prebuiltRedis(deps: { env: NodeJS.ProcessEnv; cache: string; say:
       `there is no REDIS_URL, no redis-server on PATH, and no prebuilt binary for ${process.platform}-${process.arch}`,
     );
   }
+  for (const { requirement, binary } of PREBUILT_REDIS) {
+    const folder = installedBinaries(deps.cache, requirement);
+    // A binary that an earlier start could not run leaves its folder as well.
+    if (folder !== undefined && faultOf(deps, path.join(folder, 'site', binary)) === undefined)
+      return path.join(folder, 'site', binary);
+  }
+  // Only an installation needs Python: the search for it starts several programs.
   const python = findPython({ min: 8, max: 99 }, deps.env.PATH);
   if (python === undefined)
     throw missing('there is no REDIS_URL, no redis-server on PATH and no Python 3 to fetch a binary');
@@ -81,13 +88,24 @@ async function prebuiltRedis(deps: { env: NodeJS.ProcessEnv; cache: string; say:
       const folder = await installPythonPackage(deps, python, requirement, platform);
       const server = path.join(folder, 'site', binary);
       chmodSync(server, 0o755);
-      execFileSync(server, ['--version'], { env: serverEnvironment(deps.env), stdio: 'pipe', timeout: 10_000 });
-      return server;
+      const fault = faultOf(deps, server);
+      if (fault === undefined) return server;
+      faults.push(`${requirement}: ${fault}`);
     } catch (error) {
       faults.push(`${requirement}: ${error instanceof Error ? error.message.trim() : String(error)}`);
     }
   }
   throw missing(`no prebuilt binary runs here\n${faults.join('\n')}`);
+}
+
+/** Returns why a binary does not run here; undefined if it runs. */
+function faultOf({ env }: { env: NodeJS.ProcessEnv }, server: string): string | undefined {
+  try {
+    execFileSync(server, ['--version'], { env: serverEnvironment(env), stdio: 'pipe', timeout: 10_000 });
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message.trim() : String(error);
+  }
 }
 
 function missing(reason: string): ServiceMissing {
