@@ -10,7 +10,13 @@ import { finishFanOut } from './finish-fan-out.ts';
 import { publishEvent } from './publish-event.ts';
 import { isRetentionSet, RETENTION_SWEEP, sweepRetention } from './retention.ts';
 import { sendMessage } from './send-message.ts';
-import { sweepOrphanedFanOuts, sweepOverdueAttempts, sweepUnpaidGenerations } from './sweeps.ts';
+import {
+  ERASURES_SWEEP,
+  sweepErasures,
+  sweepOrphanedFanOuts,
+  sweepOverdueAttempts,
+  sweepUnpaidGenerations,
+} from './sweeps.ts';
 
 type Sweep = (deps: WorkerDeps, run: Run<'upkeep'>) => Promise<Outcome<'upkeep'>>;
 
@@ -19,6 +25,7 @@ const SWEEPS: Readonly<Record<string, Sweep>> = {
   [OVERDUE_ATTEMPTS_SWEEP.key]: sweepOverdueAttempts,
   [ORPHANED_FAN_OUTS_SWEEP.key]: sweepOrphanedFanOuts,
   [UNPAID_GENERATIONS_SWEEP.key]: sweepUnpaidGenerations,
+  [ERASURES_SWEEP.key]: sweepErasures,
   [RETENTION_SWEEP.key]: sweepRetention,
 };
 
@@ -36,6 +43,7 @@ export function upkeepActor(deps: WorkerDeps): Actor {
   const sweeps = [
     ORPHANED_FAN_OUTS_SWEEP,
     UNPAID_GENERATIONS_SWEEP,
+    ERASURES_SWEEP,
     ...(isRetentionSet(deps) ? [RETENTION_SWEEP] : []),
   ];
   return {

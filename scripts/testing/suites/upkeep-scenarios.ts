@@ -27,6 +27,7 @@ import {
   storeSubscription,
 } from '#testing/stored/stored-events.ts';
 import { runCommand } from '#workers/run-command.ts';
+import { ERASURES_SWEEP } from '#workers/upkeep/sweeps.ts';
 import { makeActor } from './actor-subjects.ts';
 import type { CrashScenario } from './crash-scenario.ts';
 
@@ -183,7 +184,7 @@ function eventsOut(): CrashScenario[] {
 
 /** Postpones the worker's own sweeps: it claims them beside the command, and the points of their runs would end its count. */
 async function postponeSweeps(mongo: Mongo): Promise<void> {
-  for (const sweep of [OVERDUE_ATTEMPTS_SWEEP, ORPHANED_FAN_OUTS_SWEEP, UNPAID_GENERATIONS_SWEEP])
+  for (const sweep of [OVERDUE_ATTEMPTS_SWEEP, ORPHANED_FAN_OUTS_SWEEP, UNPAID_GENERATIONS_SWEEP, ERASURES_SWEEP])
     await postCommand(mongo, newCommand({ ...sweep, body: {}, maxAttempts: 10, now: Date.now() + HOUR }));
 }
 
