@@ -20,13 +20,13 @@ import {
 
 type Sweep = (deps: WorkerDeps, run: Run<'upkeep'>) => Promise<Outcome<'upkeep'>>;
 
-/** The sweep of each recurring command. A key that is not here belongs to the oldest sweep. */
+/** The sweep of each recurring command, by its subject. A subject that is not here belongs to the oldest sweep. */
 const SWEEPS: Readonly<Record<string, Sweep>> = {
-  [OVERDUE_ATTEMPTS_SWEEP.key]: sweepOverdueAttempts,
-  [ORPHANED_FAN_OUTS_SWEEP.key]: sweepOrphanedFanOuts,
-  [UNPAID_GENERATIONS_SWEEP.key]: sweepUnpaidGenerations,
-  [ERASURES_SWEEP.key]: sweepErasures,
-  [RETENTION_SWEEP.key]: sweepRetention,
+  [OVERDUE_ATTEMPTS_SWEEP.subject]: sweepOverdueAttempts,
+  [ORPHANED_FAN_OUTS_SWEEP.subject]: sweepOrphanedFanOuts,
+  [UNPAID_GENERATIONS_SWEEP.subject]: sweepUnpaidGenerations,
+  [ERASURES_SWEEP.subject]: sweepErasures,
+  [RETENTION_SWEEP.subject]: sweepRetention,
 };
 
 /**
@@ -53,7 +53,7 @@ export function upkeepActor(deps: WorkerDeps): Actor {
     inHalves: ['upkeep:webhooks'],
     recurring: overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP, ...sweeps] : sweeps,
     handlers: {
-      upkeep: (run) => (SWEEPS[run.command.key] ?? sweepOverdueAttempts)(deps, run),
+      upkeep: (run) => (SWEEPS[run.command.subject] ?? sweepOverdueAttempts)(deps, run),
       'upkeep:fanouts': (run) => finishFanOut(deps, run),
       'upkeep:deadletters': (run) => actOnDeadLetters(deps, run),
       'upkeep:publish': (run) => publishEvent(deps, run),
