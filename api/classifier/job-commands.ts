@@ -2,6 +2,7 @@ import type { Call, Reply } from '#api/route.ts';
 import { findFreeSlots } from '#infra/mongo/classifier/job-slots.ts';
 import { cancelJob, findOpenJob, findOwnJob, insertJob, retryJob } from '#infra/mongo/classifier/jobs.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import { type JobRound, roundOrder } from '#shared/classifier/commands.ts';
 import { type JobRequest, type JobSlots, mayRetry, openKeyOf } from '#shared/classifier/job.ts';
@@ -24,7 +25,7 @@ const SLOT_RETRY_SECONDS = 30;
 
 /**
  * Returns the open job equal to this request, or creates it with its questions. Of concurrent equal requests one creates the job
- * and all receive it. Rejects duplicate questions and fields, and a job beyond the limits of open jobs.
+ * and all receive it. Rejects duplicate questions and fields, an erased caller, and a job beyond the limits of open jobs.
  */
 export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Promise<Reply | Rejection> {
   const details = jobRequestFaults(call.body);
@@ -35,7 +36,9 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
   let questions: JobQuestions | undefined;
   for (let pass = 1; pass <= MAX_PASSES; pass++) {
     // Read the slots first: if an equal job has just taken the last one, the next read finds that job.
-    const slots = await slotsFor(deps, caller);
+    const [slots, erased] = await Promise.all([slotsFor(deps, caller), isErased(deps.mongo, caller.actorId)]);
+    // The second pass of an erasure that begins after this read erases the job (`person/second-pass.ts`).
+    if (erased) return { rejected: 'PERSON_ERASED' };
     const open = await findOpenJob(deps.mongo, openKey);
     if (open !== null) return reply(200, await detailedJobView(deps.mongo, open));
     if (isRejection(slots)) return slots;

@@ -40,7 +40,7 @@ export function jobRoutes(deps: JobDeps): Route[] {
         },
         { status: 200, schema: 'classifier/create-job-reply', description: 'Identical job that is already open' },
       ],
-      errors: ['RATE_LIMITED'],
+      errors: ['RATE_LIMITED', 'PERSON_ERASED'],
       handle: (call) => createJob(deps, call),
     },
     {

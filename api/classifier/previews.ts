@@ -1,6 +1,7 @@
 import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
 import { type Call, ESSAY_BODY, type Reply, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { leasePreview, releasePreview, renewPreview } from '#infra/mongo/classifier/preview-leases.ts';
+import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { generationFaults, wantedGeneration } from '#shared/classifier/generation-request.ts';
 import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
 import {
@@ -22,6 +23,7 @@ import { paidGeneration } from './paid-generation.ts';
 /** Codes that each preview may get besides those of its own checks. */
 const PREVIEW_CODES: readonly ErrorCode[] = [
   'RATE_LIMITED',
+  'PERSON_ERASED',
   'AI_PROVIDER_INVALID_RESPONSE',
   'AI_PROVIDER_UNAVAILABLE',
   'AI_PROVIDER_CIRCUIT_OPEN',
@@ -116,13 +118,18 @@ const RENEW_MS = LEASE_MS / 4;
 /** `Retry-After` of a preview that exceeds the limit (s). The end of the others is unknown. */
 const RETRY_AFTER_SECONDS = 5;
 
-/** Makes a preview while its actor has fewer than MAX_IN_FLIGHT others in flight; otherwise rejects it and calls nothing. */
+/**
+ * Makes a preview while its actor has fewer than MAX_IN_FLIGHT others in flight; otherwise rejects it and calls nothing. That of an erased
+ * actor is rejected too. An erasure that begins later waits for the lease, or its second pass finds it.
+ */
 export async function inFlight(
   { mongo, now, log }: Pick<PreviewDeps, 'mongo' | 'now' | 'log'>,
   { identity }: Pick<Call, 'identity'>,
   make: () => Promise<Reply | Rejection>,
 ): Promise<Reply | Rejection> {
-  const lease = { actorId: callerOf(identity).actorId, leaseId: newId(now()) };
+  const { actorId } = callerOf(identity);
+  if (await isErased(mongo, actorId)) return { rejected: 'PERSON_ERASED' };
+  const lease = { actorId, leaseId: newId(now()) };
   const leased = await leasePreview(mongo, lease, { limit: MAX_IN_FLIGHT, leaseMs: LEASE_MS, now: now() });
   if (leased.kind === 'full') {
     const message = `The caller has ${MAX_IN_FLIGHT} previews in flight; wait for a reply`;

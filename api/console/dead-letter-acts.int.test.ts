@@ -2,6 +2,7 @@ import t from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { listBulks } from '#infra/mongo/operations/bulk-acts.ts';
+import { erasePerson } from '#infra/mongo/person/erase.ts';
 import { storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import { postSettlement } from '#testing/stored/stored-generations.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -85,6 +86,14 @@ t.test(
     t.match(charged, { status: 200, text: /1 of 1 letters/ });
   },
 );
+
+t.test('an act on the letters of an erased person is refused in the form', async (t) => {
+  await erasePerson(mongo, 'student-7', { operator: 'an', reason: 'a test', now: Date.now() });
+  const form = { act: 'drop', subject: 'student-7', reason: 'the disk was cleared', key: 'of-an-erased-person' };
+  t.match(await send(form), { status: 410, text: /role="alert">The subject is an erased person/ });
+  const acts = JSON.stringify(await listBulks(mongo, 10));
+  t.notMatch(acts, 'student-7');
+});
 
 t.test('five blanks are no reason, neither for an act nor for its stop', async (t) => {
   const { _id: id } = await storeDeadGrading(mongo);

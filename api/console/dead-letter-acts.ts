@@ -53,10 +53,17 @@ export function confirmAct(deps: ConsoleDeps): Screen {
             const { rows } = await actOnIds(mongo, wanted, wanted.ids, by);
             return { status: 200, html: resultPage(rows, call) };
           }
-          const { command, reused } = await postBulk(mongo, { ...orderOf(wanted), perSecond: PER_SECOND }, by, {
+          const posted = await postBulk(mongo, { ...orderOf(wanted), perSecond: PER_SECOND }, by, {
             maxAttempts: deps.commandAttempts,
           });
-          return reused ? keyTaken(call, wanted, command._id) : { to: `${HOME}/jobs/${command._id}` };
+          switch (posted.kind) {
+            case 'erased':
+              return { status: 410, html: await confirmPage(deps, call, wanted, DEAD_WORDS[language].subjectErased) };
+            case 'reused':
+              return keyTaken(call, wanted, posted.command._id);
+            case 'posted':
+              return { to: `${HOME}/jobs/${posted.command._id}` };
+          }
         },
       },
     ],

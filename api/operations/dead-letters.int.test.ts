@@ -1,6 +1,8 @@
 import t, { type Test } from 'tap';
 import { findCommand } from '#infra/mongo/mailbox/dead-letters.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { erasePerson } from '#infra/mongo/person/erase.ts';
+import { findTombstone } from '#infra/mongo/person/erased-persons.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { ask, openTestDoor } from '#testing/doors/test-door.ts';
@@ -115,6 +117,27 @@ t.test('an act is a dry run unless dryRun is false, and takes ids or a filter', 
   t.match(await post('/drop', { ids: [id], reason: REASON, dryRun: false }), {
     json: { data: { rows: [{ outcome: 'skipped', why: /already dropped/ }], counted: 0 } },
   });
+});
+
+t.test('a bulk act for an erased person is refused, and the id is not stored again', async (t) => {
+  const { mongo, post } = await open(t);
+  const person = `student-${newId()}`;
+  const order = { filter: { subject: person }, reason: REASON, key: newId() };
+  t.match(await post('/ack', { ...order, key: newId(), dryRun: false }), { status: 202 });
+  await erasePerson(mongo, person, { operator: 'an', reason: REASON, now: Date.now() });
+  t.match(await findTombstone(mongo, person), { state: 'ERASED' });
+  const before = await operatorAudit(mongo).countDocuments({});
+  for (const act of ['replay', 'ack', 'drop']) {
+    t.match(await post(`/${act}`, order), { status: 200, json: { data: { dryRun: true, counted: 0 } } });
+    const refused = await post(`/${act}`, { ...order, dryRun: false });
+    t.match(refused, { status: 410, json: { code: 'PERSON_ERASED' } }, act);
+  }
+  const all = ['dead', 'drop', '--subject', person, '--all', '--reason', REASON, '--yes'];
+  t.match(await callExamhall(mongo, all), { code: 1, out: '', err: /^error: --subject is an erased person/ });
+  const commands = await mongo.db.collection('commands').find({}).toArray();
+  t.match(commands, [{ queue: 'upkeep:deadletters', subject: /^erased-/ }], 'the act of before');
+  t.notMatch(JSON.stringify(commands), person);
+  t.equal(await operatorAudit(mongo).countDocuments({}), before);
 });
 
 t.test('a filter posts one bulk act for each key, which can be read and stopped', async (t) => {

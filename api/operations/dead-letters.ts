@@ -158,7 +158,7 @@ export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
           { status: 200, schema: 'operations/dead-act-result', description: 'Result for `ids`, or of a dry run' },
           { status: 202, schema: 'operations/bulk-act', description: 'The bulk act of a `filter`' },
         ],
-        errors: ['BULK_ACT_KEY_REUSED'],
+        errors: ['BULK_ACT_KEY_REUSED', 'PERSON_ERASED'],
         handle: (call: Call<DeadActOrder>) => carryOut(deps, act, call),
       }),
     ),
@@ -210,7 +210,14 @@ async function carryOut(
   const { key, perSecond } = body;
   const request = { ...order, filter: wanted, perSecond: perSecond ?? PER_SECOND, key: key ?? newId(by.now) };
   const posted = await postBulk(deps.mongo, request, by, { maxAttempts: deps.commandAttempts });
-  return posted.reused ? { rejected: 'BULK_ACT_KEY_REUSED' } : { status: 202, data: bulkView(posted.command) };
+  switch (posted.kind) {
+    case 'erased':
+      return { rejected: 'PERSON_ERASED' };
+    case 'reused':
+      return { rejected: 'BULK_ACT_KEY_REUSED' };
+    case 'posted':
+      return { status: 202, data: bulkView(posted.command) };
+  }
 }
 
 async function stop(

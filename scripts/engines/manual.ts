@@ -140,6 +140,7 @@ export const MANUAL: Readonly<Record<Feature, string>> = {
   'expression $toString': 'null stays null',
 
   'variable $$NOW': 'the same time in all of a command, a date; since 4.2',
+  'variable $$REMOVE': '`$set` removes the field; also as a branch of `$cond`; since 3.6',
   'variable $$this': 'the element, if `as` is omitted',
 
   'index expireAfterSeconds': 'deletes some time after the date, each minute',

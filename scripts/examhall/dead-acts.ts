@@ -112,8 +112,10 @@ async function actOnAll(operator: Operator, flags: Flags, { act, filter, reason 
     return EXIT.done;
   }
   const request = { act, filter, perSecond, chargeSuperseded, key: newId(by.now) };
-  const { command } = await postBulk(mongo, request, by, { maxAttempts: commandAttempts });
-  return followBulk(operator, flags, command);
+  const posted = await postBulk(mongo, request, by, { maxAttempts: commandAttempts });
+  if (posted.kind !== 'erased') return followBulk(operator, flags, posted.command);
+  operator.fail('--subject is an erased person, of whom no dead letters are left; nothing is stored');
+  return EXIT.failed;
 }
 
 function previewText(preview: BulkPreview, act: DeadActName, perSecond: number): string {

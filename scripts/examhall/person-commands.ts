@@ -42,7 +42,8 @@ export const PERSON_COMMANDS: CliCommands = {
   },
   'person erase': {
     summary: 'delete or pseudonymise what is stored about a person, and print a receipt',
-    details: 'It cannot be undone. Repeat the command after an interruption: the erasure goes on.',
+    details:
+      'It cannot be undone. Repeat the command after an interruption: the erasure goes on.\n`upkeep` runs it once more after 20 minutes, for what was in flight.',
     args: PERSON,
     options: ['end-open-attempts', 'reason', 'operator', 'yes'],
     examples: ['person erase 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5 --reason "request by letter"'],
@@ -79,9 +80,10 @@ async function show(operator: Operator, id: string, act: OperatorAct): Promise<n
   return EXIT.done;
 }
 
-function stateOf({ _id, state, begunAt, erasedAt }: ErasedPerson): string {
-  if (erasedAt !== null && state === 'ERASED') return `erased at ${erasedAt.toISOString()}, tombstone ${_id}`;
-  return `erasure begun at ${begunAt.toISOString()}, tombstone ${_id}: run \`examhall person erase\` again`;
+function stateOf({ _id, state, begunAt, erasedAt, again }: ErasedPerson): string {
+  const next = again === undefined ? '' : `, next pass by \`upkeep\` at ${again.at.toISOString()}`;
+  if (erasedAt !== null && state === 'ERASED') return `erased at ${erasedAt.toISOString()}, tombstone ${_id}${next}`;
+  return `erasure begun at ${begunAt.toISOString()}, tombstone ${_id}${next}: run \`examhall person erase\` again`;
 }
 
 /** Writes one JSON document to FILE, which only its owner can read, or to stdout. */
@@ -149,7 +151,7 @@ function tellErasing(operator: Operator, result: Erasing): number {
         `${counted(rows, 'row')} of ${collection} must wait: ${WHY_WAITING[collection] ?? 'other work still needs them'}`,
       );
     }
-    fail('the erasure has begun and is not complete; run the same command again');
+    fail('the erasure has begun and is not complete; run the same command again, or leave it to `upkeep`');
     return EXIT.failed;
   }
   const { tombstone, already } = result;

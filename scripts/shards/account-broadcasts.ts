@@ -44,6 +44,14 @@ export const ACCOUNT_BROADCASTS: readonly Broadcast[] = [
     },
     ['ai_generations find {_id $in, state}'],
   ),
+  ...broadcasts(
+    {
+      why: 'the sweep finds erasures of any person',
+      rate: 'one for each UPKEEP_INTERVAL_MS',
+      files: ['shared/infra/mongo/person/second-pass.ts'],
+    },
+    ['erased_persons find {again.at $gt}'],
+  ),
   ...broadcasts({ why: 'the e-mail of a person leads to several pairs', rate: ONE_ERASURE, files: [FINDER] }, [
     'auth_known_pairs aggregate {account}',
     'auth_known_pairs find {account}',

@@ -95,7 +95,7 @@ export interface TokenTimes {
 }
 
 /** Lifetime of an access token: short, because a service that does not read the session accepts the token until it expires. */
-const ACCESS_MS = 900 * SECOND;
+export const ACCESS_MS = 900 * SECOND;
 /** Lifetime of a refresh token. */
 const REFRESH_MS = 30 * DAY;
 

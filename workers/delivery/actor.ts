@@ -3,7 +3,7 @@ import { openChannels } from '#infra/channels/channels.ts';
 import { isStoreOutage } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import type { DeliveryAttemptKey } from '#infra/mongo/notification/collections.ts';
-import { findDispatch } from '#infra/mongo/notification/deliveries.ts';
+import { findDispatch, forgetRecipient } from '#infra/mongo/notification/deliveries.ts';
 import {
   beginDeliveryAttempt,
   type DeliveryAttemptEnd,
@@ -74,7 +74,10 @@ async function checkAgain(deps: WorkerDeps, { command, session }: Run<DeliveryQu
   return checkDispatch(await findDispatch(deps.mongo, command.body, session), new Date(deps.now()));
 }
 
-/** Deletes the attempt row of this run, because nothing was sent, and marks as FAILED a row that an interrupted run left QUEUED. */
+/**
+ * Deletes the attempt row of this run, because nothing was sent, and marks as FAILED a row that an interrupted run left QUEUED. The job of a
+ * notification that is gone forgets its user: the row may have gone by an erasure, which can no longer find the job.
+ */
 function suppressOutcome(
   deps: WorkerDeps,
   command: CommandOf<DeliveryQueue>,
@@ -89,6 +92,7 @@ function suppressOutcome(
     effects: async (session) => {
       if (previous !== null) await failAbandonedAttempt(deps.mongo, previous, session);
       if (row !== undefined) await deleteDeliveryAttempt(deps.mongo, row, session);
+      if (reason === 'GONE') await forgetRecipient(deps.mongo, command, session);
     },
   };
 }

@@ -181,7 +181,9 @@ t.test(
     const gone = await postDelivery(mongo);
     await notifications(mongo).deleteOne({ _id: gone.subject });
     t.equal(await run(actor(mustNot), gone), 'done');
-    t.match(await again(mongo, gone), { status: 'SUPPRESSED', result: { reason: 'GONE' } });
+    const left = await again(mongo, gone);
+    t.match(left, { status: 'SUPPRESSED', result: { reason: 'GONE' } });
+    t.strictSame(left?.body, { notificationId: gone.subject, channel: 'webhook' }, 'it forgets its user');
   },
 );
 

@@ -10,16 +10,23 @@ import { finishFanOut } from './finish-fan-out.ts';
 import { publishEvent } from './publish-event.ts';
 import { isRetentionSet, RETENTION_SWEEP, sweepRetention } from './retention.ts';
 import { sendMessage } from './send-message.ts';
-import { sweepOrphanedFanOuts, sweepOverdueAttempts, sweepUnpaidGenerations } from './sweeps.ts';
+import {
+  ERASURES_SWEEP,
+  sweepErasures,
+  sweepOrphanedFanOuts,
+  sweepOverdueAttempts,
+  sweepUnpaidGenerations,
+} from './sweeps.ts';
 
 type Sweep = (deps: WorkerDeps, run: Run<'upkeep'>) => Promise<Outcome<'upkeep'>>;
 
-/** The sweep of each recurring command. A key that is not here belongs to the oldest sweep. */
+/** The sweep of each recurring command, by its subject. A subject that is not here belongs to the oldest sweep. */
 const SWEEPS: Readonly<Record<string, Sweep>> = {
-  [OVERDUE_ATTEMPTS_SWEEP.key]: sweepOverdueAttempts,
-  [ORPHANED_FAN_OUTS_SWEEP.key]: sweepOrphanedFanOuts,
-  [UNPAID_GENERATIONS_SWEEP.key]: sweepUnpaidGenerations,
-  [RETENTION_SWEEP.key]: sweepRetention,
+  [OVERDUE_ATTEMPTS_SWEEP.subject]: sweepOverdueAttempts,
+  [ORPHANED_FAN_OUTS_SWEEP.subject]: sweepOrphanedFanOuts,
+  [UNPAID_GENERATIONS_SWEEP.subject]: sweepUnpaidGenerations,
+  [ERASURES_SWEEP.subject]: sweepErasures,
+  [RETENTION_SWEEP.subject]: sweepRetention,
 };
 
 /**
@@ -36,6 +43,7 @@ export function upkeepActor(deps: WorkerDeps): Actor {
   const sweeps = [
     ORPHANED_FAN_OUTS_SWEEP,
     UNPAID_GENERATIONS_SWEEP,
+    ERASURES_SWEEP,
     ...(isRetentionSet(deps) ? [RETENTION_SWEEP] : []),
   ];
   return {
@@ -45,7 +53,7 @@ export function upkeepActor(deps: WorkerDeps): Actor {
     inHalves: ['upkeep:webhooks'],
     recurring: overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP, ...sweeps] : sweeps,
     handlers: {
-      upkeep: (run) => (SWEEPS[run.command.key] ?? sweepOverdueAttempts)(deps, run),
+      upkeep: (run) => (SWEEPS[run.command.subject] ?? sweepOverdueAttempts)(deps, run),
       'upkeep:fanouts': (run) => finishFanOut(deps, run),
       'upkeep:deadletters': (run) => actOnDeadLetters(deps, run),
       'upkeep:publish': (run) => publishEvent(deps, run),

@@ -5,6 +5,7 @@ import { fanOuts, notifications } from '#infra/mongo/notification/collections.ts
 import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { readConsistently } from '#infra/mongo/notification/inbox.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
+import { ORPHANED_FAN_OUTS_SWEEP } from '#shared/notification/commands.ts';
 import { READER_GRACE_MS, STAGE_WITHIN_MS } from '#shared/notification/fan-out.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { WEBHOOK_SECRET } from '#testing/neighbours/neighbours.ts';
@@ -108,7 +109,7 @@ t.test('the sweep deletes the rows of a front door that never published, and no 
     queue: 'upkeep' as const,
     progress: null,
     result: null,
-    key: 'upkeep:lost-fan-outs',
+    subject: ORPHANED_FAN_OUTS_SWEEP.subject,
     nextRunAt: new Date(0),
   };
   await mailboxOf(mongo, 'upkeep').insertOne(command);

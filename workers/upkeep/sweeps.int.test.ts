@@ -12,6 +12,7 @@ import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
+import { ERASURES_SWEEP } from './sweeps.ts';
 
 /** More than one chunk of a sweep. */
 const STUCK = 51;
@@ -55,7 +56,7 @@ t.test('a disabled sweep is not posted, and one that was posted before submits n
   const { _id } = await storeAttempt(mongo, { deadlineAt: new Date('2020-01-01T00:00:00Z') });
   const off = makeActor('upkeep', testWorkerDeps(mongo, { ATTEMPT_OVERDUE_SWEEP_ENABLED: '0' }));
   const keysOf = ({ recurring = [] }: typeof off) => recurring.map(({ key }) => key);
-  const others = [ORPHANED_FAN_OUTS_SWEEP.key, UNPAID_GENERATIONS_SWEEP.key];
+  const others = [ORPHANED_FAN_OUTS_SWEEP.key, UNPAID_GENERATIONS_SWEEP.key, ERASURES_SWEEP.key];
   t.strictSame(keysOf(off), others, 'the other sweeps go on');
   const sweep = await postSweep(mongo);
   t.equal(await runCommand(testKernel(mongo), off, sweep), 'snoozed');

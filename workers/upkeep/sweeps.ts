@@ -2,6 +2,8 @@ import { markSubmitted, overdueAttempts } from '#infra/mongo/attempt/submit.ts';
 import { closeOverdueSettlement, overdueSettlements } from '#infra/mongo/classifier/unpaid-generations.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { abandonFanOut, orphanedFanOuts } from '#infra/mongo/notification/stage-fan-out.ts';
+import { logActs } from '#infra/mongo/operator-audit.ts';
+import { eraseAgain, pendingErasures } from '#infra/mongo/person/second-pass.ts';
 import type { AttemptKey } from '#shared/attempt/attempt.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Outcome, Run, WorkerDeps } from '#workers/actor.ts';
@@ -87,4 +89,29 @@ export async function sweepUnpaidGenerations(deps: WorkerDeps, { signal }: Run<'
     }
   }
   return { kind: 'snooze', afterMs: deps.config.upkeep.intervalMs };
+}
+
+/** The recurring command of the sweep below. */
+export const ERASURES_SWEEP = { queue: 'upkeep', key: 'upkeep:erasures', subject: 'erasures' } as const;
+
+const ERASURES_PER_SWEEP = 20;
+
+/** Runs each erasure again whose second pass is due, and forgets the id. One that fails or waits is postponed, so that it blocks no other. */
+export async function sweepErasures(deps: WorkerDeps, { signal }: Run<'upkeep'>): Promise<Outcome<'upkeep'>> {
+  const { mongo, log, config } = deps;
+  for (const pending of await pendingErasures(mongo, ERASURES_PER_SWEEP)) {
+    signal.throwIfAborted();
+    const about = { tombstone: pending._id };
+    const act = { now: deps.now(), maxAttempts: config.worker.maxAttempts, committed: logActs(log) };
+    try {
+      const pass = await eraseAgain(mongo, pending, act);
+      if (pass.kind === 'erased') log.info({ ...about, found: pass.found }, 'second pass of an erasure ended');
+      if (pass.kind === 'waiting')
+        log.info({ ...about, rows: Object.fromEntries(pass.rows) }, 'second pass of an erasure waits');
+    } catch (err) {
+      if (isOutage(err)) throw err;
+      log.error({ ...about, err }, 'second pass of an erasure failed; a later sweep retries');
+    }
+  }
+  return { kind: 'snooze', afterMs: config.upkeep.intervalMs };
 }

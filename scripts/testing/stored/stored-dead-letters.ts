@@ -45,5 +45,6 @@ export async function postBulkAct(
     ...request,
   };
   const posted = await postBulk(mongo, wanted, { ...OPERATOR, operator, now }, { maxAttempts: 10 });
+  if (posted.kind === 'erased') throw new Error('the subject of the bulk act is erased');
   return posted.command;
 }

@@ -5,6 +5,9 @@ import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { subscriptions } from '#infra/mongo/operations/subscriptions.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { erasedPersons, findTombstone, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
+import { countRows, findPerson } from '#infra/mongo/person/find.ts';
+import { eraseAgain, pendingErasures } from '#infra/mongo/person/second-pass.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { OVERDUE_ATTEMPTS_SWEEP } from '#shared/attempt/commands.ts';
 import { UNPAID_GENERATIONS_SWEEP } from '#shared/classifier/commands.ts';
@@ -15,7 +18,9 @@ import { HOUR } from '#shared/kernel/time.ts';
 import { ORPHANED_FAN_OUTS_SWEEP } from '#shared/notification/commands.ts';
 import type { BulkBody } from '#shared/operations/bulk-act.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { scaled } from '#testing/chance.ts';
 import type { Neighbours } from '#testing/neighbours/neighbours.ts';
+import { makePassDue, storeErasedMeanwhile } from '#testing/stored/second-passes.ts';
 import { freshAttempt, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import {
@@ -27,6 +32,7 @@ import {
   storeSubscription,
 } from '#testing/stored/stored-events.ts';
 import { runCommand } from '#workers/run-command.ts';
+import { ERASURES_SWEEP } from '#workers/upkeep/sweeps.ts';
 import { makeActor } from './actor-subjects.ts';
 import type { CrashScenario } from './crash-scenario.ts';
 
@@ -37,7 +43,7 @@ const FAR = new Date(Date.now() + 24 * HOUR);
 
 /** Returns the scenarios of `upkeep`: a sweep, a bulk act, and what goes out to other services. */
 export function upkeepScenarios(): CrashScenario[] {
-  return [overdueSweep(), bulkReplay(), ...reports(), ...eventsOut()];
+  return [overdueSweep(), ...(scaled(0, 1) === 1 ? [secondPass()] : []), bulkReplay(), ...reports(), ...eventsOut()];
 }
 
 function overdueSweep(): CrashScenario {
@@ -78,6 +84,53 @@ function overdueSweep(): CrashScenario {
       const attempt = await attempts(mongo).findOne({ _id: subject });
       t.match(attempt, { status: 'SUBMITTED', submittedBy: 'TIMEOUT', submittedAt: deadlineAt });
       t.equal(await gradings(), 1, 'one grading command');
+    },
+  };
+}
+
+/**
+ * A worker that is killed in the second pass of an erasure leaves the rest to the next pass, which a later sweep runs. Most points of this
+ * long run are reads, so it is for FAULTS_FULL=1 only. `person/second-pass.int.test.ts` always tests a death after each write.
+ */
+function secondPass(): CrashScenario {
+  const rowsOf = async (mongo: Mongo, id: string) => (await countRows(mongo, await findPerson(mongo, id))).size;
+  return {
+    name: 'second pass of an erasure',
+    actor: 'upkeep',
+    status: 'PENDING',
+    leastPoints: 30,
+    // A dead worker's transaction holds the next number of the audit, which the next erasure needs as well.
+    waitsForTransactions: true,
+    isOver: ({ fence, lockedUntil }) => fence > 0 && lockedUntil === null,
+    spent: [0, 1],
+    async post(mongo) {
+      await postponeSweeps(mongo);
+      const later = { $set: { 'again.at': new Date(Date.now() + HOUR) } };
+      await inTransaction(mongo, TIMEOUT_MS, (session) =>
+        erasedPersons(mongo).updateMany({ 'again.at': { $gt: new Date(0) } }, later, { session }),
+      );
+      const id = await storeErasedMeanwhile(mongo);
+      await makePassDue(mongo, id);
+      const about = { queue: 'upkeep', key: `upkeep:${id}`, subject: ERASURES_SWEEP.subject, body: {} } as const;
+      return (await postCommand(mongo, newCommand({ ...about, maxAttempts: 10, now: Date.now() - HOUR }))).command;
+    },
+    async check(t, { mongo }, { key }) {
+      const id = key.slice('upkeep:'.length);
+      const [before] = (await pendingErasures(mongo, 1_000)).filter(({ again }) => again.id === id);
+      if (before === undefined) t.equal(await rowsOf(mongo, id), 0, 'the id is forgotten only once nothing is left');
+      else {
+        await makePassDue(mongo, id);
+        const due = { ...before, again: { id, at: (await findTombstone(mongo, id))?.again?.at ?? before.again.at } };
+        t.match(await eraseAgain(mongo, due, { now: Date.now(), maxAttempts: 10 }), { kind: 'erased' });
+      }
+      t.equal(await rowsOf(mongo, id), 0);
+      t.match(await findTombstone(mongo, id), {
+        state: 'ERASED',
+        again: undefined,
+        counts: { notifications: { deleted: 2 } },
+      });
+      const lines = { subject: tombstoneId(id), action: 'account.person-erase' } as const;
+      t.equal(await operatorAudit(mongo).countDocuments(lines), 2, 'one line of each pass');
     },
   };
 }
@@ -183,7 +236,7 @@ function eventsOut(): CrashScenario[] {
 
 /** Postpones the worker's own sweeps: it claims them beside the command, and the points of their runs would end its count. */
 async function postponeSweeps(mongo: Mongo): Promise<void> {
-  for (const sweep of [OVERDUE_ATTEMPTS_SWEEP, ORPHANED_FAN_OUTS_SWEEP, UNPAID_GENERATIONS_SWEEP])
+  for (const sweep of [OVERDUE_ATTEMPTS_SWEEP, ORPHANED_FAN_OUTS_SWEEP, UNPAID_GENERATIONS_SWEEP, ERASURES_SWEEP])
     await postCommand(mongo, newCommand({ ...sweep, body: {}, maxAttempts: 10, now: Date.now() + HOUR }));
 }
 

@@ -3,7 +3,7 @@ import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import type { CommandError, CommandRef, Queue } from '#shared/kernel/command.ts';
-import type { CommandOf } from './commands.ts';
+import { type CommandOf, LEFT_BEHIND } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /**
@@ -53,6 +53,7 @@ export async function claimCommand<Q extends Queue>(
       nextRunAt: unless('$nextRunAt', nowPlus(holder.leaseMs)),
       settledAt: unless('$$NOW', null),
       lastError: unless(WORKER_LOST, '$lastError'),
+      ...Object.fromEntries((LEFT_BEHIND[queue] ?? []).map((field) => [field, unless('$$REMOVE', `$${field}`)])),
     },
   );
   const after = await mailboxOf<Queue>(mongo, queue).findOneAndUpdate({ _id, key }, update.pipeline, {

@@ -109,4 +109,12 @@ export const MAILBOX_OF: Readonly<Record<Queue, (typeof MAILBOXES)[number]>> = {
   settlement: COMMANDS,
 };
 
+/**
+ * Personal fields of a body that no end of its command keeps, by queue. A message to a subscriber may be written while its student is erased,
+ * and no later erasure finds it. A replay of a dead one reads the student from the attempt.
+ */
+export const LEFT_BEHIND: { readonly [Q in Queue]?: readonly `body.${keyof Commands[Q]['body'] & string}`[] } = {
+  'upkeep:webhooks': ['body.studentId'],
+};
+
 export const QUEUES = Object.keys(MAILBOX_OF) as Queue[];

@@ -3,7 +3,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import type { Command, CommandError, CommandRef, CommandStatus, DoneStatus, Queue } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import type { CommandOf, Commands } from './commands.ts';
+import { type CommandOf, type Commands, LEFT_BEHIND } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
 /** Thrown by a write whose filter did not match: the worker no longer holds the command, or has settled it already. */
@@ -42,25 +42,16 @@ export async function settleCommand<Q extends Queue>(
   const { _id, key, fence, queue } = command;
   const written = await mailboxOf<Queue>(mongo, queue).updateOne(
     { _id, key, fence, status: 'PENDING', lockedUntil: { $ne: null } },
-    [{ $set: changesOf(next) }, ...unsetBy(next, queue)] as UpdateFilter<Command>[],
+    [{ $set: changesOf(queue, next) }, ...unsetBy(next)] as UpdateFilter<Command>[],
     session === undefined ? {} : { session },
   );
   if (written.matchedCount !== 1) throw new LeaseLost(command);
 }
 
-/**
- * Returns the stage that removes fields. A rejection frees the key. Each death is a new letter, without the mark of an earlier one. An
- * event leaves the student behind at every end: its message may have been written while the student was erased, and no later erasure
- * would find it.
- */
-function unsetBy({ to }: NextState, queue: Queue): { $unset: string[] }[] {
-  if (to === 'AGAIN') return [];
-  const fields = [
-    ...(to === 'REJECTED' ? ['live'] : []),
-    ...(to === 'DEAD' ? ['letter'] : []),
-    ...(queue === 'upkeep:webhooks' ? ['body.studentId'] : []),
-  ];
-  return fields.length === 0 ? [] : [{ $unset: fields }];
+/** Returns the stage that removes fields. A rejection frees the key. Each death is a new letter, without the mark of an earlier one. */
+function unsetBy({ to }: NextState): { $unset: string }[] {
+  if (to === 'REJECTED') return [{ $unset: 'live' }];
+  return to === 'DEAD' ? [{ $unset: 'letter' }] : [];
 }
 
 /**
@@ -105,7 +96,7 @@ export async function undoClaim(
 ): Promise<void> {
   await mailboxOf(mongo, queue).updateOne(
     { _id, key, workerId, status: 'PENDING', lockedUntil: { $ne: null } },
-    [{ $set: changesOf({ to: 'AGAIN', inMs: 0, unspent: true, error: null }) }],
+    [{ $set: changesOf(queue, { to: 'AGAIN', inMs: 0, unspent: true, error: null }) }],
     { maxTimeMS: QUERY_LIMIT_MS },
   );
 }
@@ -125,7 +116,7 @@ export async function endIdleCommand<Q extends Queue>(
   session: ClientSession,
 ): Promise<'ended' | 'running' | 'settled'> {
   const update = guardedUpdate([{ $eq: ['$status', 'PENDING'] }, { $lte: [msOf('$lockedUntil'), NOW_MS] }], {
-    ...changesOf(end),
+    ...changesOf(queue, end),
     workerId: null,
     fence: { $add: ['$fence', 1] },
   });
@@ -138,7 +129,7 @@ export async function endIdleCommand<Q extends Queue>(
 }
 
 /** Returns the changes of a settlement. They always clear the session, because the next claim would end a session that is reused. */
-function changesOf(next: NextState): Record<string, unknown> {
+function changesOf(queue: Queue, next: NextState): Record<string, unknown> {
   if (next.to === 'AGAIN') {
     return {
       lockedUntil: null,
@@ -155,6 +146,7 @@ function changesOf(next: NextState): Record<string, unknown> {
     lockedUntil: null,
     session: null,
     settledAt: '$$NOW',
+    ...Object.fromEntries((LEFT_BEHIND[queue] ?? []).map((field) => [field, '$$REMOVE'])),
     ...(next.to === 'DEAD' ? { lastError: lastError(next.error) } : { result: literal(next.result) }),
   };
 }

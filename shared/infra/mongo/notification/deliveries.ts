@@ -2,7 +2,7 @@ import type { ClientSession } from 'mongodb';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { mailboxOf, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { type DeliveryBody, deliveryOrder } from '#shared/notification/commands.ts';
 import { CHANNEL_DISABLED, type Channel, type Dispatch } from '#shared/notification/delivery.ts';
@@ -48,6 +48,15 @@ export async function queueDeliveries(
 /** Returns the job as the worker would end it. It is stored, so that a trace shows why nothing was sent. */
 function suppressedJob(job: DeliveryJobRow, now: number): DeliveryJobRow {
   return { ...job, status: 'SUPPRESSED', result: { reason: CHANNEL_DISABLED }, settledAt: new Date(now) };
+}
+
+/** Removes the user from a job whose notification is gone, in the transaction that ends the job. */
+export async function forgetRecipient(
+  mongo: Mongo,
+  { _id, queue, key }: CommandRef<`delivery:${Channel}`>,
+  session: ClientSession,
+): Promise<void> {
+  await mailboxOf(mongo, queue).updateOne({ _id, key }, [{ $unset: ['body.userId'] }], { session });
 }
 
 /**

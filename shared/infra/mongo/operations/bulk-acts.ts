@@ -7,7 +7,7 @@ import { type DeadGroups, deadGroups } from '#infra/mongo/mailbox/dead-groups.ts
 import { findCommand, lettersAfter } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findLive, mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { actAsOperator, type BulkLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
-import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
+import { isErased, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { type BulkBody, bulkOrder, isSameRequest, isTaken } from '#shared/operations/bulk-act.ts';
 import type { LetterFilter } from '#shared/operations/letter-filter.ts';
 import type { DeadOrder } from './dead-acts.ts';
@@ -68,19 +68,26 @@ function untilOf({ until }: LetterFilter, now: number): Date {
 }
 
 /**
+ * Result of a request for a bulk act. `posted`: the stored act, of this request or of an equal one with its key. `reused`: the key belongs
+ * to this act, which is another request. `erased`: the subject is an erased person, so nothing is stored.
+ */
+export type BulkPost = { kind: 'posted' | 'reused'; command: BulkAct } | { kind: 'erased' };
+
+/**
  * Stores a bulk act, which the process type `upkeep` carries out, with a line of the audit in one transaction. The letters are those that
- * have died by `by.now`. Returns the stored act if its key is taken; `reused` is true if that one is another request.
+ * have died by `by.now`. The erasure of a person has deleted the person's letters, and an act would store the id again.
  */
 export async function postBulk(
   mongo: Mongo,
   { key, filter, ...request }: BulkRequest,
   by: OperatorAct,
   { maxAttempts }: { maxAttempts: number },
-): Promise<{ command: BulkAct; created: boolean; reused: boolean }> {
+): Promise<BulkPost> {
   const { operator, reason, now } = by;
+  const { subject } = filter;
+  if (subject !== undefined && (await isErased(mongo, subject))) return { kind: 'erased' };
   const chosen = { ...filter, until: untilOf(filter, now) };
   const { counted, more } = await countChosen(mongo, { ...request, filter: chosen });
-  const { subject } = filter;
   const body: BulkBody = {
     ...request,
     filter: chosen,
@@ -96,7 +103,7 @@ export async function postBulk(
       await postCommandIn(mongo, session, command);
       return { result: undefined, line: bulkLine('begin', command, { act: body.act, counted }) };
     });
-    return { command, created: true, reused: false };
+    return { kind: 'posted', command };
   } catch (error) {
     if (!isDuplicateKey(error, ['key'])) throw error;
     const stored = await findLive(mongo, QUEUE, command.key);
@@ -104,7 +111,7 @@ export async function postBulk(
     // Without a time of its own, a request takes the letters of its first arrival.
     const until = untilOf(filter, stored.createdAt.getTime());
     const repeated = { ...body, filter: { ...filter, until } };
-    return { command: stored, created: false, reused: !isSameRequest(stored.body, repeated) };
+    return { kind: isSameRequest(stored.body, repeated) ? 'posted' : 'reused', command: stored };
   }
 }
 

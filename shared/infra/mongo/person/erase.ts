@@ -10,6 +10,7 @@ import {
   findTombstone,
   newPseudonym,
   openTombstone,
+  secondPass,
   tombstoneId,
 } from './erased-persons.ts';
 import { countRows, findPerson, type Person } from './find.ts';
@@ -25,8 +26,8 @@ export type Erasing =
 
 /**
  * Erases a person, along the links of the register. Every step is a transaction that also counts what it changed, and finds only rows
- * that are left. A process that is killed at any point loses nothing: the next call goes on. A call after the end erases what
- * arrived since, if anything did.
+ * that are left. A process that is killed at any point loses nothing: the next call goes on, at the latest the second pass. A call after
+ * the end erases what arrived since, if anything did, and plans another pass.
  */
 export async function erasePerson(mongo: Mongo, id: string, act: OperatorAct): Promise<Erasing> {
   const person = await findPerson(mongo, id);
@@ -35,7 +36,7 @@ export async function erasePerson(mongo: Mongo, id: string, act: OperatorAct): P
     if ((await countRows(mongo, person)).size === 0) return { kind: 'erased', tombstone: earlier, already: true };
     await erasedPersons(mongo).updateOne(
       { _id: earlier._id, state: 'ERASED' },
-      { $set: { state: 'ERASING', pseudonym: newPseudonym() } },
+      { $set: { state: 'ERASING', pseudonym: newPseudonym(), again: secondPass(id, act) } },
     );
   }
   const tombstone = await openTombstone(mongo, id, act);

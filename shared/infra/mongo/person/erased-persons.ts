@@ -3,7 +3,9 @@ import type { ClientSession, Collection } from 'mongodb';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import type { Stamped } from '#infra/mongo/guarded-update.ts';
 import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { MINUTE } from '#shared/kernel/time.ts';
 
 /** Rows of one collection that an erasure has changed. */
 export interface ErasedCounts {
@@ -13,9 +15,9 @@ export interface ErasedCounts {
 
 /**
  * The tombstone of a person, which is also the journal and the receipt of the erasure. It exists before the first row is erased. From
- * then on, front doors store nothing under the id. `_id` is a digest, so the row does not name the person.
+ * then on, front doors store nothing under the id. `_id` is a digest, so the row does not name the person once `again` is gone.
  */
-export interface ErasedPerson {
+export interface ErasedPerson extends Stamped {
   _id: string;
   state: 'ERASING' | 'ERASED';
   /** Replaces the id in rows that stay. null once ERASED: nothing links those rows to the id any longer. */
@@ -26,7 +28,20 @@ export interface ErasedPerson {
   erasedAt: Date | null;
   /** By collection. Each count is stored in the commit of the rows that it counts. */
   counts: Record<string, ErasedCounts>;
+  /** The id of the person until the second pass has ended, and when the next one is due. Absent afterwards. */
+  again?: { id: string; at: Date };
 }
+
+/**
+ * Time from the tombstone to the second pass, which erases what was stored by a view from before the tombstone. Nothing is stored so for
+ * longer:
+ *
+ * - An access token of the erased person is valid for 15 minutes, and a request ends its statements within the 5 minutes after them. The
+ *   longest, a large fan-out, is published within 90 seconds (STAGE_WITHIN_MS) or never.
+ * - A worker writes under its lease, of at most 10 minutes. MongoDB ends an open transaction after a minute.
+ * - Calls of a model take longer. The erasure waits for the lease of a preview in flight and for the end of a job.
+ */
+export const SECOND_PASS_MS = 20 * MINUTE;
 
 export const ERASED_PERSONS = 'erased_persons';
 
@@ -75,6 +90,11 @@ export function findTombstone(mongo: Mongo, personId: string): Promise<ErasedPer
   return erasedPersons(mongo).findOne({ _id: tombstoneId(personId) }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
+/** Returns the plan of the second pass of an erasure that begins now. */
+export function secondPass(id: string, { now }: Pick<OperatorAct, 'now'>): Required<ErasedPerson>['again'] {
+  return { id, at: new Date(now + SECOND_PASS_MS) };
+}
+
 /** Returns the person's tombstone, and inserts it if it does not exist. An erasure that was interrupted goes on under its first pseudonym. */
 export async function openTombstone(mongo: Mongo, personId: string, act: OperatorAct): Promise<ErasedPerson> {
   const row: ErasedPerson = {
@@ -86,6 +106,7 @@ export async function openTombstone(mongo: Mongo, personId: string, act: Operato
     begunAt: new Date(act.now),
     erasedAt: null,
     counts: {},
+    again: secondPass(personId, act),
   };
   try {
     await erasedPersons(mongo).insertOne(row, { maxTimeMS: QUERY_LIMIT_MS });

@@ -210,6 +210,8 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // The console filters the audit by operator and by act.
   plain(OPERATOR_AUDIT, 'operator_in_pages', { operator: 1, at: 1, _id: 1 }),
   plain(OPERATOR_AUDIT, 'action_in_pages', { action: 1, at: 1, _id: 1 }),
+  // The sweep of erasures finds those whose second pass is due. Any other tombstone adds one empty key.
+  plain(ERASED_PERSONS, 'again', { 'again.at': 1 }),
   // Every process that writes events reads the active subscriptions, once in some seconds.
   plain(SUBSCRIPTIONS, 'of_state', { state: 1 }),
   // Rows of killed worker processes; a live one writes its row every few seconds.
@@ -228,7 +230,6 @@ export const MADE_BEFOREHAND: readonly CollectionName[] = [
   AI_JOB_SELECTIONS,
   PROVIDER_SETTINGS,
   SETTING_CHANGES,
-  ERASED_PERSONS,
   SNAPSHOT_IDS,
 ];
 

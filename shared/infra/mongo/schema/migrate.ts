@@ -31,7 +31,11 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 5, name: 'unique indexes of attempts by student first', compatibleFrom: 1 },
   { version: 6, name: 'traces, and ids of snapshots on the shard of the id', compatibleFrom: 1, up: takeStoredIds },
   { version: 7, name: 'exams and bulk acts for operators', compatibleFrom: 1 },
-  { version: 8, name: 'pages of the audit by indexes of their own names', compatibleFrom: 1 },
+  {
+    version: 8,
+    name: 'second passes of erasures, and pages of the audit by indexes of their own names',
+    compatibleFrom: 1,
+  },
 ];
 
 /** The schema version that this code needs. */

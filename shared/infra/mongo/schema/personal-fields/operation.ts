@@ -101,6 +101,8 @@ export const OPERATION_FIELDS = {
       begunAt: 'no person',
       erasedAt: 'no person',
       counts: 'no person',
+      again: { kept: 'the id until the second pass, which begins 20 minutes after the erasure and removes it' },
+      stamp: 'no person',
     },
   } satisfies Declaration<ErasedPerson>,
 } as const satisfies Readonly<Record<string, AnyDeclaration>>;
