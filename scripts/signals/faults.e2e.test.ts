@@ -2,19 +2,21 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
+import { BACKGROUND_LIMITS } from '#infra/process/background.ts';
 import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
 import { freePort } from '#scripts/services/port.ts';
 import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { authClient, newEmail } from '#testing/clients/auth-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openMongoTap } from '#testing/stores/mongo-tap.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
-import { until } from '#testing/until.ts';
+import { until, untilSlowly } from '#testing/until.ts';
 import { CAUSED_INSIDE, type Played, playRules, SKIP } from './play-rules.ts';
 import { asOnAnIdleMachine, openRecording, type Phase } from './recording.ts';
 import { type Sample, scrape } from './scrape.ts';
 
-// Causes faults inside one front door and two workers, and scrapes them as Prometheus does.
+// Causes faults inside one front door and three workers, and scrapes them as Prometheus does.
 
 type Fault = Omit<Phase, 'minutes'>;
 
@@ -31,7 +33,8 @@ const broken = await openReceiver(t, (_, response) => answerJson(response, { sta
 const gone = await openReceiver(t, (_, response) => answerJson(response, { status: 410 }));
 
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
-const ports = { gradenotices: await freePort(), upkeep: await freePort() };
+const gradingTap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
+const ports = { grading: await freePort(), gradenotices: await freePort(), upkeep: await freePort() };
 const cluster = await startCluster(t, {
   inside: true,
   workers: ['grading', 'gradenotices', 'upkeep'],
@@ -47,6 +50,12 @@ const cluster = await startCluster(t, {
       AI_CLASSIFIER_MAX_RETRIES: '0',
       AI_CLASSIFIER_CIRCUIT_FAILURES: '1',
     },
+    grading: {
+      MONGODB_URL: gradingTap.url,
+      METRICS_PORT: String(ports.grading),
+      // Each grade would otherwise send an event, on which no alert here depends.
+      ANALYTICS_SERVICE_URL: '',
+    },
     gradenotices: {
       METRICS_PORT: String(ports.gradenotices),
       NOTIFICATION_SERVICE_URL: notifications,
@@ -57,11 +66,13 @@ const cluster = await startCluster(t, {
 });
 const [client, auth] = [await attemptClient(cluster), await authClient(cluster)];
 
+const readGrading = () => scrape(`http://127.0.0.1:${ports.grading}`);
 /** Times are those of an idle machine, except in the run of a fault that is itself a time. */
 let isTimed = false;
 const recording = openRecording(
   [
     { instance: 'web1', read: () => scrape(cluster.door().url) },
+    { instance: 'grading', read: readGrading },
     { instance: 'gradenotices', read: () => scrape(`http://127.0.0.1:${ports.gradenotices}`) },
     { instance: 'upkeep', read: () => scrape(`http://127.0.0.1:${ports.upkeep}`) },
   ],
@@ -93,8 +104,7 @@ async function sitting(): Promise<void> {
 }
 
 const RUNS = 'examhall_commands_total';
-const raised = (samples: readonly Sample[], name: string) =>
-  sumOf(samples, 'examhall_alarms_total', { instance: 'upkeep', name });
+const raised = (samples: readonly Sample[], name: string) => sumOf(samples, 'examhall_alarms_total', { name });
 const delivered = (samples: readonly Sample[]) => sumOf(samples, RUNS, { instance: 'gradenotices', ending: 'done' });
 
 async function calmRun(): Promise<Fault> {
@@ -208,6 +218,26 @@ async function fencing(): Promise<{ slots: Fault; leases: Fault }> {
   return { slots, leases };
 }
 
+/** More grades than background work that runs and waits in a process, also if the first calls time out meanwhile. */
+const MORE_THAN_WAITS = BACKGROUND_LIMITS.concurrency + BACKGROUND_LIMITS.maxWaiting + 100;
+const STORED_AT_ONCE = 50;
+
+/** MongoDB hangs when a grade makes its waiting handoffs due, while more attempts are graded than background work may wait. */
+async function piling(): Promise<void> {
+  const mongo = { db: cluster.mongo, client: cluster.mongo.client, close: async () => undefined };
+  const sourceEventId = 'handoff-that-waits';
+  gradingTap.hold(sourceEventId);
+  for (let stored = 0; stored < MORE_THAN_WAITS; stored += STORED_AT_ONCE) {
+    const batch = Array.from({ length: STORED_AT_ONCE }, async () => {
+      const attempt = await storeAttempt(mongo, { ...SUBMITTED, waitingHandoffs: [sourceEventId] });
+      await postGrading(mongo, attempt);
+    });
+    await Promise.all(batch);
+  }
+  // Scrapes of every process, one after the other, would delay the grades.
+  await untilSlowly('background work is dropped', async () => raised(await readGrading(), 'background_dropped') > 0);
+}
+
 t.test('alerts on what happens inside a process fire in the run of their fault', { skip: SKIP }, async (t) => {
   const calm = await calmRun();
   const errors = await run(
@@ -226,6 +256,8 @@ t.test('alerts on what happens inside a process fire in the run of their fault',
   const disabled = await run(subscribing, (samples) => raised(samples, 'subscription_disabled') > 0);
   const open = await run(asking, (samples) => sumOf(samples, 'examhall_provider_circuit', { state: 'open' }) === 1);
   const { slots, leases } = await fencing();
+  const dropped = await run(piling, (samples) => raised(samples, 'background_dropped') > 0);
+  gradingTap.release();
   isTimed = true;
   const blocked = await run(blocking, () => true);
   isTimed = false;
@@ -243,6 +275,7 @@ t.test('alerts on what happens inside a process fire in the run of their fault',
     { name: 'failing model provider', fault: open, alerts: ['ExamhallCircuitOpen'] },
     { name: 'hanging receiver', fault: slots, alerts: ['ExamhallSlotsFull'] },
     { name: 'lost lease', fault: leases, alerts: ['ExamhallLeasesLost'] },
+    { name: 'handoffs that MongoDB holds', fault: dropped, alerts: ['ExamhallBackgroundDropped'] },
     { name: 'blocked event loop', fault: blocked, alerts: ['ExamhallEventLoopBlocked'] },
     { name: 'hanging store', fault: waiting, alerts: ['ExamhallConnectionsExhausted'] },
     { name: 'saves after a hanging store', fault: slow, alerts: ['ExamhallSavesSlow'] },
