@@ -17,6 +17,7 @@ const USAGE = `usage: npm run capacity -- [--students 10000] [--saves-per-minute
 function read(): { load: Load; json: boolean; attempts: number[] | null; inbox: number[] | null } {
   const { values } = parseArgs({
     options: {
+      help: { type: 'boolean', short: 'h' },
       students: { type: 'string' },
       'saves-per-minute': { type: 'string' },
       shards: { type: 'string' },
@@ -28,6 +29,10 @@ function read(): { load: Load; json: boolean; attempts: number[] | null; inbox: 
       notifications: { type: 'string', default: INBOX_SIZES.join() },
     },
   });
+  if (values.help === true) {
+    console.log(USAGE);
+    process.exit(0);
+  }
   const number = (name: 'students' | 'saves-per-minute' | 'shards' | 'attempts-per-term', otherwise: number) => {
     const value = Number(values[name] ?? otherwise);
     if (!(value > 0)) throw new Error(`--${name} must be a positive number`);

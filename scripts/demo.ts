@@ -34,8 +34,12 @@ process.exitCode = await main(process.argv.slice(2));
 
 async function main(args: string[]): Promise<number> {
   const options = read(args);
-  if (options === null) {
+  if (options === 'help') {
     console.log(USAGE);
+    return 0;
+  }
+  if (options === null) {
+    console.error(USAGE);
     return 64;
   }
   const progress = openProgress(process.stdout);
@@ -132,7 +136,8 @@ function read(args: string[]) {
       },
     });
     const students = Number(values.students);
-    if (values.help === true || !Number.isInteger(students) || students < 1 || students > MAX_STUDENTS) return null;
+    if (values.help === true) return 'help';
+    if (!Number.isInteger(students) || students < 1 || students > MAX_STUDENTS) return null;
     const port = values['profile-port'];
     return {
       students,

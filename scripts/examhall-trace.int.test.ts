@@ -270,6 +270,31 @@ t.test('a trace of nothing is an error, and one of a healthy object states it', 
   t.match(JSON.parse(json), { subject: 'attempt', verdicts: [], cut: [], nextCursor: null });
 });
 
+t.test(
+  'an exam without a release waits for it if it shows results by hand, and is not held up otherwise',
+  async (t) => {
+    await workers({ actor: 'grading' });
+    const byHand = await storeAttempt(mongo, { ...graded({ showResultMode: 'MANUAL' }), examId: 'exam-by-hand' });
+    t.match(
+      await summary(`exam:${byHand.examId}`),
+      /^waits: results not visible: the results are not released, .*; let the exam service release them$/,
+    );
+    await storeAttempt(mongo, { ...graded({ showResultMode: 'IMMEDIATE' }), examId: 'exam-at-once' });
+    const { out } = await callExamhall(mongo, ['trace', 'exam:exam-at-once'], { env: { REDIS_URL } });
+    t.equal(out, 'exam exam-at-once: 0 lines; nothing is held up\n');
+  },
+);
+
+t.test('a terminal shows the row of the audit as a short line, and anything else gets the whole row', async (t) => {
+  const errOf = async (userId: string, terminal: boolean) => {
+    const options = { terminal, env: { REDIS_URL } };
+    await storeAttempt(mongo, { studentId: userId, deadlineAt: null });
+    return (await callExamhall(mongo, ['trace', `student:${userId}`], options)).err;
+  };
+  t.match(await errOf('student-on-terminal', true), /^audit \d+: account\.trace by an\n$/);
+  t.match(JSON.parse(await errOf('student-in-pipe', false)), { msg: 'operator act', action: 'account.trace' });
+});
+
 t.test('examhall queues shows that no worker is alive while commands are due', async (t) => {
   await workers({ actor: 'gradenotices' });
   await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));

@@ -45,7 +45,7 @@ export interface Surroundings {
   readonly env: NodeJS.ProcessEnv;
   readonly input: SecretInput;
   readonly output: Writable;
-  readonly errors: Writable;
+  readonly errors: Writable & { isTTY?: boolean };
   /** Aborted when a command that repeats must end. */
   readonly interrupted: AbortSignal;
 }
@@ -63,7 +63,6 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
   const screen = new Console(output, errors);
   const fail = (fault: string) => screen.error(`error: ${fault}`);
   const config = configOrExit(withLocalCluster(env));
-  const { log } = openLog({ level: 'info', name: 'examhall', destination: errors });
   const open = name in SCHEMA_COMMANDS ? openReleaseMongo : openMongo;
   const mongo = open({ ...config.mongodb, appName: 'examhall-cli' });
   const clock = openServerClock(mongo);
@@ -76,7 +75,7 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
       say: (line) => screen.log(line),
       note: (line) => screen.error(line),
       fail,
-      logAct: logActs(log),
+      logAct: logActsTo(errors, env),
       async endStreams(accountId) {
         const isSent = await publishChange({ redisUrl: config.redis.url, of: 'accounts' }, accountId);
         if (!isSent)
@@ -100,6 +99,13 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
     clock.stop();
     await mongo.close();
   }
+}
+
+/** Returns what logs the rows of the audit: as JSON for a collector, and as a short line on the terminal of a developer. */
+function logActsTo(errors: Surroundings['errors'], { NODE_ENV }: NodeJS.ProcessEnv): Operator['logAct'] {
+  if (errors.isTTY !== true || NODE_ENV === 'production')
+    return logActs(openLog({ level: 'info', name: 'examhall', destination: errors }).log);
+  return ({ seq, action, operator }) => errors.write(`audit ${seq}: ${action} by ${operator}\n`);
 }
 
 /** Returns the operator's name for the audit, `unknown` if the system has none: a container often has neither USER nor a login name. */

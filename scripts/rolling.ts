@@ -33,8 +33,12 @@ process.exit();
 
 async function main(args: string[]): Promise<number> {
   const options = read(args);
-  if (options === null) {
+  if (options === 'help') {
     console.log(USAGE);
+    return 0;
+  }
+  if (options === null) {
+    console.error(USAGE);
     return 64;
   }
   const progress = openProgress(process.stdout);
@@ -86,6 +90,7 @@ function read(args: string[]) {
         restarts: { type: 'string', default: '4' },
       },
     });
+    if (values.help === true) return 'help';
     const { from, present } = values;
     const numbers = [values.students, values.sittings, values.saves, values.restarts].map(Number);
     const [students = 0, sittings = 0, saves = 0, restarts = 0] = numbers;
@@ -96,7 +101,7 @@ function read(args: string[]) {
       sittings <= 10_000 &&
       saves <= 100 &&
       restarts <= 1_000;
-    if (values.help === true || !isValid) return null;
+    if (!isValid) return null;
     return {
       from,
       present,

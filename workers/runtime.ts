@@ -6,7 +6,7 @@ import { openMongo } from '#infra/mongo/connect.ts';
 import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { watchAnswers } from '#infra/neighbours/unanswering.ts';
-import { BACKGROUND_LIMITS, openBackground } from '#infra/process/background.ts';
+import { BACKGROUND_CONCURRENCY, openBackground } from '#infra/process/background.ts';
 import { type ChangePublisher, openChangePublisher } from '#infra/redis/change-feed.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { openReplySender } from '#infra/redis/replies.ts';
@@ -45,7 +45,8 @@ export async function openRuntime(given: Config, name: string, logTo?: LogDestin
   // Prometheus finds no increase in a counter that only appears with its first alarm.
   for (const name of ALARMS) alarms.add({ name }, 0);
   const background = openBackground({
-    ...BACKGROUND_LIMITS,
+    concurrency: BACKGROUND_CONCURRENCY,
+    maxWaiting: given.worker.backgroundWaiting,
     dropped: (count) => alarms.add({ name: 'background_dropped' satisfies Alarm }, count),
     failed: (err) => log.warn({ err }, 'background work failed'),
   });

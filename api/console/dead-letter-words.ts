@@ -10,6 +10,7 @@ export const DEAD_WORDS = words(
     job: 'Bulk act',
     intro: 'Commands that failed for good, by cause. Remove the cause, then replay.',
     none: 'No dead letter matches.',
+    noneYet: 'None of the letters that were read matches. The search goes on with the next page.',
     queue: 'Queue',
     allQueues: 'all queues',
     cause: 'Cause',
@@ -92,6 +93,7 @@ export const DEAD_WORDS = words(
     intro:
       'Các lệnh đã hỏng hẳn, xếp theo nguyên nhân. Hãy khắc phục nguyên nhân rồi chạy lại. Chưa xác nhận thì chưa có gì xảy ra.',
     none: 'Không có thư chết nào khớp.',
+    noneYet: 'Chưa có thư nào khớp trong số đã đọc. Việc tìm tiếp tục ở trang sau.',
     queue: 'Hàng đợi',
     allQueues: 'mọi hàng đợi',
     cause: 'Nguyên nhân',

@@ -132,13 +132,15 @@ export function letterList({ mongo }: ConsoleDeps): Screen {
         return { status: 400, html: html`<h1>${w.letters}</h1><p class="warning">${w.filterFault}</p>` };
       const isDropped = query.get('dropped') === '1';
       const from = readLetterCursor(query.get('after') ?? '', QUEUES) ?? firstPlace(filter);
-      const page = await letterPage(mongo, { ...filter, ...(isDropped && { letter: 'DROPPED' }) }, from, LETTERS);
+      const page = await letterPage(mongo, { ...filter, ...(isDropped && { letter: 'DROPPED' }) }, from, {
+        limit: LETTERS,
+      });
       const more = isDropped ? { dropped: '1' } : {};
       const next =
         page.next === null ? null : addressOf(`${HOME}/letters`, filter, { ...more, after: letterCursor(page.next) });
       return html`<h1>${w.letters}</h1>
 <p class="hush">${[filter.queue, filter.cause, filter.subject].filter((part) => part !== undefined).join(' · ')}</p>
-${page.letters.length === 0 ? html`<p class="well">${w.none}</p>` : letterForm(page.letters, { isDropped, language })}
+${page.letters.length === 0 ? html`<p class="well">${next === null ? w.none : w.noneYet}</p>` : letterForm(page.letters, { isDropped, language })}
 <p class="row">${query.get('after') !== null && html`<a href="${addressOf(`${HOME}/letters`, filter, more)}">${w.first}</a>`}
 ${next !== null && html`<a href="${next}">${w.next}</a>`}</p>
 ${!isDropped && page.letters.length > 0 && Object.keys(filter).length > 0 && allForm(filter, language)}`;

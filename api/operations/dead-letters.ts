@@ -177,7 +177,7 @@ async function listLetters({ mongo }: DeadLetterDeps, { query }: Call<never, Dea
   const from = query.cursor == null ? firstPlace(filter) : readLetterCursor(query.cursor, QUEUES);
   if (from === null || (filter.queue !== undefined && from.queue !== filter.queue))
     return invalid('/cursor', 'must be a `nextCursor` of a reply with the same filter');
-  const page = await letterPage(mongo, { ...filter, ...markOf(query) }, from, query.limit ?? PAGE);
+  const page = await letterPage(mongo, { ...filter, ...markOf(query) }, from, { limit: query.limit ?? PAGE });
   const nextCursor = page.next === null ? null : letterCursor(page.next);
   return { status: 200, data: { letters: page.letters.map(letterView), nextCursor } };
 }

@@ -25,7 +25,7 @@ import { type Measure, openProgress } from './context.ts';
 import { identifyMongodb, machineLines, redisLine } from './machine.ts';
 import { codeDigest, openMeasured, type Result } from './measured.ts';
 import { measureNotices, measureSubmits } from './measures/rates.ts';
-import { type Run, readOptions } from './options.ts';
+import { type Run, readOptions, usageOf } from './options.ts';
 import { notesOf, textTable, writeMorning, writeReport } from './report.ts';
 
 /**
@@ -139,9 +139,14 @@ function optionsOrExit() {
     mongodb: !WITHOUT_MONGODB.has(name),
     named: BY_NAME.has(name),
   }));
+  const args = process.argv.slice(2);
+  if (args.includes('--help') || args.includes('-h')) {
+    console.log(usageOf({ measures }));
+    process.exit(0);
+  }
   return orExit(() => {
     const engines = enginesHere(process.env).map(({ name }) => name);
-    return readOptions(process.argv.slice(2), { measures, engines, env: process.env });
+    return readOptions(args, { measures, engines, env: process.env });
   });
 }
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { type Choice, readOptions } from './options.ts';
+import { type Choice, readOptions, usageOf } from './options.ts';
 
 const CHOICE: Choice = {
   measures: [
@@ -85,4 +85,9 @@ t.test('a measure that runs only by name is no part of a full run', async (t) =>
   t.match(readOptions(['morning', '--quick', '--engine', 'rust'], choice), expected);
   t.match(readOptions(['--only', 'morning', '--quick', '--engine', 'rust'], choice), expected);
   t.throws(() => readOptions(['evening'], choice), { message: /unknown measure evening; known: .*morning/ });
+});
+
+t.test('the usage of the bench lists each measure, those that run only by name last', async (t) => {
+  const measures = [{ name: 'long', mongodb: true, named: true }, ...CHOICE.measures];
+  t.match(usageOf({ measures }), /all but long\)\n[\s\S]*\nMeasures: save, http, inbox, long\n/);
 });

@@ -12,6 +12,21 @@ export interface BenchOptions {
   resume: boolean;
 }
 
+/** Returns the text of `npm run bench -- --help`. */
+export function usageOf({ measures }: Pick<Choice, 'measures'>): string {
+  const names = (named: boolean) =>
+    measures.flatMap((measure) => (named === (measure.named === true) ? [measure.name] : [])).join(', ');
+  return `npm run bench -- [options] [measure …]
+
+  --only NAME     this measure; repeatable, and the name alone is enough (default: all but ${names(true)})
+  --engine NAME   this MongoDB of those of the machine; repeatable (default: all)
+  --quick         fewer rounds: shows that the bench works, not how fast the product is
+  --resume        continues a full run that failed
+
+Measures: ${names(false)}, ${names(true)}
+Exit code: 0 for any ratio; 1 a measure failed; 2 an option is invalid.`;
+}
+
 /** One measure on one MongoDB. */
 export interface Run {
   measure: string;

@@ -38,7 +38,7 @@ async function trace(operator: Operator, [wanted = '']: string[], flags: Flags):
   const { lines, nextCursor } = pageOf(found.lines, { after: null, limit });
   const { subject, verdicts, moreVerdicts, cut } = found;
   print(operator, flags, { subject, verdicts, moreVerdicts, lines: lines.map(lineView), cut, nextCursor }, () =>
-    [...summaryOf(asked, found), '', tableOf(lines), ...leftOut(found, lines.length)].join('\n'),
+    [...summaryOf(asked, found), ...tableOf(lines), ...leftOut(found, lines.length)].join('\n'),
   );
   return EXIT.done;
 }
@@ -51,20 +51,20 @@ function summaryOf({ value }: Asked, { subject, verdicts, moreVerdicts, lines }:
   return [head, ...verdicts.map((verdict) => `${verdict.standing}: ${verdictText(verdict)}`)];
 }
 
-function tableOf(lines: readonly TraceLine[]): string {
-  return table(
-    ['at', 'kind', 'state', 'what', 'tries', 'next', 'id', 'reason'],
-    lines.map((line) => [
-      iso(line.at),
-      line.kind,
-      line.state,
-      `${line.what ?? '-'}${line.count === 1 ? '' : ` x${line.count}`}`,
-      line.attempt === null ? '-' : `${line.attempt.n}/${line.attempt.max}`,
-      iso(line.nextAt),
-      line.id,
-      line.reason === null ? '-' : `${line.reason.code}: ${line.reason.text}`,
-    ]),
-  );
+/** The timeline below an empty line; nothing if it has no line. */
+function tableOf(lines: readonly TraceLine[]): string[] {
+  if (lines.length === 0) return [];
+  const rows = lines.map((line) => [
+    iso(line.at),
+    line.kind,
+    line.state,
+    `${line.what ?? '-'}${line.count === 1 ? '' : ` x${line.count}`}`,
+    line.attempt === null ? '-' : `${line.attempt.n}/${line.attempt.max}`,
+    iso(line.nextAt),
+    line.id,
+    line.reason === null ? '-' : `${line.reason.code}: ${line.reason.text}`,
+  ]);
+  return ['', table(['at', 'kind', 'state', 'what', 'tries', 'next', 'id', 'reason'], rows)];
 }
 
 function leftOut({ lines, cut }: Trace, shown: number): string[] {

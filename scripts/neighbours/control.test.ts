@@ -135,7 +135,8 @@ t.test('the command prints an environment that names every stand-in, and refuses
   t.equal((await act('fail', 'wallet', 'answer=99')).code, 1);
   t.match(faults, [/this is no failure; \/answer must be >= 200$/]);
   t.equal((await act('fail')).code, 64);
-  t.equal((await act('stop')).code, 64);
+  t.match(await act('stop'), { code: 64, said: '' });
+  t.match(await act('--help'), { code: 0, said: /^npm run neighbours -- / });
   ending.abort();
   t.equal(await running, 0);
 });

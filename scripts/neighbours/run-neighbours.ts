@@ -31,8 +31,12 @@ export interface Around extends Terminal {
 export async function runNeighbours(args: readonly string[], around: Around): Promise<number> {
   const { env, print, fail, signal } = around;
   const options = readOptions(args, fail);
-  if (options === null) {
+  if (options === 'help') {
     print(USAGE);
+    return 0;
+  }
+  if (options === null) {
+    fail(USAGE);
     return 64;
   }
   const { act, words, port, forward, balance } = options;
@@ -95,9 +99,10 @@ function readOptions(args: readonly string[], fail: Around['fail']) {
         balance: { type: 'string', default: DEFAULT_BALANCE },
       },
     });
+    if (values.help === true) return 'help';
     const [port, balance] = [Number(values.port), Number(values.balance)];
     const isPort = Number.isInteger(port) && port >= 0 && port < 65_535;
-    if (values.help === true || !isPort || !Number.isInteger(balance) || balance < 0) return null;
+    if (!isPort || !Number.isInteger(balance) || balance < 0) return null;
     const [act, ...words] = positionals;
     const isAct = act === undefined || (act === 'fail' && words.length > 0) || (act === 'show' && words.length === 0);
     if (!isAct) return null;

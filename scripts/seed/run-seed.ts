@@ -39,8 +39,12 @@ interface Around {
 /** Fills a cluster with a school. Returns the exit code. */
 export async function runSeed(args: readonly string[], { env, output, fail }: Around): Promise<number> {
   const options = readOptions(args, env, fail);
-  if (options === null) {
+  if (options === 'help') {
     output.write(USAGE);
+    return 0;
+  }
+  if (options === null) {
+    fail(USAGE);
     return 64;
   }
   const { url } = options;
@@ -75,7 +79,7 @@ export async function runSeed(args: readonly string[], { env, output, fail }: Ar
   }
 }
 
-type Options = NonNullable<ReturnType<typeof readOptions>>;
+type Options = Exclude<ReturnType<typeof readOptions>, 'help' | null>;
 
 async function open(
   { gateway, progress, env }: { gateway: Gateway; progress: Progress; env: NodeJS.ProcessEnv },
@@ -196,13 +200,14 @@ function readOptions(args: readonly string[], env: NodeJS.ProcessEnv, fail: (lin
         yes: { type: 'boolean', default: false },
       },
     });
+    if (values.help === true) return 'help';
     const { url, seed, neighbours, yes } = values;
     const [students, accounts] = [Number(values.students), Number(values.accounts)];
     const isWhole = (value: number, least: number) =>
       Number.isInteger(value) && value >= least && value <= MAX_STUDENTS;
     const isUrl = (text: string) => /^https?:$/.test(URL.parse(text)?.protocol ?? '');
     const isSeed = /^[A-Za-z0-9-]{1,32}$/.test(seed);
-    if (values.help === true || !isWhole(students, 1) || !isWhole(accounts, 0) || !isSeed) return null;
+    if (!isWhole(students, 1) || !isWhole(accounts, 0) || !isSeed) return null;
     if (!isUrl(url) || !isUrl(neighbours)) return null;
     return { url: url.replace(/\/+$/, ''), neighbours, seed: seed.toLowerCase(), students, accounts, yes };
   } catch (error) {

@@ -58,12 +58,12 @@ t.test('the password policy accepts the password of the accounts', async (t) => 
   t.strictSame(passwordFaults(DEVELOPMENT_PASSWORD, context), []);
 });
 
-/** Runs the seed and returns its exit code and its faults. */
+/** Runs the seed and returns its exit code, its faults and what it printed. */
 async function seed(...args: string[]) {
   const faults: string[] = [];
-  const output = new PassThrough().resume();
+  const output = new PassThrough();
   const code = await runSeed(args, { env: {}, output, fail: (line) => void faults.push(line) });
-  return { code, faults };
+  return { code, faults, said: `${output.read() ?? ''}` };
 }
 
 t.test('the seed refuses other machines and production clusters without --yes, before it sends anything', async (t) => {
@@ -81,13 +81,9 @@ t.test('the seed names what it cannot fill, and each invalid option', async (t) 
   const url = await openReceiver(t, (_call, response) => answerJson(response, { status: 200 }));
   t.match(await seed('--url', url), { code: 1, faults: [/is no examhall cluster/] });
   t.match(await seed('--url', 'http://127.0.0.1:9'), { code: 1, faults: [/no cluster is ready at /] });
-  for (const args of [
-    ['--students', '0'],
-    ['--seed', 'a b'],
-    ['--url', 'x'],
-    ['--accounts', '-1'],
-    ['--help'],
-    ['--no'],
-  ])
-    t.equal((await seed(...args)).code, 64, args.join(' '));
+  for (const args of [['--students', '0'], ['--seed', 'a b'], ['--url', 'x'], ['--accounts', '-1'], ['--no']]) {
+    const { code, faults, said } = await seed(...args);
+    t.match({ code, usage: faults.at(-1), said }, { code: 64, usage: /--students N/, said: '' }, args.join(' '));
+  }
+  t.match(await seed('--help'), { code: 0, faults: [], said: /--students N/ });
 });

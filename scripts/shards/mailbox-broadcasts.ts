@@ -48,10 +48,14 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
   ...broadcasts(
     {
       why: 'a bulk act and a list of dead letters walk a queue by id, whatever their keys are',
-      rate: 'one for each page of letters, and at most 200 letters a second',
+      rate: 'one of each for 2,000 letters that are read, or for each page of letters',
       files: [DEAD_LETTERS],
     },
-    eachMailbox('aggregate {_id $gt, letter $in, queue, status}'),
+    [
+      ...eachMailbox('find {_id $gt, queue, status}'),
+      ...eachMailbox('aggregate {_id $gt, letter $in, queue, status}'),
+      ...eachMailbox('aggregate {_id $gt $lte, letter $in, queue, status}'),
+    ],
   ),
   ...broadcasts({ why: 'bulk acts are listed newest first', rate: 'a command of an operator', files: [BULK_ACTS] }, [
     'commands find {queue}',

@@ -2,11 +2,13 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
+import { BACKGROUND_CONCURRENCY } from '#infra/process/background.ts';
 import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
 import { freePort } from '#scripts/services/port.ts';
 import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { authClient, newEmail } from '#testing/clients/auth-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openMongoTap } from '#testing/stores/mongo-tap.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
@@ -14,7 +16,7 @@ import { CAUSED_INSIDE, type Played, playRules, SKIP } from './play-rules.ts';
 import { asOnAnIdleMachine, openRecording, type Phase } from './recording.ts';
 import { type Sample, scrape } from './scrape.ts';
 
-// Causes faults inside one front door and two workers, and scrapes them as Prometheus does.
+// Causes faults inside one front door and three workers, and scrapes them as Prometheus does.
 
 type Fault = Omit<Phase, 'minutes'>;
 
@@ -30,8 +32,12 @@ const broken = await openReceiver(t, (_, response) => answerJson(response, { sta
 /** Receiver of events that exists no longer. */
 const gone = await openReceiver(t, (_, response) => answerJson(response, { status: 410 }));
 
+/** Pieces of background work that may wait in the worker of grades: few, so that a few grades are too many. */
+const BACKGROUND_WAITING = 4;
+
 const tap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
-const ports = { gradenotices: await freePort(), upkeep: await freePort() };
+const gradingTap = await openMongoTap(t, requiredEnv('MONGODB_URL'));
+const ports = { grading: await freePort(), gradenotices: await freePort(), upkeep: await freePort() };
 const cluster = await startCluster(t, {
   inside: true,
   workers: ['grading', 'gradenotices', 'upkeep'],
@@ -46,6 +52,11 @@ const cluster = await startCluster(t, {
       AI_CLASSIFIER_BASE_URL: broken,
       AI_CLASSIFIER_MAX_RETRIES: '0',
       AI_CLASSIFIER_CIRCUIT_FAILURES: '1',
+    },
+    grading: {
+      MONGODB_URL: gradingTap.url,
+      METRICS_PORT: String(ports.grading),
+      WORKER_BACKGROUND_WAITING: `${BACKGROUND_WAITING}`,
     },
     gradenotices: {
       METRICS_PORT: String(ports.gradenotices),
@@ -62,6 +73,7 @@ let isTimed = false;
 const recording = openRecording(
   [
     { instance: 'web1', read: () => scrape(cluster.door().url) },
+    { instance: 'grading', read: () => scrape(`http://127.0.0.1:${ports.grading}`) },
     { instance: 'gradenotices', read: () => scrape(`http://127.0.0.1:${ports.gradenotices}`) },
     { instance: 'upkeep', read: () => scrape(`http://127.0.0.1:${ports.upkeep}`) },
   ],
@@ -93,8 +105,7 @@ async function sitting(): Promise<void> {
 }
 
 const RUNS = 'examhall_commands_total';
-const raised = (samples: readonly Sample[], name: string) =>
-  sumOf(samples, 'examhall_alarms_total', { instance: 'upkeep', name });
+const raised = (samples: readonly Sample[], name: string) => sumOf(samples, 'examhall_alarms_total', { name });
 const delivered = (samples: readonly Sample[]) => sumOf(samples, RUNS, { instance: 'gradenotices', ending: 'done' });
 
 async function calmRun(): Promise<Fault> {
@@ -208,6 +219,16 @@ async function fencing(): Promise<{ slots: Fault; leases: Fault }> {
   return { slots, leases };
 }
 
+/** MongoDB hangs when a grade makes its waiting handoffs due, while more attempts are graded than background work may run and wait. */
+async function piling(): Promise<void> {
+  const mongo = { db: cluster.mongo, client: cluster.mongo.client, close: async () => undefined };
+  const sourceEventId = 'handoff-that-waits';
+  gradingTap.hold(sourceEventId);
+  for (let n = 0; n < BACKGROUND_CONCURRENCY + BACKGROUND_WAITING + 10; n += 1) {
+    await postGrading(mongo, await storeAttempt(mongo, { ...SUBMITTED, waitingHandoffs: [sourceEventId] }));
+  }
+}
+
 t.test('alerts on what happens inside a process fire in the run of their fault', { skip: SKIP }, async (t) => {
   const calm = await calmRun();
   const errors = await run(
@@ -226,6 +247,8 @@ t.test('alerts on what happens inside a process fire in the run of their fault',
   const disabled = await run(subscribing, (samples) => raised(samples, 'subscription_disabled') > 0);
   const open = await run(asking, (samples) => sumOf(samples, 'examhall_provider_circuit', { state: 'open' }) === 1);
   const { slots, leases } = await fencing();
+  const dropped = await run(piling, (samples) => raised(samples, 'background_dropped') > 0);
+  gradingTap.release();
   isTimed = true;
   const blocked = await run(blocking, () => true);
   isTimed = false;
@@ -243,6 +266,7 @@ t.test('alerts on what happens inside a process fire in the run of their fault',
     { name: 'failing model provider', fault: open, alerts: ['ExamhallCircuitOpen'] },
     { name: 'hanging receiver', fault: slots, alerts: ['ExamhallSlotsFull'] },
     { name: 'lost lease', fault: leases, alerts: ['ExamhallLeasesLost'] },
+    { name: 'handoffs that MongoDB holds', fault: dropped, alerts: ['ExamhallBackgroundDropped'] },
     { name: 'blocked event loop', fault: blocked, alerts: ['ExamhallEventLoopBlocked'] },
     { name: 'hanging store', fault: waiting, alerts: ['ExamhallConnectionsExhausted'] },
     { name: 'saves after a hanging store', fault: slow, alerts: ['ExamhallSavesSlow'] },

@@ -19,19 +19,13 @@ export interface InputSeries {
   values: string;
 }
 
-/** Values of a series in place of the recorded ones, in every minute. */
-export type Planted = { perMinute: number } | { value: number };
-
-/** Returns values in place of those of a recorded series, or undefined to keep them. */
-export type Plant = (sample: Sample) => Planted | undefined;
-
 /** The scrapes of a cluster, one after the other. */
 export interface Recording {
   /** Scrapes every target once. A target that does not answer has no samples. Returns the number of the scrape. */
   scrape(): Promise<number>;
   samples(scrape: number): Sample[];
   /** Returns the series of metrics that `isWanted`, phase after phase. */
-  play(phases: readonly Phase[], isWanted: (name: string) => boolean, plant?: Plant): InputSeries[];
+  play(phases: readonly Phase[], isWanted: (name: string) => boolean): InputSeries[];
 }
 
 const COUNTED = /_(total|count|sum|bucket)$/;
@@ -71,17 +65,11 @@ export function openRecording(targets: readonly Target[], adjust: (all: Sample[]
   return {
     scrape,
     samples: (number) => [...(scrapes[number]?.values() ?? [])],
-    play(phases, isWanted, plant = () => undefined) {
+    play(phases, isWanted) {
       const known = new Map(phases.flatMap(({ from, to }) => [...(scrapes[from] ?? []), ...(scrapes[to] ?? [])]));
-      const minutes = phases.reduce((sum, phase) => sum + phase.minutes, 0);
       return [...known]
         .filter(([, { name }]) => isWanted(name))
-        .map(([series, sample]) => {
-          const planted = plant(sample);
-          if (planted === undefined) return { series, values: valuesOf(series, phases) };
-          const [first, step] = 'value' in planted ? [planted.value, 0] : [0, planted.perMinute];
-          return { series, values: `${first}+${step}x${minutes - 1}` };
-        });
+        .map(([series]) => ({ series, values: valuesOf(series, phases) }));
     },
   };
 }

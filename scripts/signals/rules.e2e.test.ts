@@ -6,7 +6,7 @@ import { openMongoTap } from '#testing/stores/mongo-tap.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
 import { ALERTS, CAUSED_INSIDE, type Played, playRules, SKIP } from './play-rules.ts';
-import { asOnAnIdleMachine, openRecording, type Phase, type Plant } from './recording.ts';
+import { asOnAnIdleMachine, openRecording, type Phase } from './recording.ts';
 import { scrape } from './scrape.ts';
 
 const STOPPED = [
@@ -155,10 +155,6 @@ async function recordAll(): Promise<
   return { calm, refused, failing, dead, stopped, frozen, gone };
 }
 
-/** Dropped background work needs a thousand calls that hang at once. */
-const BACKGROUND_DROPPED: Plant = ({ name, labels }) =>
-  name === ALARMS && labels.name === 'background_dropped' ? { perMinute: 1 } : undefined;
-
 t.test('each rule fires in the run of its fault, and none in a calm one', { skip: SKIP }, async (t) => {
   const { calm, ...faults } = await recordAll();
   const played: Played[] = [
@@ -168,7 +164,6 @@ t.test('each rule fires in the run of its fault, and none in a calm one', { skip
     { name: 'dead letter', fault: faults.dead, alerts: ['ExamhallDeadLetters'] },
     { name: 'frozen store', fault: faults.frozen, alerts: FROZEN },
     { name: 'no front door', fault: faults.gone, alerts: ['ExamhallNoFrontDoor'] },
-    { name: 'planted', fault: calm, alerts: ['ExamhallBackgroundDropped'], plant: BACKGROUND_DROPPED },
   ];
   const fired = new Set([...played.flatMap(({ alerts }) => alerts), ...CAUSED_INSIDE]);
   t.strictSame([...fired].sort(), [...ALERTS].sort(), 'each alert has its fault');

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { COMMANDS, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
-import { findCommand, letterPage, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import { findCommand, firstPlace, letterPage, lettersAfter, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { type BulkAct, findBulk, listBulks, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
@@ -22,11 +22,12 @@ import { postSettlement } from '#testing/stored/stored-generations.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
+import { actOnDeadLetters } from './act-on-dead-letters.ts';
 
 const BY = () => ({ ...OPERATOR, now: Date.now() });
 
-/** Opens a database with dead gradings of one cause, and runs bulk acts in it. `between` is called after each act on a letter. */
-async function open(t: Test, letters: number) {
+/** Opens a database with dead gradings of one cause, and runs bulk acts in it. `between` is called after each stored place. */
+async function open(t: Test, letters: number, options: Parameters<typeof actOnDeadLetters>[2] = {}) {
   const mongo = await openTestMongo(t);
   const dead: Command[] = [];
   for (let n = 0; n < letters; n++) dead.push(await storeDeadGrading(mongo));
@@ -35,19 +36,16 @@ async function open(t: Test, letters: number) {
     const deps = testWorkerDeps(mongo);
     let passed = 0;
     const actor = makeActor('upkeep', deps);
-    const handler = actor.handlers['upkeep:deadletters'];
-    if (handler === undefined) throw new Error('upkeep does not serve bulk acts');
     const handlers = {
       ...actor.handlers,
-      'upkeep:deadletters': (run: Parameters<typeof handler>[0]) =>
-        handler({
-          ...run,
-          async checkpoint(progress, effects) {
-            await run.checkpoint(progress, effects);
-            passed += 1;
-            await between(passed);
-          },
-        }),
+      'upkeep:deadletters': (run: Parameters<typeof actOnDeadLetters>[1]) => {
+        const checkpoint: typeof run.checkpoint = async (progress, effects) => {
+          await run.checkpoint(progress, effects);
+          passed += 1;
+          await between(passed);
+        };
+        return actOnDeadLetters(deps, { ...run, checkpoint }, options);
+      },
     };
     return runCommand(testKernel(mongo), { ...actor, handlers }, act);
   };
@@ -195,7 +193,7 @@ t.test('a walk over pages meets each letter once while others are acted on', asy
   const { mongo, dead } = await open(t, 5);
   const seen: string[] = [];
   for (let place = { queue: 'grading', after: '' } as Parameters<typeof letterPage>[2] | null; place !== null; ) {
-    const page = await letterPage(mongo, {}, place, 2);
+    const page = await letterPage(mongo, {}, place, { limit: 2 });
     seen.push(...page.letters.map(({ _id }) => _id));
     place = page.next;
     const [first] = page.letters;
@@ -274,3 +272,49 @@ t.test('a count of a large pile reads a bounded number of letters, and states it
   t.match(await deadGroups(mongo, { cause: 'Error: another cause' }), { groups: [{ count: 1 }], more: false });
   t.match(await deadGroups(mongo, { queue: 'settlement' }, 3), { groups: [], more: false });
 });
+
+t.test(
+  'a bulk act finds a rare cause behind many letters in bounded steps, and goes on from the last one',
+  async (t) => {
+    const { mongo, dead, run, view } = await open(t, 7, { read: 2 });
+    const rare = await storeDeadGrading(mongo, 'a rare cause');
+    const filter = { queue: 'grading', cause: 'Error: a rare cause' } as const;
+    const { letters, readTo } = await lettersAfter(mongo, filter, firstPlace(filter), { limit: 10, read: 2 });
+    t.strictSame([letters, readTo], [[], dead[1]?._id], 'a step ends at the last letter that it may read');
+
+    const act = await postBulkAct(mongo, { filter });
+    const killed = await run(act, async (passed) => {
+      if (passed === 2) throw new Error('the worker is gone');
+    });
+    t.equal(killed, 'retried');
+    t.match((await findBulk(mongo, act._id))?.progress, { after: dead[3]?._id, done: 0 });
+    await mailboxOf(mongo, 'upkeep:deadletters').updateOne({ _id: act._id }, { $set: { nextRunAt: new Date(0) } });
+    const places: (string | undefined)[] = [];
+    t.equal(await run(act, async () => places.push((await findBulk(mongo, act._id))?.progress?.after)), 'done');
+    t.strictSame(places, [dead[5]?._id, rare._id], 'no letter is read twice');
+    t.match(await view(act), { state: 'DONE', done: 1, skipped: 0 });
+    t.match(await findCommand(mongo, rare._id), { status: 'PENDING', replays: 1 });
+    t.equal(await mailboxOf(mongo, 'grading').countDocuments({ status: 'DEAD' }), 7);
+  },
+);
+
+t.test('a bulk act is stopped between steps that find no letter', async (t) => {
+  const { mongo, dead, run, view } = await open(t, 7, { read: 2 });
+  const act = await postBulkAct(mongo, { filter: { queue: 'grading', cause: 'Error: none has it' } });
+  t.equal(await run(act, async () => stopBulk(mongo, act, BY())), 'done');
+  t.match(await view(act), { state: 'STOPPED', done: 0 });
+  t.equal((await findBulk(mongo, act._id))?.progress?.after, dead[1]?._id);
+});
+
+t.test(
+  'a page of a rare cause ends after a bounded number of steps, with the place at which the next one begins',
+  async (t) => {
+    const { mongo, dead } = await open(t, 12);
+    const rare = await storeDeadGrading(mongo, 'a rare cause');
+    const filter = { queue: 'grading', cause: 'Error: a rare cause' } as const;
+    const first = await letterPage(mongo, filter, firstPlace(filter), { limit: 5, read: 1 });
+    t.strictSame(first, { letters: [], next: { queue: 'grading', after: dead[9]?._id } });
+    const second = await letterPage(mongo, filter, first.next ?? firstPlace(filter), { limit: 5, read: 1 });
+    t.strictSame([second.letters.map(({ _id }) => _id), second.next], [[rare._id], null]);
+  },
+);

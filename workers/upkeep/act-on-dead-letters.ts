@@ -3,9 +3,11 @@ import {
   changeDeadIn,
   firstPlace,
   type LetterPlace,
+  type LetterStep,
   LISTED,
   lettersAfter,
   nextQueue,
+  type StepOptions,
 } from '#infra/mongo/mailbox/dead-letters.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { dueCount } from '#infra/mongo/mailbox/queue-depths.ts';
@@ -35,7 +37,11 @@ class LetterChanged extends Error {}
  *
  * A replay waits while its queue has many due commands, because its workers serve current work as well.
  */
-export async function actOnDeadLetters(deps: WorkerDeps, run: BulkRun): Promise<Outcome<'upkeep:deadletters'>> {
+export async function actOnDeadLetters(
+  deps: WorkerDeps,
+  run: BulkRun,
+  { read }: Pick<StepOptions, 'read'> = {},
+): Promise<Outcome<'upkeep:deadletters'>> {
   const { act, filter, perSecond } = run.command.body;
   const marks = act === 'ack' ? [null] : LISTED;
   const limit = lettersOfPage(perSecond);
@@ -43,11 +49,17 @@ export async function actOnDeadLetters(deps: WorkerDeps, run: BulkRun): Promise<
   for (let place: LetterPlace | null = at; place !== null; ) {
     run.signal.throwIfAborted();
     const beganAt = performance.now();
-    const letters = isTaken(place.queue, filter)
-      ? await lettersAfter(deps.mongo, filter, place, { limit, marks, session: run.session })
-      : [];
+    const { letters, readTo }: LetterStep = isTaken(place.queue, filter)
+      ? await lettersAfter(deps.mongo, filter, place, { limit, read, marks, session: run.session })
+      : { letters: [], readTo: null };
+    const next: LetterPlace | null = readTo === null ? nextQueue(place, filter) : { queue: place.queue, after: readTo };
     if (letters.length === 0) {
-      place = nextQueue(place, filter);
+      if (readTo !== null) {
+        if (await isStopped(deps, run)) return end(deps, run, at, true);
+        // Store the place, so that a walk past many letters of other causes is not repeated after a kill.
+        at = await store(run, { ...at, queue: place.queue, after: readTo, waitsFor: null });
+      }
+      place = next;
       continue;
     }
     at = { ...at, ...place };
@@ -64,7 +76,7 @@ export async function actOnDeadLetters(deps: WorkerDeps, run: BulkRun): Promise<
       if (await isStopped(deps, run)) return end(deps, run, at, true);
       at = await actOn(deps, run, letter, at);
     }
-    place = { queue: place.queue, after: at.after };
+    place = next;
     await delay(pauseAfter(letters.length, perSecond, performance.now() - beganAt), undefined, { signal: run.signal });
   }
   return end(deps, run, at, false);

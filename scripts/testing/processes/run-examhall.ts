@@ -14,6 +14,8 @@ interface CommandOptions {
   /** Standard input. */
   typed?: string | Buffer;
   env?: NodeJS.ProcessEnv;
+  /** True: stderr is a terminal. */
+  terminal?: boolean;
   /** Ends a command that repeats. */
   interrupted?: AbortSignal;
   /** Is called with all that the command has printed so far. */
@@ -50,7 +52,8 @@ export async function callExamhall(
   args: readonly string[],
   options: CommandOptions = {},
 ): Promise<CommandResult> {
-  const [output, errors] = [new PassThrough(), new PassThrough()];
+  const output = new PassThrough();
+  const errors = Object.assign(new PassThrough(), { isTTY: options.terminal === true });
   let heard = '';
   output.on('data', (chunk) => {
     heard += chunk;

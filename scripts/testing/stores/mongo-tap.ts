@@ -14,8 +14,11 @@ export interface MongoTap {
   /** Makes MongoDB unreachable through this proxy until `join`. */
   cut(): void;
   join(): void;
-  /** Keeps back every reply until `release`: MongoDB hangs, and its connections stay open. */
-  hold(): void;
+  /**
+   * Keeps back replies until `release`: MongoDB hangs, and its connections stay open. With a text, only replies to commands that contain
+   * it are kept back.
+   */
+  hold(about?: string): void;
   release(): void;
 }
 
@@ -41,8 +44,14 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
   const open = new Set<Socket>();
   const bytes = { sent: 0, received: 0 };
   const replies = new Map<Socket, Socket>();
+  const held = new Map<Socket, Socket>();
   let isCut = false;
-  let isHeld = false;
+  /** Commands that contain it get no reply. */
+  let heldText: string | null = null;
+  const holdBack = (upstream: Socket, client: Socket) => {
+    held.set(upstream, client);
+    upstream.unpipe(client).pause();
+  };
   const server = createServer((client) => {
     if (isCut) return void client.destroy();
     const upstream = connect({ host: target.hostname, port: Number(target.port || 27_017) });
@@ -55,14 +64,20 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
       socket.on('error', ended).on('close', ended);
     }
     replies.set(upstream, client);
-    upstream.on('close', () => replies.delete(upstream));
-    const read = commandReader((command) => seen.push(command));
+    upstream.on('close', () => {
+      replies.delete(upstream);
+      held.delete(upstream);
+    });
+    const read = commandReader((message) => {
+      seen.push(firstField(message));
+      if (heldText !== null && message.includes(heldText)) holdBack(upstream, client);
+    });
     client.on('data', read);
     client.on('data', ({ length }) => (bytes.sent += length));
     upstream.on('data', ({ length }) => (bytes.received += length));
     client.pipe(upstream);
-    if (isHeld) upstream.pause();
-    else upstream.pipe(client);
+    upstream.pipe(client);
+    if (heldText === '') holdBack(upstream, client);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => {
@@ -90,18 +105,19 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
     join() {
       isCut = false;
     },
-    hold() {
-      isHeld = true;
-      for (const [upstream, client] of replies) upstream.unpipe(client).pause();
+    hold(about = '') {
+      heldText = about;
+      if (about === '') for (const [upstream, client] of replies) holdBack(upstream, client);
     },
     release() {
-      isHeld = false;
-      for (const [upstream, client] of replies) upstream.pipe(client);
+      heldText = null;
+      for (const [upstream, client] of held) upstream.pipe(client);
+      held.clear();
     },
   };
 }
 
-function commandReader(onCommand: (command: SeenCommand) => void): (chunk: Buffer) => void {
+function commandReader(onCommand: (message: Buffer) => void): (chunk: Buffer) => void {
   let buffer = Buffer.alloc(0);
   return (chunk) => {
     buffer = Buffer.concat([buffer, chunk]);
@@ -109,7 +125,7 @@ function commandReader(onCommand: (command: SeenCommand) => void): (chunk: Buffe
       const message = buffer.subarray(0, buffer.readInt32LE(0));
       buffer = buffer.subarray(message.length);
       if (message.readInt32LE(12) !== OP_MSG) continue;
-      onCommand(firstField(message));
+      onCommand(message);
     }
   };
 }

@@ -68,6 +68,7 @@ export interface Config extends Warnings {
     maxAttempts: number;
     leaseMs: number;
     concurrency: number;
+    backgroundWaiting: number;
     retryBaseDelayMs: number;
   };
   upkeep: { intervalMs: number; retention: Retention };
@@ -140,6 +141,7 @@ export function readConfig(given: NodeJS.ProcessEnv): Config {
       maxAttempts: from.integer('WORKER_MAX_ATTEMPTS'),
       leaseMs: from.integer('WORKER_LEASE_MS'),
       concurrency: from.integer('WORKER_CONCURRENCY'),
+      backgroundWaiting: from.integer('WORKER_BACKGROUND_WAITING'),
       retryBaseDelayMs: from.integer('WORKER_RETRY_BASE_DELAY_MS'),
     },
     upkeep: { intervalMs: from.integer('UPKEEP_INTERVAL_MS'), retention: readRetention(from) },

@@ -221,7 +221,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await deadCommands(mongo, { queue: 'grading', limit: 5 });
   await deadCommands(mongo, { cause: 'Error: no', limit: 5 });
   await queueDepths(mongo, Date.now(), await liveWorkers(mongo, Date.now()));
-  await letterPage(mongo, { cause: 'Error: no' }, firstPlace({}), 5);
+  await letterPage(mongo, { cause: 'Error: no' }, firstPlace({}), { limit: 5 });
   const bulk = await postBulkAct(mongo, { act: 'ack', filter: { subject: poison.subject } });
   await listBulks(mongo, 5);
   await actsOnLetter(mongo, poison);

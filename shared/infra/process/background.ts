@@ -8,8 +8,8 @@ export interface Background {
   end(limitMs: number): Promise<number>;
 }
 
-/** Limits of a process's background work: pieces that run at once, and pieces that may wait. */
-export const BACKGROUND_LIMITS = { concurrency: 16, maxWaiting: 1_000 };
+/** Pieces of background work that a process runs at once. */
+export const BACKGROUND_CONCURRENCY = 16;
 /** Time for background work at the end of a process (ms). No caller waits for it, and a neighbour that hangs must not delay the stop. */
 export const LAST_BACKGROUND_MS = 1_000;
 

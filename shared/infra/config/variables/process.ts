@@ -218,6 +218,15 @@ export const WORKERS = {
     max: 256,
     description: 'Commands of one queue that one worker process runs at once.',
   },
+  WORKER_BACKGROUND_WAITING: {
+    group: WORKERS_GROUP,
+    kind: 'integer',
+    default: 1_000,
+    min: 1,
+    max: 100_000,
+    description:
+      'Pieces of best-effort work that may wait in one worker process. Further pieces are dropped, and a handoff then waits out its backoff.',
+  },
   WORKER_RETRY_BASE_DELAY_MS: {
     group: WORKERS_GROUP,
     kind: 'integer',

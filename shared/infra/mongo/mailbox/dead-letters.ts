@@ -50,45 +50,86 @@ export function nextQueue({ queue }: LetterPlace, wanted: LetterFilter): LetterP
   return next === undefined ? null : { queue: next, after: '' };
 }
 
-/** Returns the letters after a place of its queue, by id, at most `limit`. A walk over them meets each letter once while others are acted on. */
-export function lettersAfter(
+/** Dead commands of a queue that one step of a walk reads. A step stays within its time limit however rare the letters of its filter are. */
+const MAX_READ = 2_000;
+/** Steps of one page. */
+const MAX_STEPS = 10;
+
+/** The letters that a step of a walk found, and the id up to which it read; null at the end of the queue. */
+export interface LetterStep {
+  letters: Command[];
+  readTo: string | null;
+}
+
+/** Options of a step. `read` is the number of dead commands that it reads. */
+export interface StepOptions {
+  limit: number;
+  read?: number | undefined;
+  session?: ClientSession;
+  marks?: DeadLetterChange['marks'];
+}
+
+/**
+ * Reads the dead commands after a place of its queue, by id, and returns at most `limit` of those that the filter chooses. A walk over
+ * them meets each letter once while others are acted on.
+ */
+export async function lettersAfter(
   mongo: Mongo,
   { letter, ...wanted }: DeadLetterFilter,
   { queue, after }: LetterPlace,
-  { limit, session, marks = LISTED }: { limit: number; session?: ClientSession; marks?: DeadLetterChange['marks'] },
-): Promise<Command[]> {
+  { limit, read = MAX_READ, session, marks = LISTED }: StepOptions,
+): Promise<LetterStep> {
+  const mailbox = mongo.db.collection<Command>(MAILBOX_OF[queue]);
+  const options = { hint: 'dead_of_queue', maxTimeMS: QUERY_LIMIT_MS, ...readIn(session) };
+  const dead = { queue, status: 'DEAD' } as const;
+  // Read the end first. A command that leaves the dead ones between two reads would otherwise move it behind letters that no step has read.
+  const end = await mailbox.findOne(
+    { ...dead, _id: { $gt: after } },
+    { ...options, projection: { _id: 1 }, sort: { _id: 1 }, skip: read - 1 },
+  );
+  const within = { $gt: after, ...(end === null ? {} : { $lte: end._id }) };
   const isMarked = { $in: letter === undefined ? [...marks] : [letter] };
-  return mongo.db
-    .collection<Command>(MAILBOX_OF[queue])
+  const letters = await mailbox
     .aggregate<Command>(
       [
-        { $match: { queue, status: 'DEAD', _id: { $gt: after }, letter: isMarked } },
+        { $match: { ...dead, _id: within, letter: isMarked } },
         { $match: filterOf(wanted) },
         { $sort: { _id: 1 } },
         { $limit: limit },
       ],
-      { hint: 'dead_of_queue', maxTimeMS: QUERY_LIMIT_MS, ...readIn(session) },
+      options,
     )
     .toArray();
+  const last = letters.length === limit ? letters.at(-1) : undefined;
+  return { letters, readTo: (last ?? end)?._id ?? null };
 }
 
-/** Returns a page of letters over all queues that the filter allows, and the place after it; null on the last page. */
+/**
+ * Returns a page of letters over all queues that the filter allows, and the place after it; null on the last page. A page has fewer
+ * letters, also none, if its steps read many dead commands that the filter does not choose.
+ */
 export async function letterPage(
   mongo: Mongo,
   wanted: DeadLetterFilter,
   from: LetterPlace,
-  limit: number,
+  { limit, read = MAX_READ }: Pick<StepOptions, 'limit' | 'read'>,
 ): Promise<{ letters: Command[]; next: LetterPlace | null }> {
   const letters: Command[] = [];
   let place: LetterPlace | null = from;
-  while (place !== null) {
-    const found = await lettersAfter(mongo, wanted, place, { limit: limit - letters.length + 1 });
-    for (const letter of found) {
+  for (let steps = 0; place !== null; ) {
+    const found = await lettersAfter(mongo, wanted, place, { limit: limit - letters.length + 1, read });
+    for (const letter of found.letters) {
       if (letters.length === limit) return { letters, next: place };
       letters.push(letter);
       place = { queue: place.queue, after: letter._id };
     }
-    place = nextQueue(place, wanted);
+    if (found.readTo === null) {
+      place = nextQueue(place, wanted);
+      continue;
+    }
+    place = { queue: place.queue, after: found.readTo };
+    steps += 1;
+    if (steps === MAX_STEPS) return { letters, next: place };
   }
   return { letters, next: null };
 }

@@ -71,7 +71,10 @@ export async function addAttemptsOfStudent(reading: Reading, studentId: string):
   return heads.length > 0;
 }
 
-/** Adds the releases of an exam with their commands, and its attempts that wait for a grade. Returns false if it does not exist. */
+/**
+ * Adds the releases of an exam with their commands, and its attempts that wait for a grade. An exam without a release that shows results by
+ * hand has a line about it. Returns false if the exam does not exist.
+ */
 export async function addExam(reading: Reading, examId: string): Promise<boolean> {
   const options = { ...BOUND, projection: HEAD, sort: { _id: 1 as const }, limit: MAX_ATTEMPTS + 1 };
   const waiting = await attempts(reading.mongo)
@@ -81,12 +84,27 @@ export async function addExam(reading: Reading, examId: string): Promise<boolean
   const released = await addReleases(reading, examId);
   const commands = await commandsOf(reading, [examId], [COMMANDS]);
   for (const command of commands) addCommand(reading, command);
-  if (waiting.length > 0 || released || commands.length > 0) return true;
-  const any = await attempts(reading.mongo).findOne(
+  if (released) return true;
+  const any = await attempts(reading.mongo).findOne<Head>(
     { examId },
-    { ...BOUND, projection: { _id: 1 }, hint: 'unreleased' },
+    { ...BOUND, projection: HEAD, hint: 'unreleased' },
   );
-  return any !== null;
+  if (any !== null && waitsForRelease(any)) {
+    const about = { id: examId, state: 'NONE', about: examId };
+    const why = { effect: 'results not visible', reason: NOT_RELEASED };
+    reading.lines.push(traceLine({ at: any.startedAt, kind: 'release', ...about, ...why }));
+  }
+  return any !== null || waiting.length > 0 || commands.length > 0;
+}
+
+const NOT_RELEASED = reason(
+  'WAITS_FOR_RELEASE',
+  'the results are not released, and the exam shows them by hand',
+  'let the exam service release them',
+);
+
+function waitsForRelease({ exam }: Head): boolean {
+  return exam.resultsReleasedAt === null && exam.showResultMode === 'MANUAL';
 }
 
 /** Adds the lines of attempts, their commands and notices, and what became of the notices. */
@@ -123,10 +141,11 @@ function addHead({ lines, cluster }: Reading, head: Head, commands: readonly Com
 
 /** Returns why an attempt does not go on, beside its commands; an empty object if nothing holds it. */
 function whyAttemptWaits(
-  { status, deadlineAt, exam, pendingManualCount, erasedAt }: Head,
+  head: Head,
   commands: readonly Command[],
   { now, workers }: Reading['cluster'],
 ): { reason?: Reason; effect?: string } {
+  const { status, deadlineAt, exam, pendingManualCount, erasedAt } = head;
   if (erasedAt != null) return { effect: 'no notice queued', reason: reason('ERASED', 'the student is erased') };
   if (status === 'IN_PROGRESS') {
     const lateMs = deadlineAt === null ? 0 : now - deadlineAt.getTime();
@@ -139,13 +158,7 @@ function whyAttemptWaits(
   }
   if (status !== 'GRADED') return {};
   const hasNotices = commands.some(({ queue }) => queue.startsWith('gradenotices:'));
-  if (!hasNotices && exam.resultsReleasedAt === null && exam.showResultMode === 'MANUAL') {
-    const text = 'the results are not released, and the exam shows them by hand';
-    return {
-      effect: 'no notice queued',
-      reason: reason('WAITS_FOR_RELEASE', text, 'let the exam service release them'),
-    };
-  }
+  if (!hasNotices && waitsForRelease(head)) return { effect: 'no notice queued', reason: NOT_RELEASED };
   if (!hasNotices && exam.resultsReleasedAt === null && exam.showResultMode === 'AFTER_CLOSE') {
     return { effect: 'no notice queued', reason: reason('NEVER_NOTIFIED', 'the exam shows results after its close') };
   }

@@ -4,7 +4,7 @@ import { QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { type DeadGroups, deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
-import { findCommand, lettersAfter } from '#infra/mongo/mailbox/dead-letters.ts';
+import { findCommand, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findLive, mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { actAsOperator, type BulkLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { isErased, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
@@ -59,7 +59,8 @@ const MAX_SETTLEMENTS = 1_000;
 
 /** Returns the generations of the first dead settlements of a filter. */
 async function settlementsOf(mongo: Mongo, filter: LetterFilter): Promise<string[]> {
-  const letters = await lettersAfter(mongo, filter, { queue: 'settlement', after: '' }, { limit: MAX_SETTLEMENTS });
+  const chosen = { ...filter, queue: 'settlement' } as const;
+  const { letters } = await letterPage(mongo, chosen, firstPlace(chosen), { limit: MAX_SETTLEMENTS });
   return letters.map(({ subject }) => subject);
 }
 
