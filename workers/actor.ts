@@ -7,7 +7,7 @@ import { type CommandOf, type Commands, QUEUES } from '#infra/mongo/mailbox/comm
 import type { Wanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Background } from '#infra/process/background.ts';
 import type { Models } from '#shared/classifier/tasks/task.ts';
-import type { CommandRef, DoneStatus, Queue } from '#shared/kernel/command.ts';
+import type { CommandRef, DoneStatus, Queue, TurnQueue } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
@@ -52,10 +52,11 @@ export interface Actor {
   leaseMs?: number;
   /** Slots of each of its queues. Default: the configured concurrency of workers. */
   concurrency?: number;
-  /** True if the slots of its queues go round the organizations in turn. Default: the command that has been due longest is first. */
-  byOrganization?: boolean;
-  /** Queues whose slots go round in turn too, of which one organization, or one receiver, holds at most half of the slots. */
-  inHalves?: readonly Queue[];
+  /**
+   * Queues whose slots go round the organizations in turn, or round the receivers, with the part of the slots that one of them may hold.
+   * Default: the command that has been due longest is first.
+   */
+  turns?: { readonly [Q in TurnQueue]?: 'ALL' | 'HALF' };
   /** Interval of its poll, in milliseconds. Default: the configured poll interval of workers. */
   pollMs?: number;
   /** Recurring commands that must exist while this actor runs. The worker inserts missing ones when it starts. */

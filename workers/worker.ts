@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pLimit, { type LimitFunction } from 'p-limit';
-import { type DueCommand, dueCommands, endHolderSession } from '#infra/mongo/mailbox/claim.ts';
-import type { Queue, RungCommand } from '#shared/kernel/command.ts';
+import { endHolderSession } from '#infra/mongo/mailbox/claim.ts';
+import { type DueCommand, type DueReader, dueCommands, openDueReader } from '#infra/mongo/mailbox/due.ts';
+import { type Queue, type RungCommand, TURN_QUEUES } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { Kernel, RunResult } from './life.ts';
 import { runCommand } from './run-command.ts';
@@ -42,11 +43,12 @@ interface Lane {
   inSlots: Set<Promise<RunResult>>;
   /** null: the command that has been due longest is first. */
   turns: Turns | null;
+  readDue: DueReader;
 }
 
 /**
- * Due commands that one read lists. Turns choose among them: an organization has few open jobs, so they are of many organizations.
- * Without turns, the poll works through the list before it reads again: a server may have to sort the whole backlog for each read.
+ * Due commands that one read lists. Turns choose among them, and a backlog of one organization fills one read at most. Without turns, the
+ * poll works through the list before it reads again: a server may have to sort the whole backlog for each read.
  */
 const WINDOW = 200;
 
@@ -68,15 +70,19 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       listed: new Map(),
       running: new Map(),
       inSlots: new Set(),
-      turns: turnsOf(queue),
+      ...orderOf(queue),
     };
     lanes.set(queue, lane);
     return lane;
   }
 
-  function turnsOf(queue: Queue): Turns | null {
-    if (actor.inHalves?.includes(queue) === true) return turnsByOrganization(Math.ceil(options.concurrency / 2));
-    return actor.byOrganization === true ? turnsByOrganization() : null;
+  function orderOf(queue: Queue): Pick<Lane, 'turns' | 'readDue'> {
+    const turnQueue = TURN_QUEUES.find((one) => one === queue);
+    const share = turnQueue === undefined ? undefined : actor.turns?.[turnQueue];
+    if (turnQueue === undefined || share === undefined)
+      return { turns: null, readDue: (now, limit) => dueCommands(kernel.mongo, [queue], now, limit) };
+    const most = share === 'ALL' ? options.concurrency : Math.ceil(options.concurrency / 2);
+    return { turns: turnsByOrganization(most), readDue: openDueReader(kernel.mongo, turnQueue) };
   }
 
   function runs(): Promise<RunResult>[] {
@@ -120,7 +126,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
     let holds = rung._id;
     const run = inSlot(lane, async (): Promise<RunResult> => {
       if (draining) return 'not-ours';
-      const due = await dueCommands(kernel.mongo, [rung.queue], options.now(), WINDOW).catch(() => []);
+      const due = await lane.readDue(options.now(), WINDOW).catch(() => []);
       if (draining) return 'not-ours';
       // If our clock is behind that of the sender, the command is claimable but not listed yet.
       const [next] = turns.take(due, 1);
@@ -182,7 +188,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
 
     async function nextDue(free: number): Promise<DueCommand[]> {
       if (listed.size > 0) return [...listed.values()].slice(0, free);
-      const all = latest ?? (await dueCommands(kernel.mongo, [queue], options.now(), WINDOW + notOurs.size));
+      const all = latest ?? (await lane.readDue(options.now(), WINDOW + notOurs.size));
       latest = null;
       const due = all.filter(isOpen);
       if (turns !== null) return turns.take(due, free);

@@ -22,7 +22,7 @@ async function crowdedWorker(t: Test) {
   const begin = gate();
   const actor: Actor = {
     name: 'classifier',
-    byOrganization: true,
+    turns: { classifier: 'ALL' },
     backoff: { baseMs: 1, capMs: 1 },
     handlers: {
       async classifier({ command }) {

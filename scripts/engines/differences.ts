@@ -107,6 +107,17 @@ export const DIFFERENCES: readonly Difference[] = [
     cost: 'none.',
   },
   {
+    title: 'Two partial indexes for one filter',
+    engines: ['python', 'rust'],
+    features: [],
+    manual: 'A filter returns the same rows, whichever index the server chooses.',
+    differs:
+      'A range or an equality on a field that only one of two partial indexes has, such as `organizationId` beside `nextRunAt`, returns no row. ' +
+      'With a hint the rows are right.',
+    workaround: 'The read of due commands in turns names its index (`shared/infra/mongo/mailbox/due.ts`).',
+    cost: 'none.',
+  },
+  {
     title: 'Causal reads after a restart',
     engines: ['rust'],
     features: ['option readConcern.afterClusterTime', 'option transaction.readConcern.afterClusterTime'],

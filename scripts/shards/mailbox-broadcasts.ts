@@ -18,11 +18,12 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     {
       why: 'a worker finds due commands of its queues, whatever their keys are',
       rate: 'one for each worker process and WORKER_POLL_INTERVAL_MS, and one for each 200 due commands of a queue',
-      files: ['shared/infra/mongo/mailbox/claim.ts'],
+      files: ['shared/infra/mongo/mailbox/due.ts'],
     },
     [
       ...eachMailbox('find {nextRunAt $lte, queue, status}'),
       ...eachMailbox('find {$or(nextRunAt $lte, queue, status|nextRunAt $lte, queue, status)}'),
+      'commands find {nextRunAt $lte, organizationId $gt, queue, status}',
     ],
   ),
   ...broadcasts(

@@ -69,6 +69,13 @@ export function actorOf(queue: Queue): string {
  */
 export const EVENT_QUEUES: readonly Queue[] = ['upkeep:analytics', 'upkeep:audit', 'upkeep:publish', 'upkeep:webhooks'];
 
+/** Queues whose slots may go round in turn: round the organizations, or for messages round their receivers. */
+export const TURN_QUEUES = ['classifier', 'upkeep:webhooks'] as const satisfies readonly Queue[];
+export type TurnQueue = (typeof TURN_QUEUES)[number];
+
+/** Returns the name of the index of a queue's pending commands in the order of their organizations. */
+export const dueInTurns = (queue: TurnQueue): string => `due_in_turns_${queue.replace('upkeep:', '')}`;
+
 /** Attempts of an event out before it is dead: about a day, at the longest wait of an hour. */
 export const EVENT_ATTEMPTS = 30;
 

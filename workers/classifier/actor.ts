@@ -26,7 +26,7 @@ export function classifierActor(deps: WorkerDeps, models: () => Models = deps.mo
     concurrency,
     pollMs: pollIntervalMs,
     leaseMs,
-    byOrganization: true,
+    turns: { classifier: 'ALL' } as const,
     backoff: { baseMs: retryBaseDelayMs, capMs: CAP_MS },
   };
   if (!enabled) return { ...common, handlers: {} };

@@ -50,7 +50,7 @@ export function upkeepActor(deps: WorkerDeps): Actor {
     name: 'upkeep',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
     backoffOf: Object.fromEntries(EVENT_QUEUES.map((queue) => [queue, eventBackoff])),
-    inHalves: ['upkeep:webhooks'],
+    turns: { 'upkeep:webhooks': 'HALF' },
     recurring: overdueSweepEnabled ? [OVERDUE_ATTEMPTS_SWEEP, ...sweeps] : sweeps,
     handlers: {
       upkeep: (run) => (SWEEPS[run.command.subject] ?? sweepOverdueAttempts)(deps, run),

@@ -241,8 +241,11 @@ t.test('a subscription that is deleted during a call and before it ends its mess
   }
 });
 
-/** `listed`: a message of the other receiver is due with those of the one that hangs; otherwise its messages come later. */
-async function hangsBeside(t: Test, { listed }: { listed: boolean }): Promise<void> {
+/**
+ * `listed`: a message of the other receiver is due with those of the one that hangs; otherwise its messages come later. `backlog`: messages
+ * that are due to the one that hangs.
+ */
+async function hangsBeside(t: Test, { listed, backlog = 5 }: { listed: boolean; backlog?: number }): Promise<void> {
   const slow = await only();
   const other = await storeSubscription(mongo, `${neighbours.url}/other`);
   await mailboxOf(mongo, 'upkeep:webhooks').deleteMany({});
@@ -261,7 +264,7 @@ async function hangsBeside(t: Test, { listed }: { listed: boolean }): Promise<vo
       return { kind: 'done', result: { status: 200 } } as const;
     },
   };
-  for (let n = 0; n < 5; n++) await postMessage(mongo, slow._id, { runAt: Date.now() - HOUR });
+  for (let n = 0; n < backlog; n++) await postMessage(mongo, slow._id, { runAt: Date.now() - HOUR });
   const first = listed ? [await postMessage(mongo, other._id)] : [];
   testWorker(t, testKernel(mongo), { ...actor, handlers }, { concurrency: 4, pollMs: 20 });
   t.teardown(go.open);
@@ -274,4 +277,5 @@ async function hangsBeside(t: Test, { listed }: { listed: boolean }): Promise<vo
 t.test('one receiver that hangs holds half of the slots, and the others go on', async (t) => {
   await t.test('with a message among those of the first read', (t) => hangsBeside(t, { listed: true }));
   await t.test('with later messages alone', (t) => hangsBeside(t, { listed: false }));
+  await t.test('beside more messages than one read lists', (t) => hangsBeside(t, { listed: true, backlog: 250 }));
 });

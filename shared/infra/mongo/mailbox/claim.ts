@@ -75,46 +75,6 @@ const WORKER_LOST: Record<keyof CommandError, string> = {
   codeAt: '$$NOW',
 };
 
-export interface DueCommand extends CommandRef {
-  /** Id of the session of a worker whose lease expired before it settled the command, or null. */
-  session: string | null;
-  /** The organization in whose turn it runs; null: none is stored. */
-  organizationId: string | null;
-}
-
-/**
- * Returns commands of these queues, which share a mailbox, that are due and not leased at `now` (Unix milliseconds, MongoDB's clock).
- * Longest due first, at most `limit` in all. This is only a hint: the claim checks again by MongoDB's own clock.
- */
-export async function dueCommands(
-  mongo: Mongo,
-  queues: readonly [Queue, ...Queue[]],
-  now: number,
-  limit: number,
-): Promise<DueCommand[]> {
-  const [first, ...others] = queues;
-  const dueIn = (queue: Queue) => ({ queue, status: 'PENDING', nextRunAt: { $lte: new Date(now) } }) as const;
-  const due = await mailboxOf<Queue>(mongo, first)
-    .find(
-      // Each branch is a range of one index, and MongoDB merges them by time.
-      others.length === 0 ? dueIn(first) : { $or: queues.map(dueIn) },
-      {
-        projection: { queue: 1, key: 1, session: 1, organizationId: 1 },
-        sort: { nextRunAt: 1 },
-        limit,
-        maxTimeMS: QUERY_LIMIT_MS,
-      },
-    )
-    .toArray();
-  return due.map(({ _id, queue, key, session, organizationId }) => ({
-    _id,
-    queue,
-    key,
-    session: session ?? null,
-    organizationId: organizationId ?? null,
-  }));
-}
-
 /**
  * Runs `work` with the session in which a claim, its reads and its transactions run. The claim stores the session's id on the command.
  *

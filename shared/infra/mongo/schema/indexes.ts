@@ -28,7 +28,7 @@ import { CLUSTER_SAMPLES, SAMPLE_KEPT_MS } from '#infra/mongo/operations/samples
 import { SUBSCRIPTIONS } from '#infra/mongo/operations/subscriptions.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { ERASED_PERSONS } from '#infra/mongo/person/erased-persons.ts';
-import { EVENT_QUEUES } from '#shared/kernel/command.ts';
+import { dueInTurns, EVENT_QUEUES, TURN_QUEUES } from '#shared/kernel/command.ts';
 import { DAY, HOUR, SECOND } from '#shared/kernel/time.ts';
 import type { CollectionName } from './personal-fields.ts';
 
@@ -195,6 +195,10 @@ export const INDEXES: readonly DeclaredIndex[] = [
   // Operators see how many notices of an exam wait or are dead. A delivered notice is in neither index.
   plain(NOTICES, 'waiting_of_exam', { 'body.examId': 1 }, { status: 'PENDING' }),
   plain(NOTICES, 'dead_of_exam', { 'body.examId': 1, letter: 1 }, { status: 'DEAD' }),
+  // The due commands of one queue in the order of their organizations: a backlog of one does not hide the others (`mailbox/due.ts`).
+  ...TURN_QUEUES.map((queue) =>
+    plain(COMMANDS, dueInTurns(queue), { organizationId: 1, nextRunAt: 1 }, { queue, status: 'PENDING' }),
+  ),
   // An event out is a copy of what is stored elsewhere, and its change is never made again. Dead ones stay until an operator acts.
   ...EVENT_QUEUES.map((queue) =>
     expiring(COMMANDS, `settled_${queue.replace('upkeep:', '')}`, 'settledAt', 30 * DAY, { queue, status: 'DONE' }),

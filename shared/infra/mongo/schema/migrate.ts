@@ -33,7 +33,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 7, name: 'exams and bulk acts for operators', compatibleFrom: 1 },
   {
     version: 8,
-    name: 'second passes of erasures, and pages of the audit by indexes of their own names',
+    name: 'turns of receivers, second passes of erasures, and pages of the audit by indexes of their own names',
     compatibleFrom: 1,
   },
 ];
