@@ -8,7 +8,8 @@ import { sizingText } from './capacity/sizing-text.ts';
 /**
  * `npm run capacity`: prints the processes, the load of MongoDB and the disk for an exam, from the measured costs of each operation.
  * `--measure` measures the costs again, which takes minutes on a quiet machine, and stores them for docs/capacity.md. Exits with 2 if an
- * option is invalid. `--measure-inbox` measures the inbox beside ever more notifications; a million take an hour or more.
+ * option is invalid. `--measure-inbox` measures the inbox beside ever more notifications, of its reader at most 100,000; a million of others
+ * take some ten minutes.
  */
 const USAGE = `usage: npm run capacity -- [--students 10000] [--saves-per-minute 2] [--shards 1] [--attempts-per-term 20] [--json]
        npm run capacity -- --measure [--attempts 0,10000,100000,1000000]

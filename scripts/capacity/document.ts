@@ -138,7 +138,11 @@ function inboxGrowthText({ inbox = [] }: MeasuredCosts): string[] {
       ]),
     ),
   ]);
-  return tables;
+  return [
+    ...tables,
+    'Notifications of others cost nothing. The two counts of a page read an index key for each notification of the own inbox, so a page grows with it. ' +
+      '`NOTIFICATION_RETENTION_DAYS` bounds an inbox.',
+  ];
 }
 
 const INBOX_CALLS: Readonly<Record<InboxOperation, string>> = {
