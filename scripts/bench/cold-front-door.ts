@@ -1,3 +1,4 @@
+import type { CommandStartedEvent } from 'mongodb';
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import type { Call } from '#api/route.ts';
 import { readConfig } from '#infra/config/config.ts';
@@ -53,17 +54,23 @@ export function studentCall<Body>(
   };
 }
 
-/** Names of the MongoDB commands that a client sends. */
+/** The MongoDB commands that a client sends, by their names. */
 export interface CommandCount {
   /** Returns the commands since the last call, in order. */
   taken(): string[];
 }
 
-/** Records the commands of a client by the driver's command monitoring. Call it before the client's first command. */
-export function countCommands({ client }: Mongo): CommandCount {
+/**
+ * Records the commands of a client by the driver's command monitoring. Call it before the client's first command. `nameOf` names a command;
+ * default: its own name.
+ */
+export function countCommands(
+  { client }: Mongo,
+  nameOf: (event: CommandStartedEvent) => string = ({ commandName }) => commandName,
+): CommandCount {
   let names: string[] = [];
   client.options.monitorCommands = true;
-  client.on('commandStarted', (event) => names.push(event.commandName));
+  client.on('commandStarted', (event) => names.push(nameOf(event)));
   return {
     taken() {
       const taken = names;

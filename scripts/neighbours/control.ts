@@ -1,6 +1,6 @@
 import type { ReceivedCall } from '#scripts/http/local-server.ts';
 import { NEIGHBOUR_NAMES, type NeighbourName } from './environment.ts';
-import { type FailureSwitch, readFailure } from './failure.ts';
+import { type Failure, type FailureSwitch, type ReadFailure, readFailure, readMailFailure } from './failure.ts';
 import type { MailStandIn } from './mail.ts';
 import { closed, faultsOf, ok, type Reply, refusal, type StandIn } from './stand-in.ts';
 
@@ -45,27 +45,28 @@ const RESET = closed({ reset: { const: true } });
  * - `GET /_control/NAME`: its newest calls and everything that it stores.
  * - `PUT /_control/NAME`: begins a failure, or ends it with `{"reset": true}`.
  * - `PUT /_control/NAME/facts`: teaches it facts.
- * - `GET /_control/mail`, `DELETE`: the newest e-mails; deletes them.
  * - `DELETE /_control/NAME`: ends the failure, and deletes calls and facts.
+ * - `GET`, `PUT`, `DELETE /_control/mail`: the same for the mail server, with its newest e-mails.
  */
 export function answerControl({ env, mail, kept }: Place, call: ReceivedCall, path: readonly string[]): Reply {
   const [first = '', name = '', part = '', ...more] = path;
   if (first === '' && call.method === 'GET') return environmentText(env);
-  if (first !== '_control' || more.length > 0) return unknownPlace();
+  if (first !== '_control' || more.length > 0) return unknownPlace(mail);
   if (name === '') {
     if (call.method !== 'GET') return refusal(405, 'METHOD_NOT_ALLOWED', 'only GET is possible here');
-    return ok({ neighbours: Object.fromEntries([...kept].map(([key, found]) => [key, overviewOf(found)])) });
+    const neighbours = Object.fromEntries([...kept].map(([key, found]) => [key, overviewOf(found)]));
+    return ok({ neighbours: mail === null ? neighbours : { ...neighbours, mail: mailOverview(mail) } });
   }
-  if (name === 'mail' && mail !== null && part === '') return answerMail(mail, call.method);
+  if (name === 'mail' && mail !== null && part === '') return answerMail(mail, call);
   const found = kept.get(name);
-  if (found === undefined) return unknownPlace();
+  if (found === undefined) return unknownPlace(mail);
   if (part === 'facts' && call.method === 'PUT') return teach(found, jsonOf(call));
-  if (part !== '') return unknownPlace();
+  if (part !== '') return unknownPlace(mail);
   switch (call.method) {
     case 'GET':
       return ok({ ...overviewOf(found), newestCalls: found.calls, state: found.standIn.state() });
     case 'PUT':
-      return setFailure(found, jsonOf(call));
+      return setFailure(found.failure, readFailure, jsonOf(call)) ?? ok(overviewOf(found));
     case 'DELETE':
       found.failure.set(null);
       found.calls.length = 0;
@@ -77,11 +78,23 @@ export function answerControl({ env, mail, kept }: Place, call: ReceivedCall, pa
   }
 }
 
-function answerMail({ mails, forget }: MailStandIn, method: string): Reply {
-  if (method !== 'GET' && method !== 'DELETE')
-    return refusal(405, 'METHOD_NOT_ALLOWED', 'only GET and DELETE are possible here');
-  if (method === 'DELETE') forget();
-  return ok({ mails });
+function answerMail(mail: MailStandIn, call: ReceivedCall): Reply {
+  switch (call.method) {
+    case 'GET':
+      return ok({ ...mailOverview(mail), mails: mail.mails });
+    case 'PUT':
+      return setFailure(mail.failure, readMailFailure, jsonOf(call)) ?? ok(mailOverview(mail));
+    case 'DELETE':
+      mail.forget();
+      return ok({ ...mailOverview(mail), mails: mail.mails });
+    default:
+      return refusal(405, 'METHOD_NOT_ALLOWED', 'only GET, PUT and DELETE are possible here');
+  }
+}
+
+function mailOverview({ port, failure, answered }: MailStandIn) {
+  const calls = Object.values(answered).reduce((sum, count) => sum + count, 0);
+  return { url: `smtp://127.0.0.1:${port}`, failure: failure.shown(), calls, answered };
 }
 
 function overviewOf({ url, failure, count, calls }: Kept) {
@@ -93,15 +106,17 @@ function overviewOf({ url, failure, count, calls }: Kept) {
   return { url, failure: failure.shown(), calls: count, answered };
 }
 
-function setFailure(found: Kept, value: unknown): Reply {
-  if (faultsOf(RESET, value).length === 0) {
-    found.failure.set(null);
-    return ok(overviewOf(found));
-  }
-  const read = readFailure(value);
-  if ('faults' in read) return refusal(400, 'VALIDATION_FAILED', 'this is no failure', read.faults);
-  found.failure.set(read.failure);
-  return ok(overviewOf(found));
+/** Begins a failure, or ends it. Returns the refusal of a value that is no failure. */
+function setFailure<Own extends Failure>(
+  failure: Pick<FailureSwitch<Own>, 'set'>,
+  read: (value: unknown) => ReadFailure<Own>,
+  value: unknown,
+): Reply | undefined {
+  const isReset = faultsOf(RESET, value).length === 0;
+  const found = isReset ? { failure: null } : read(value);
+  if ('faults' in found) return refusal(400, 'VALIDATION_FAILED', 'this is no failure', found.faults);
+  failure.set(found.failure);
+  return undefined;
 }
 
 function teach({ name, standIn }: Kept, value: unknown): Reply {
@@ -121,8 +136,8 @@ function environmentText(env: Place['env']): Reply {
   return { status: 200, headers: { 'content-type': 'text/plain; charset=utf-8' }, body };
 }
 
-function unknownPlace(): Reply {
-  const names = NEIGHBOUR_NAMES.join(', ');
+function unknownPlace(mail: MailStandIn | null): Reply {
+  const names = [...NEIGHBOUR_NAMES, ...(mail === null ? [] : ['mail'])].join(', ');
   return refusal(404, 'NEIGHBOUR_NOT_FOUND', `the stand-ins are ${names}; /_control shows what they received`);
 }
 

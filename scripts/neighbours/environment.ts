@@ -20,6 +20,9 @@ export type NeighbourName = (typeof NEIGHBOUR_NAMES)[number];
  */
 export const STAND_IN_WEBHOOK_SECRET = `whsec_${Buffer.from('stand-in-webhook').toString('base64')}`;
 
+/** Login that the mail server requires. The password is public, because the server listens on the loopback address alone. */
+export const STAND_IN_MAIL_LOGIN = { user: 'examhall', password: 'stand-in-mail' } as const;
+
 /** Returns the variables that point a cluster at the stand-ins of this URL. */
 export function standInEnvironment(url: string): Record<string, string> {
   return {
@@ -46,6 +49,8 @@ export function mailEnvironment(url: string, port = Number(new URL(url).port) + 
     NOTIFICATION_EMAIL_HOST: '127.0.0.1',
     NOTIFICATION_EMAIL_PORT: String(port),
     NOTIFICATION_EMAIL_TLS: 'none',
+    NOTIFICATION_EMAIL_USER: STAND_IN_MAIL_LOGIN.user,
+    NOTIFICATION_EMAIL_PASSWORD: STAND_IN_MAIL_LOGIN.password,
     NOTIFICATION_EMAIL_FROM: 'khong-tra-loi@truong.example',
   };
 }

@@ -1,6 +1,6 @@
 import { AMOUNT, closed, type Fault, faultsOf, type Reply, refusal, type Schema, TEXT } from './stand-in.ts';
 
-/** A fault that a stand-in plays until it is reset. */
+/** A fault that a stand-in plays until it is reset. `MailFailure` names the members that the mail server knows. */
 export interface Failure {
   /** Answers with this status in place of the real reply; the call takes no effect. */
   answer?: number;
@@ -24,36 +24,73 @@ export interface Failure {
   only?: string;
 }
 
+/** Steps of an SMTP session at which a failure can occur. */
+const MAIL_STEPS = ['connection', 'sign-in', 'sender', 'recipient', 'text'] as const;
+export type MailStep = (typeof MAIL_STEPS)[number];
+
+/** A fault of the mail server. `answer` is a reply code from 400 to 599, and `only` a part of an address. */
+export interface MailFailure extends Omit<Failure, 'refuse' | 'retryAfter' | 'body'> {
+  /** Fails this step only; default: `recipient`, with `lose` the text, because the text alone has an effect. */
+  at?: MailStep;
+}
+
 const MAX_DELAY_MS = 600_000;
 const POSITIVE: Schema = { type: 'integer', minimum: 1 };
-const SHAPES: Readonly<Record<keyof Failure, Schema>> = {
-  answer: { type: 'integer', minimum: 200, maximum: 599 },
-  refuse: { type: 'integer', minimum: 400, maximum: 499 },
+const COMMON = {
   drop: { const: true },
   lose: { const: true },
   delayMs: { ...AMOUNT, maximum: MAX_DELAY_MS },
-  retryAfter: { ...AMOUNT, maximum: 86_400 },
-  body: {},
   times: POSITIVE,
   every: POSITIVE,
   only: TEXT,
-};
-const SHAPE = closed(SHAPES, Object.keys(SHAPES));
+} as const;
+const SHAPE = allOptional<Failure>({
+  answer: { type: 'integer', minimum: 200, maximum: 599 },
+  refuse: { type: 'integer', minimum: 400, maximum: 499 },
+  retryAfter: { ...AMOUNT, maximum: 86_400 },
+  body: {},
+  ...COMMON,
+});
+const MAIL_SHAPE = allOptional<MailFailure>({
+  answer: { type: 'integer', minimum: 400, maximum: 599 },
+  at: { enum: MAIL_STEPS },
+  ...COMMON,
+});
+
+function allOptional<Shown>(shapes: Readonly<Record<keyof Shown, Schema>>): Schema {
+  return closed(shapes, Object.keys(shapes));
+}
+
+export type ReadFailure<Read extends Failure> = { failure: Read } | { faults: Fault[] };
 
 /** Reads a failure of the control interface. */
-export function readFailure(value: unknown): { failure: Failure } | { faults: Fault[] } {
+export function readFailure(value: unknown): ReadFailure<Failure> {
   const faults = faultsOf(SHAPE, value);
   if (faults.length > 0) return { faults };
   const failure = value as Failure;
-  const { answer, refuse, drop, lose, delayMs, retryAfter, body } = failure;
-  const replies = [answer, refuse, drop].filter((reply) => reply !== undefined);
-  const hasReply = answer !== undefined || refuse !== undefined;
-  if (replies.length > 1) faults.push({ path: '', message: 'has more than one of answer, refuse and drop' });
-  if (replies.length === 0 && lose === undefined && delayMs === undefined)
-    faults.push({ path: '', message: 'must have answer, refuse, drop, lose or delayMs' });
-  if (!hasReply && (retryAfter !== undefined || body !== undefined))
+  const { answer, refuse, retryAfter, body } = failure;
+  faults.push(...contradictionsIn(failure));
+  if (answer === undefined && refuse === undefined && (retryAfter !== undefined || body !== undefined))
     faults.push({ path: '', message: 'has retryAfter or body without answer or refuse' });
   return faults.length > 0 ? { faults } : { failure };
+}
+
+/** Reads a failure of the mail server. */
+export function readMailFailure(value: unknown): ReadFailure<MailFailure> {
+  const faults = faultsOf(MAIL_SHAPE, value);
+  if (faults.length > 0) return { faults };
+  const failure = value as MailFailure;
+  faults.push(...contradictionsIn(failure));
+  if (failure.lose === true && failure.at !== undefined && failure.at !== 'text')
+    faults.push({ path: '/at', message: 'must be text beside lose' });
+  return faults.length > 0 ? { faults } : { failure };
+}
+
+function contradictionsIn({ answer, refuse, drop, lose, delayMs }: Failure): Fault[] {
+  const replies = [answer, refuse, drop].filter((reply) => reply !== undefined);
+  if (replies.length > 1) return [{ path: '', message: 'has more than one of answer, refuse and drop' }];
+  if (replies.length === 1 || lose !== undefined || delayMs !== undefined) return [];
+  return [{ path: '', message: 'must have answer, refuse, drop, lose or delayMs' }];
 }
 
 /** How one call of a stand-in goes. */
@@ -65,21 +102,21 @@ export interface Effect {
   reply: Reply | 'real' | 'none';
 }
 
-const UNDISTURBED: Effect = { delayMs: 0, performs: true, reply: 'real' };
+export const UNDISTURBED: Effect = { delayMs: 0, performs: true, reply: 'real' };
 
 /** The failure of one stand-in. */
-export interface FailureSwitch {
+export interface FailureSwitch<Own extends Failure = Failure> {
   /** Begins a failure, or ends the present one (null). */
-  set(failure: Failure | null): void;
+  set(failure: Own | null): void;
   /** Returns the present failure with the number of calls that it has failed; null without one. */
-  shown(): (Failure & { failed: number }) | null;
+  shown(): (Own & { failed: number }) | null;
   /** Returns how the next call goes, and counts it. */
   next(path: string): Effect;
 }
 
 /** Returns a switch without a failure. */
-export function failureSwitch(): FailureSwitch {
-  let current: Failure | null = null;
+export function failureSwitch<Own extends Failure = Failure>(): FailureSwitch<Own> {
+  let current: Own | null = null;
   let [met, failed] = [0, 0];
   return {
     set(failure) {

@@ -14,7 +14,7 @@ import {
 import { analyticsStandIn, auditStandIn } from './events.ts';
 import { type Effect, type Failure, failureSwitch } from './failure.ts';
 import { ownerStandIns } from './ledger.ts';
-import { type KeptMail, type MailStandIn, openMailStandIn } from './mail.ts';
+import { type MailCall, type MailStandIn, openMailStandIn } from './mail.ts';
 import { modelsStandIn } from './models.ts';
 import { notificationStandIn } from './notification.ts';
 import { profileStandIn } from './profile.ts';
@@ -52,8 +52,8 @@ export interface StandInOptions {
   balance?: number;
   /** Port of the mail server; 0: any free one. Absent: none is open. */
   mailPort?: number;
-  /** Receives each e-mail. */
-  heardMail?: (mail: KeptMail) => void;
+  /** Receives each e-mail that was taken, and each command that a failure met. */
+  heardMail?: (call: MailCall) => void;
   /** Receives each call after its reply. */
   heard?: (name: NeighbourName, call: KeptCall) => void;
 }

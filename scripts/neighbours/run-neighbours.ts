@@ -16,6 +16,7 @@ npm run neighbours -- show                        prints the running stand-ins, 
   --balance N    first balance of every organization at the wallet, in credits (default ${DEFAULT_BALANCE})
 
 Members of a failure: answer=503, refuse=422, drop, lose, delayMs=5000, retryAfter=7, times=3, every=25, only=/transactions.
+Of the mail server: fail mail answer=550 at=recipient only=hs001@; at is connection, sign-in, sender, recipient (default) or text.
 The stand-ins require the tokens that a cluster with the same environment sends: INTERNAL_SERVICE_TOKEN (default dev-internal-token),
 and for notices NOTIFICATION_TOKEN_<SENDER> or NOTIFICATION_INTERNAL_SERVICE_TOKEN.
 Exit code: 0 done; 1 the port is in use, or the failure is refused; 64 an invalid option.
@@ -49,7 +50,7 @@ export async function runNeighbours(args: readonly string[], around: Around): Pr
     balance,
     questions: mathsPaper(),
     mailPort: port === 0 ? 0 : port + 1,
-    heardMail: ({ to, subject }) => print(`${'mail'.padEnd(13)} 250  ${to.join(' ')}: ${subject}`),
+    heardMail: ({ status, about }) => print(`${'mail'.padEnd(13)} ${status ?? '---'}  ${about}`),
     heard: (name, { method, path, status }) => print(`${name.padEnd(13)} ${status ?? '---'}  ${method} ${path}`),
   });
   const standIns = await opening.catch((error: NodeJS.ErrnoException) => {
