@@ -1,16 +1,10 @@
 import { once } from 'node:events';
-import { registerHooks } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 import { createClient, type InboxEvent } from '../../clients/typescript/src/index.ts';
-
-// Examples name the package, as its users do. Here it is this source.
-const SOURCE = new URL('../../clients/typescript/src/index.ts', import.meta.url).href;
-registerHooks({ resolve: (name, context, next) => next(name === '@examhall/client' ? SOURCE : name, context) });
-const { openGateway } = await import('../../examples/gateway.ts');
-const { sitExam } = await import('../../examples/start-exam.ts');
+import { openGateway, sitExam } from './examples.ts';
 
 const GATEWAY_TOKEN = 'gateway-token-of-the-test-cluster';
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
-import { openGateway } from '../../examples/gateway.ts';
+import { openGateway } from './examples.ts';
 import { failure, type Scripted, success } from './scripted-server.ts';
 
 const USER = { id: 'student-1', role: 'STUDENT', defaultOrganizationId: 'org-1' };

@@ -47,7 +47,8 @@ t.test('the packed client holds its JavaScript and its types alone, and works fo
   t.ok(blocks.length > 3);
   for (const [index, code] of blocks.entries())
     writeFileSync(path.join(project, `block-${index}.ts`), `${code}\nexport {};\n`);
-  cpSync(path.join(ROOT, 'examples/start-exam.ts'), path.join(project, 'start-exam.ts'));
+  for (const name of ['start-exam.ts', 'gateway.ts'])
+    cpSync(path.join(ROOT, 'examples', name), path.join(project, name));
   writeFileSync(path.join(project, 'package.json'), JSON.stringify({ type: 'module' }));
   const options = {
     module: 'nodenext',

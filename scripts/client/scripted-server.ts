@@ -12,6 +12,7 @@ export interface Script {
   readonly calls: ReceivedCall[];
   /** Pauses that the client made (ms). No time passes during them. */
   readonly pauses: number[];
+  readonly clock: { advance(ms: number): void };
 }
 
 /** Opens a server that answers each call with the next reply of the script, and a client of it. A call beyond the script fails the test. */
@@ -35,7 +36,15 @@ export async function openScript(t: { teardown(work: () => unknown): void }, rep
       time += ms;
     },
   };
-  return { client: createClient({ baseUrl: url, gatewayToken: 'the-gateway-token', clock }), calls, pauses };
+  const advance = (ms: number) => {
+    time += ms;
+  };
+  return {
+    client: createClient({ baseUrl: url, gatewayToken: 'the-gateway-token', clock }),
+    calls,
+    pauses,
+    clock: { advance },
+  };
 }
 
 export function success(data: unknown, status = 200): Scripted {

@@ -1,8 +1,18 @@
 import { addCredentials, type Credential, type Credentials, chosenCredentials } from './credentials.ts';
 import { ExamhallError } from './examhall-error.ts';
-import { type Clock, type Exchange, exchange, MACHINE_CLOCK, type Reply, type Transport } from './exchange.ts';
+import {
+  type Clock,
+  type Exchange,
+  exchange,
+  MACHINE_CLOCK,
+  type Reply,
+  type RequestSettings,
+  TIMEOUT_MS,
+  type Transport,
+} from './exchange.ts';
 import { failureKind } from './failure-kind.ts';
-import { ROUTES } from './generated.ts';
+import { type ForwardedRequest, forward } from './forward.ts';
+import { ROUTES, type SessionEnvelope } from './generated.ts';
 import type {
   Arguments,
   CallOptions,
@@ -16,6 +26,7 @@ import type {
 } from './operation.ts';
 import { FOLLOW_RULES, pollPauseMs } from './outcome.ts';
 import { isReplaySafe, keyedBody, SLOW_OPERATIONS } from './replay.ts';
+import { openSession, type Session } from './session.ts';
 import { type Streams, streamsOf } from './streams.ts';
 import { urlOf } from './url.ts';
 
@@ -43,14 +54,15 @@ export type Client<Known extends Credential = never> = {
   readonly [Name in OperationName]: (...input: Arguments<InputOf<Name, Known>>) => Promise<ResultOf<Name>>;
 } & {
   readonly streams: Streams<Known>;
+  /** Returns a session of the account that `login` or `register` returned. It has none of this client's credentials. */
+  session(issued: SessionEnvelope): Session;
+  /** Sends a request of a browser once, with this client's credentials, and returns the reply as it is: a gateway's way to a login. */
+  forward(request: ForwardedRequest): Promise<Response>;
   /** Returns a client that also adds these credentials. It shares everything else with this one. */
   with<Given extends Credentials>(given: Given): Client<Known | Extract<keyof Given, Credential>>;
 };
 
-interface Settings extends ClientOptions {
-  readonly transport: Transport;
-  readonly credentials: Credentials;
-}
+type Settings = ClientOptions & RequestSettings;
 
 /** Input of any operation. */
 interface AnyInput extends Credentials, CallOptions, KeyOptions, FollowOptions {
@@ -60,7 +72,6 @@ interface AnyInput extends Credentials, CallOptions, KeyOptions, FollowOptions {
 }
 
 const TRIES = 4;
-const TIMEOUT_MS = 15_000;
 const DEADLINE_MS = 60_000;
 const MAX_PAUSE_MS = 30_000;
 
@@ -84,6 +95,9 @@ function clientOf(settings: Settings): Client {
   const client = {
     ...Object.fromEntries(calls),
     streams: streamsOf(settings),
+    session: (issued: SessionEnvelope) =>
+      openSession(clientOf({ ...settings, credentials: {} }), settings.transport.clock, issued),
+    forward: (request: ForwardedRequest) => forward(settings, request),
     with: (given: Credentials) => clientOf({ ...settings, credentials: { ...settings.credentials, ...given } }),
   };
   // The types of all methods follow from the table that made them.

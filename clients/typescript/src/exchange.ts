@@ -1,3 +1,4 @@
+import type { Credentials } from './credentials.ts';
 import { ExamhallError, errorOf, parsed } from './examhall-error.ts';
 import { failureKind } from './failure-kind.ts';
 
@@ -18,6 +19,18 @@ export interface Transport {
   /** Longest pause before a repeat (ms). A reply that requires a longer one is thrown. */
   readonly maxPauseMs: number;
 }
+
+/** Settings that all requests of a client share. */
+export interface RequestSettings {
+  readonly baseUrl: string;
+  readonly gatewayToken?: string | undefined;
+  readonly timeoutMs?: number;
+  readonly transport: Transport;
+  readonly credentials: Credentials;
+}
+
+/** Time limit of one request, unless the client or the call sets another (ms). */
+export const TIMEOUT_MS = 15_000;
 
 export interface Exchange {
   readonly operation: string;

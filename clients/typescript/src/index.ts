@@ -5,6 +5,7 @@ export { type Client, type ClientOptions, createClient } from './client.ts';
 export type { Credentials, Identity, Service } from './credentials.ts';
 export { type ErrorCode, ExamhallError } from './examhall-error.ts';
 export type { Clock } from './exchange.ts';
+export type { ForwardedRequest } from './forward.ts';
 export type * from './generated.ts';
 export type {
   CallOptions,
@@ -16,4 +17,5 @@ export type {
   Outcome,
   ResultOf,
 } from './operation.ts';
+export type { Session } from './session.ts';
 export type { InboxEvent, JobEvent, StreamOptions } from './streams.ts';

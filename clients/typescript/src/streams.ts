@@ -1,7 +1,7 @@
 import { addCredentials, type Credential, type Credentials, chosenCredentials } from './credentials.ts';
 import { type EventMessage, readEvents } from './event-source.ts';
 import { ExamhallError, errorOf } from './examhall-error.ts';
-import { noReply, pauseFor, type Transport } from './exchange.ts';
+import { noReply, pauseFor, type RequestSettings, TIMEOUT_MS } from './exchange.ts';
 import { failureKind } from './failure-kind.ts';
 import { type Job, type Notification, type ServerCode, STREAM_ROUTES } from './generated.ts';
 import type { Arguments, StreamInputOf } from './operation.ts';
@@ -47,14 +47,6 @@ export interface Streams<Known = never> {
   job(...input: Arguments<StreamInputOf<'streamJob', Known> & StreamOptions>): AsyncGenerator<JobEvent, void>;
 }
 
-export interface StreamSettings {
-  readonly baseUrl: string;
-  readonly gatewayToken?: string | undefined;
-  readonly timeoutMs?: number;
-  readonly transport: Transport;
-  readonly credentials: Credentials;
-}
-
 type StreamName = keyof typeof STREAM_ROUTES;
 type AnyInput = Credentials & StreamOptions;
 
@@ -62,11 +54,10 @@ type AnyInput = Credentials & StreamOptions;
 const RETRY_MS = 3_000;
 const MAX_PAUSE_MS = 30_000;
 const SILENCE_MS = 45_000;
-const TIMEOUT_MS = 15_000;
 const TERMINAL: ReadonlySet<unknown> = new Set(['COMPLETED', 'FAILED', 'CANCELLED'] satisfies Job['status'][]);
 
 /** Returns the streams of a client. */
-export function streamsOf(settings: StreamSettings): Streams<Credential> {
+export function streamsOf(settings: RequestSettings): Streams<Credential> {
   return {
     inbox: (input: AnyInput = {}) => follow<InboxEvent>(settings, 'streamInbox', input, () => false),
     job: (input: AnyInput) => follow<JobEvent>(settings, 'streamJob', input, isLastOfJob),
@@ -84,7 +75,7 @@ function isLastOfJob({ data }: JobEvent): boolean {
  * @throws ExamhallError if a reply is final
  */
 async function* follow<Item>(
-  settings: StreamSettings,
+  settings: RequestSettings,
   name: StreamName,
   input: AnyInput,
   isLast: (event: Item) => boolean,
@@ -148,7 +139,7 @@ interface Connection {
 
 /** Opens one connection. Returns null if the server has nothing more to send. @throws ExamhallError for any other status but 200 */
 async function connect(
-  settings: StreamSettings,
+  settings: RequestSettings,
   name: StreamName,
   input: AnyInput,
   { lastEventId, connection }: Connection,
