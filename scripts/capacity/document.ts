@@ -140,8 +140,8 @@ function inboxGrowthText({ inbox = [] }: MeasuredCosts): string[] {
   ]);
   return [
     ...tables,
-    'Notifications of others cost nothing. The two counts of a page read an index key for each notification of the own inbox, so a page grows with it. ' +
-      '`NOTIFICATION_RETENTION_DAYS` bounds an inbox.',
+    'Notifications of others cost nothing. The two counts of a page read an index key for each notification of the own inbox, so a page\n' +
+      'grows with it. `NOTIFICATION_RETENTION_DAYS` bounds an inbox.',
   ];
 }
 

@@ -48,7 +48,11 @@ export async function verifyBook(stage: Stage, book: Book): Promise<Verdict[]> {
 }
 
 const rows = ({ mongo }: Stage, name: string) => mongo.db.collection<Row>(name);
-const nameOf = (row: Row) => `${row.queue} ${row._id} ${row.subject ?? ''} ${JSON.stringify(row.lastError ?? '')}`;
+
+/** Returns a command as a fault states it, with all that decides when it runs next. */
+function nameOf({ queue, _id, subject, lastError, attempts, nextRunAt, lockedUntil, progress }: Row): string {
+  return `${queue} ${_id} ${JSON.stringify({ subject, lastError, attempts, nextRunAt, lockedUntil, progress })}`;
+}
 
 /** Returns all commands that have to end. */
 async function commandsOf(stage: Stage): Promise<Row[]> {
