@@ -107,14 +107,16 @@ export const DIFFERENCES: readonly Difference[] = [
     cost: 'none.',
   },
   {
-    title: 'Two partial indexes for one filter',
+    title: 'Partial indexes with their own condition as a key',
     engines: ['python', 'rust'],
-    features: [],
+    features: ['index partialFilterExpression', 'option hint'],
     manual: 'A filter returns the same rows, whichever index the server chooses.',
     differs:
-      'A range or an equality on a field that only one of two partial indexes has, such as `organizationId` beside `nextRunAt`, returns no row. ' +
-      'With a hint the rows are right.',
-    workaround: 'The read of due commands in turns names its index (`shared/infra/mongo/mailbox/due.ts`).',
+      'With an index such as `due`, which has `status` among its keys and holds pending commands only, a filter by `status` and by a field outside ' +
+      'the index returns no row. With a hint, or if the condition is not a key of the index, the rows are right.',
+    workaround:
+      'Such reads name an index, for example those of due commands in turns (`shared/infra/mongo/mailbox/due.ts`). New partial indexes leave their ' +
+      'condition out of their keys.',
     cost: 'none.',
   },
   {

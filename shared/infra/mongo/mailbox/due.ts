@@ -58,7 +58,7 @@ export function openDueReader(mongo: Mongo, queue: TurnQueue): DueReader {
           projection: FIELDS,
           sort: { organizationId: 1, nextRunAt: 1 },
           limit,
-          // Without the name, a stand-in for MongoDB chooses an index that lacks the rows.
+          // Without the name, the stand-ins for MongoDB choose `due` and find no row by the organization.
           hint: dueInTurns(queue),
           maxTimeMS: QUERY_LIMIT_MS,
         },
