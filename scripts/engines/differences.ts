@@ -109,7 +109,7 @@ export const DIFFERENCES: readonly Difference[] = [
   {
     title: 'Partial indexes with their own condition as a key',
     engines: ['python', 'rust'],
-    features: ['index partialFilterExpression', 'option hint'],
+    features: ['index partialFilterExpression'],
     manual: 'A filter returns the same rows, whichever index the server chooses.',
     differs:
       'With an index such as `due`, which has `status` among its keys and holds pending commands only, a filter by `status` and by a field outside ' +
