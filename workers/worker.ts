@@ -128,9 +128,10 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       if (draining) return 'not-ours';
       const due = await lane.readDue(options.now(), WINDOW).catch(() => []);
       if (draining) return 'not-ours';
-      // If our clock is behind that of the sender, the command is claimable but not listed yet.
       const [next] = turns.take(due, 1);
-      if (next === undefined && turns.isRunning(rung._id)) return 'not-ours';
+      // Without a due command, the one of the ring may be claimable all the same: our clock may be behind that of its sender. Otherwise each
+      // organization with due commands holds its share, and the poll runs them later.
+      if (next === undefined && (due.length > 0 || turns.isRunning(rung._id))) return 'not-ours';
       if (running.get(rung._id) === run) running.delete(rung._id);
       const command = next ?? rung;
       holds = command._id;

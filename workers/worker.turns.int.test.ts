@@ -8,12 +8,19 @@ import { openWorker } from './worker.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** A worker of one slot whose runs end one by one, each when the test lets it, and eight due jobs of three organizations. */
-async function crowdedWorker(t: Test) {
+/** A worker, by default of one slot, whose runs end one by one, each when the test lets it, and due jobs, by default eight of three organizations. */
+async function crowdedWorker(
+  t: Test,
+  {
+    letters: organizations = 'aaaaaabc',
+    concurrency = 1,
+    share = 'ALL',
+  }: { letters?: string; concurrency?: number; share?: 'ALL' | 'HALF' } = {},
+) {
   const mongo = await openTestMongo(t);
   const letters = new Map<string, string>();
   const commands = [];
-  for (const [n, organizationId] of [...'aaaaaabc'].entries()) {
+  for (const [n, organizationId] of [...organizations].entries()) {
     const command = await postJob(mongo, { runAt: Date.now() - HOUR_MS + n * 1_000, request: { organizationId } });
     letters.set(command.subject, organizationId);
     commands.push(command);
@@ -22,7 +29,7 @@ async function crowdedWorker(t: Test) {
   const begin = gate();
   const actor: Actor = {
     name: 'classifier',
-    turns: { classifier: 'ALL' },
+    turns: { classifier: share },
     backoff: { baseMs: 1, capMs: 1 },
     handlers: {
       async classifier({ command }) {
@@ -33,7 +40,7 @@ async function crowdedWorker(t: Test) {
     },
   };
   const kernel = testKernel(mongo);
-  const worker = openWorker(kernel, actor, { concurrency: 1, pollMs: HOUR_MS, now: Date.now });
+  const worker = openWorker(kernel, actor, { concurrency, pollMs: HOUR_MS, now: Date.now });
   t.teardown(() => worker.drain());
   t.teardown(begin.open);
   return { commands, order, begin, worker };
@@ -74,4 +81,20 @@ t.test('a poll beside rings of several organizations ends, and the queue is poll
   await poll;
   await worker.idle();
   t.equal(order.length, 8, 'each runs once');
+});
+
+t.test('rings of one organization hold no more than its share of the slots', async (t) => {
+  const { commands, order, begin, worker } = await crowdedWorker(t, {
+    letters: 'aaaaaa',
+    concurrency: 4,
+    share: 'HALF',
+  });
+  const rings = commands.map((command) => worker.tryRun(command));
+  await until('four rings have found no turn', async () => worker.slots()[0]?.busy === 2);
+  t.equal(order.join(''), 'aa');
+  begin.open();
+  t.strictSame((await Promise.all(rings)).sort(), ['done', 'done', 'not-ours', 'not-ours', 'not-ours', 'not-ours']);
+  await worker.poll();
+  await until('the poll has run the others', () => order.length === 6);
+  await worker.idle();
 });

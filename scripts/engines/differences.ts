@@ -112,8 +112,8 @@ export const DIFFERENCES: readonly Difference[] = [
     features: ['index partialFilterExpression'],
     manual: 'A filter returns the same rows, whichever index the server chooses.',
     differs:
-      'With an index such as `due`, which has `status` among its keys and holds pending commands only, a filter by `status` and by a field outside ' +
-      'the index returns no row. With a hint, or if the condition is not a key of the index, the rows are right.',
+      'The index `due` has `status` among its keys and holds pending commands only. A filter by `status` and by a field outside this index ' +
+      'returns no row. With a hint, or if the condition is not a key of the index, the rows are right.',
     workaround:
       'Such reads name an index, for example those of due commands in turns (`shared/infra/mongo/mailbox/due.ts`). New partial indexes leave their ' +
       'condition out of their keys.',
