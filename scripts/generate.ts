@@ -1,14 +1,14 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { compile } from 'json-schema-to-typescript';
-import { referencedId, type SchemaDocument, type SchemaNode, typeName } from '#infra/schema/schema-document.ts';
+import { referencedId, type SchemaDocument, typeName } from '#infra/schema/schema-document.ts';
 import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
 import { readCosts } from '#scripts/capacity/costs.ts';
 import { capacityMarkdown } from '#scripts/capacity/document.ts';
 import { CLIENT_SOURCE, clientSource } from '#scripts/client/source.ts';
 import { enginesMarkdown } from '#scripts/engines/document.ts';
 import { RELEASED_INDEXES, releasedIndexes } from '#scripts/rolling/released-indexes.ts';
+import { formatted, typeSource } from '#scripts/schema-types.ts';
 import { configurationMarkdown, envExample } from './generate-configuration.ts';
 import { errorsMarkdown } from './generate-errors.ts';
 
@@ -37,53 +37,32 @@ export async function generatedFiles(schemas: Schemas): Promise<ReadonlyMap<stri
   ]);
 }
 
-async function typeFiles(schemas: Schemas): Promise<Map<string, string>> {
-  const files = new Map<string, string>();
-  for (const [folder, ids] of Map.groupBy(schemas.ids, (id) => dirname(id))) {
-    const foreign = new Map<string, Set<string>>();
-    const types: string[] = [];
-    for (const id of ids) {
-      const document = schemas.document(id);
-      types.push(await typeOf(document, foreign));
-    }
-    foreign.delete(folder);
-    const imports = [...foreign].map(
-      ([from, names]) => `import type { ${[...names].sort().join(', ')} } from './${from}.ts';\n`,
-    );
-    files.set(`${GENERATED}/${folder}.ts`, [BANNER, imports.join(''), types.join('\n')].filter(Boolean).join('\n'));
-  }
-  return files;
+/** Returns one file for each folder of `schemas/`. */
+async function typeFiles(schemas: Schemas): Promise<[string, string][]> {
+  const folders = [...Map.groupBy(schemas.ids, (id) => dirname(id))];
+  return Promise.all(
+    folders.map(async ([folder, ids]): Promise<[string, string]> => {
+      const documents = ids.map((id) => schemas.document(id));
+      return [`${GENERATED}/${folder}.ts`, await typeFile(folder, documents)];
+    }),
+  );
 }
 
-/** Returns one exported type. Adds the types that it uses from other files to `foreign`, by folder. */
-async function typeOf(document: SchemaDocument, foreign: Map<string, Set<string>>): Promise<string> {
-  const visit = (node: SchemaNode): Record<string, unknown> => {
-    const { $ref, properties, items, anyOf, 'x-unknown-fields': dropped, additionalProperties, ...rest } = node;
-    if ($ref !== undefined) {
-      const id = referencedId(document.$id, $ref);
-      foreign.set(dirname(id), (foreign.get(dirname(id)) ?? new Set()).add(typeName(id)));
-      return { tsType: typeName(id), ...(rest.description === undefined ? {} : { description: rest.description }) };
-    }
-    if (node.type === undefined && anyOf === undefined) return { ...rest, tsType: 'unknown' };
-    return {
-      ...rest,
-      // The type omits fields that are dropped on arrival.
-      ...(additionalProperties === undefined && dropped === undefined
-        ? {}
-        : { additionalProperties: additionalProperties ?? false }),
-      ...(properties && { properties: Object.fromEntries(Object.entries(properties).map(([k, v]) => [k, visit(v)])) }),
-      ...(items && { items: visit(items) }),
-      ...(anyOf && { anyOf: anyOf.map(visit) }),
+async function typeFile(folder: string, documents: readonly SchemaDocument[]): Promise<string> {
+  const foreign = new Map<string, Set<string>>();
+  const types: string[] = [];
+  for (const { $schema: _dialect, $id, ...root } of documents) {
+    const nameOf = ($ref: string) => {
+      const id = referencedId($id, $ref);
+      if (dirname(id) !== folder) foreign.set(dirname(id), (foreign.get(dirname(id)) ?? new Set()).add(typeName(id)));
+      return typeName(id);
     };
-  };
-  const { $schema: _dialect, $id, ...root } = document;
-  return compile(visit(root), typeName($id), {
-    bannerComment: '',
-    additionalProperties: false,
-    declareExternallyReferenced: false,
-    ignoreMinAndMaxItems: true,
-    style: { singleQuote: true, printWidth: 120 },
-  });
+    types.push(await typeSource(typeName($id), root, nameOf));
+  }
+  const imports = [...foreign].map(
+    ([from, names]) => `import type { ${[...names].sort().join(', ')} } from './${from}.ts';\n`,
+  );
+  return formatted([BANNER, imports.join(''), types.join('\n')].filter(Boolean).join('\n'));
 }
 
 /** Returns the paths whose content on disk differs from `files`, and generated types without a schema. */

@@ -1,3 +1,5 @@
+import type { JsonSchema } from '#scripts/schema-types.ts';
+
 /** The part of an OpenAPI 3.1 document that the generator of the client reads. */
 export interface OpenApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Record<string, OperationNode>>>>;
@@ -7,8 +9,6 @@ export interface OpenApiDocument {
     readonly parameters?: Readonly<Record<string, ParameterNode>>;
   };
 }
-
-export type JsonSchema = Readonly<Record<string, unknown>>;
 
 interface SecurityScheme {
   readonly type: string;

@@ -996,7 +996,14 @@ export interface SaveAnswerRequest {
  * Scoring mode of a question.
  */
 export type ScoringMode =
-  'EXACT' | 'PARTIAL' | 'THPT_TRUE_FALSE_LADDER' | 'TRUE_FALSE_GROUP' | 'SHORT_TEXT' | 'NUMERIC' | 'MANUAL' | 'ESSAY';
+  | 'EXACT'
+  | 'PARTIAL'
+  | 'THPT_TRUE_FALSE_LADDER'
+  | 'TRUE_FALSE_GROUP'
+  | 'SHORT_TEXT'
+  | 'NUMERIC'
+  | 'MANUAL'
+  | 'ESSAY';
 
 /**
  * Rule by which a question is scored. `incorrectPenalty` and `minScore` are points on the scale of `maxScore`.

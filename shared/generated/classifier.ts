@@ -699,7 +699,12 @@ export interface GeneratedQuestion {
  * Type of a question that can be generated.
  */
 export type GeneratedQuestionType =
-  'SINGLE_CHOICE' | 'MULTIPLE_CHOICE' | 'TRUE_FALSE_GROUP' | 'SHORT_TEXT' | 'NUMERIC' | 'ESSAY';
+  | 'SINGLE_CHOICE'
+  | 'MULTIPLE_CHOICE'
+  | 'TRUE_FALSE_GROUP'
+  | 'SHORT_TEXT'
+  | 'NUMERIC'
+  | 'ESSAY';
 
 /**
  * Basis of the generated questions: the topic alone (`fresh`), a higher demand (`advanced`) or questions of the bank (`similar`).
@@ -1312,7 +1317,7 @@ export interface QueueSummary {
   /**
    * The service that counted.
    */
-  sourceService: unknown;
+  sourceService: 'ai-classifier-service';
   /**
    * Jobs by state.
    */

@@ -186,11 +186,11 @@ export interface BulkAct {
   /**
    * The act on each letter.
    */
-  act: unknown;
+  act: 'replay' | 'ack' | 'drop';
   /**
    * State of the bulk act.
    */
-  state: unknown;
+  state: 'WAITING' | 'RUNNING' | 'STOPPING' | 'STOPPED' | 'DONE' | 'DEAD';
   /**
    * Operator of the request.
    */
@@ -434,7 +434,7 @@ export interface DeadActRow {
   /**
    * Outcome of the act on this letter.
    */
-  outcome: unknown;
+  outcome: 'dry run' | 'done' | 'skipped';
   /**
    * Reason why it was skipped, or the charge of a replay; otherwise empty.
    */
@@ -464,7 +464,7 @@ export interface DeadLetter {
   /**
    * Mark of an operator; null without one.
    */
-  letter: unknown | null;
+  letter: ('ACKNOWLEDGED' | 'DROPPED') | null;
   /**
    * Attempts that were spent.
    */
@@ -527,7 +527,7 @@ export interface DeadLetterDetail {
   /**
    * Mark of an operator; null without one.
    */
-  letter: unknown | null;
+  letter: ('ACKNOWLEDGED' | 'DROPPED') | null;
   /**
    * Attempts that were spent.
    */
