@@ -1,5 +1,5 @@
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
-import { deadCommands } from '#infra/mongo/mailbox/dead-letters.ts';
+import { chosenLetters } from '#infra/mongo/mailbox/dead-letters.ts';
 import { type BulkPreview, postBulk, previewBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import {
   type ActRow,
@@ -64,7 +64,7 @@ async function actOnChosen(
     ids.length > 0
       ? await actOnIds(operator.mongo, order, ids, by)
       : resultOf(
-          await actOnLetters(operator.mongo, order, await deadCommands(operator.mongo, { ...filter, limit }), by),
+          await actOnLetters(operator.mongo, order, await chosenLetters(operator.mongo, { ...filter, limit }), by),
           dryRun,
         );
   const { rows } = result;

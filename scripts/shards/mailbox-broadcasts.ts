@@ -42,7 +42,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     {
       why: 'dead letters are counted and listed whatever their keys are',
       rate: 'as the depth of a queue',
-      files: [DEPTHS, DEAD_LETTERS, DEAD_GROUPS],
+      files: [DEPTHS, DEAD_GROUPS],
     },
     eachMailbox('aggregate {letter $in, status}'),
   ),

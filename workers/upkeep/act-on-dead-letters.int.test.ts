@@ -2,7 +2,14 @@ import t, { type Test } from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { COMMANDS, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
-import { findCommand, firstPlace, letterPage, lettersAfter, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import {
+  chosenLetters,
+  findCommand,
+  firstPlace,
+  letterPage,
+  lettersAfter,
+  replayDead,
+} from '#infra/mongo/mailbox/dead-letters.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { type BulkAct, findBulk, listBulks, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
@@ -316,5 +323,11 @@ t.test(
     t.strictSame(first, { letters: [], next: { queue: 'grading', after: dead[9]?._id } });
     const second = await letterPage(mongo, filter, first.next ?? firstPlace(filter), { limit: 5, read: 1 });
     t.strictSame([second.letters.map(({ _id }) => _id), second.next], [[rare._id], null]);
+    const chosen = await chosenLetters(mongo, { ...filter, limit: 5, read: 1 });
+    t.strictSame(
+      chosen.map(({ _id }) => _id),
+      [rare._id],
+      'a choice of letters goes on over the pages',
+    );
   },
 );

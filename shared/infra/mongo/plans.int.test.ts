@@ -36,7 +36,7 @@ import {
   throttleKey,
 } from '#infra/mongo/auth/throttle.ts';
 import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
-import { deadCommands, findCommand, firstPlace, letterPage, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import { chosenLetters, findCommand, firstPlace, letterPage, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { listBulks, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { actsOnLetter } from '#infra/mongo/operations/dead-acts.ts';
@@ -218,8 +218,8 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await deadGroups(mongo, { queue: 'grading' });
   await deadGroups(mongo, { subject: 'a-1' });
   await deadGroups(mongo, { queue: 'grading', since: new Date(0) });
-  await deadCommands(mongo, { queue: 'grading', limit: 5 });
-  await deadCommands(mongo, { cause: 'Error: no', limit: 5 });
+  await chosenLetters(mongo, { queue: 'grading', limit: 5 });
+  await chosenLetters(mongo, { cause: 'Error: no', limit: 5 });
   await queueDepths(mongo, Date.now(), await liveWorkers(mongo, Date.now()));
   await letterPage(mongo, { cause: 'Error: no' }, firstPlace({}), { limit: 5 });
   const bulk = await postBulkAct(mongo, { act: 'ack', filter: { subject: poison.subject } });

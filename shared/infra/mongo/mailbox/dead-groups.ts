@@ -1,7 +1,7 @@
-import type { Collection } from 'mongodb';
+import type { Collection, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
-import { type DeadLetterFilter, mailboxesOf, stagesOf } from './dead-letters.ts';
+import { type DeadLetterFilter, filterOf, LISTED, mailboxesOf } from './dead-letters.ts';
 
 /** Dead commands of one kind that died of one cause. */
 export interface DeadGroup {
@@ -78,4 +78,11 @@ async function groupsIn(mailbox: Collection<Command>, wanted: DeadLetterFilter, 
 function indexFor({ queue, subject, since }: DeadLetterFilter): string {
   if (subject !== undefined) return 'of_subject';
   return queue !== undefined && since === undefined ? 'dead_of_queue' : 'dead_letters';
+}
+
+/** Returns the stages that choose. MongoDB joins them; the first one alone decides on the index and the shards. */
+function stagesOf(wanted: DeadLetterFilter): Document[] {
+  const { letter } = wanted;
+  const isMarked = letter === undefined ? { $in: LISTED } : { $in: [letter] };
+  return [{ $match: { status: 'DEAD', letter: isMarked } }, { $match: filterOf(wanted) }];
 }

@@ -15,14 +15,8 @@ export interface DeadLetterFilter extends LetterFilter {
   letter?: DeadLetterMark;
 }
 
-/** Returns the stages that choose. MongoDB joins them; the first one alone decides on the index and the shards. */
-export function stagesOf(wanted: DeadLetterFilter): Document[] {
-  const { letter } = wanted;
-  const isMarked = letter === undefined ? { $in: LISTED } : { $in: [letter] };
-  return [{ $match: { status: 'DEAD', letter: isMarked } }, { $match: filterOf(wanted) }];
-}
-
-function filterOf({ queue, cause, subject, since, until }: LetterFilter): Filter<Command> {
+/** Returns the part of a filter that no index of dead letters has. */
+export function filterOf({ queue, cause, subject, since, until }: LetterFilter): Filter<Command> {
   return {
     ...(queue === undefined ? {} : { queue }),
     ...(cause === undefined ? {} : { 'lastError.fingerprint': cause }),
@@ -134,23 +128,24 @@ export async function letterPage(
   return { letters, next: null };
 }
 
-/** Returns the newest dead commands that match, at most `limit`. */
-export async function deadCommands(mongo: Mongo, wanted: DeadLetterFilter & { limit: number }): Promise<Command[]> {
-  const { limit } = wanted;
-  const rows = await Promise.all(
-    mailboxesOf(mongo).map((mailbox) =>
-      mailbox
-        .aggregate<Command>([...stagesOf(wanted), { $sort: { settledAt: -1 } }, { $limit: limit }], {
-          hint: 'dead_letters',
-          maxTimeMS: QUERY_LIMIT_MS,
-        })
-        .toArray(),
-    ),
-  );
-  return rows
-    .flat()
-    .sort((a, b) => (b.settledAt?.getTime() ?? 0) - (a.settledAt?.getTime() ?? 0))
-    .slice(0, limit);
+/**
+ * Returns at most `limit` letters that the filter chooses, in the order of the walk, so that a second call chooses the same ones while
+ * nothing changes. No single read goes over more dead commands than one step of a walk.
+ */
+export async function chosenLetters(
+  mongo: Mongo,
+  { limit, read, ...wanted }: DeadLetterFilter & Pick<StepOptions, 'limit' | 'read'>,
+): Promise<Command[]> {
+  const letters: Command[] = [];
+  for (let place: LetterPlace | null = firstPlace(wanted); place !== null && letters.length < limit; ) {
+    const page: Awaited<ReturnType<typeof letterPage>> = await letterPage(mongo, wanted, place, {
+      limit: limit - letters.length,
+      read,
+    });
+    letters.push(...page.letters);
+    place = page.next;
+  }
+  return letters;
 }
 
 /** Returns every collection of commands. */
