@@ -21,6 +21,13 @@ t.test('drift finds no difference in this tree, and reports changed, missing and
   t.strictSame(drift(files), ['docs/not-there.md', 'shared/generated/attempt.ts', 'shared/generated/common.ts']);
 });
 
+t.test('the product and the client get the same type of a schema', async (t) => {
+  const files = await generatedFiles(loadSchemas());
+  for (const file of ['shared/generated/operations.ts', 'clients/typescript/src/generated.ts']) {
+    t.match(files.get(file), /\bact: 'replay' \| 'ack' \| 'drop';/, `${file} names the acts on dead letters`);
+  }
+});
+
 t.test('docs/errors.md lists every code once, with its status, and explains it below a heading', async (t) => {
   const page = (await generatedFiles(loadSchemas())).get('docs/errors.md') ?? '';
   const rows = [...page.matchAll(/^\| \[`(\w+)`\]\(#(\w+)\) \| (\d+) \|/gm)];
