@@ -146,7 +146,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
 
   async function poll(): Promise<void> {
     const found = await readDue(queues);
-    await Promise.all(found.map(({ queue, due }) => pollQueue(queue, due)));
+    await Promise.all(found.map(({ queue, due }) => pollAlone(queue, due)));
   }
 
   /**
@@ -228,18 +228,22 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
 
   const polling = new Set<Queue>();
 
+  /**
+   * Polls a queue, which the loop then leaves out. Of two polls at once, one may find the share of an organization taken by the other, and end
+   * before the commands that it was to start.
+   */
+  async function pollAlone(queue: Queue, due: DueCommand[] | null): Promise<void> {
+    polling.add(queue);
+    await pollQueue(queue, due).finally(() => polling.delete(queue));
+  }
+
   /** Polls the queues whose poll is not in progress. The poll of a queue with a constant backlog never ends, so it is not awaited. */
   async function pollOpen(): Promise<void> {
     const asked = queues.filter((queue) => !polling.has(queue));
     const warn = (about: object) => (err: unknown) =>
       kernel.log.warn({ err, actor: actor.name, ...about }, 'poll failed');
     const found = asked.length === 0 ? [] : await readDue(asked).catch(warn({ queues: asked }));
-    for (const { queue, due } of found ?? []) {
-      polling.add(queue);
-      void pollQueue(queue, due)
-        .catch(warn({ queue }))
-        .finally(() => polling.delete(queue));
-    }
+    for (const { queue, due } of found ?? []) void pollAlone(queue, due).catch(warn({ queue }));
   }
   const loop = startLoop({ everyMs: options.pollMs, phase: kernel.random() }, pollOpen);
 
