@@ -92,6 +92,8 @@ t.test('examhall dead ack and dead drop mark letters, audited, and only with --y
     JSON.parse((await examhall('dead', 'list', ...cause, '--json', ...args)).out).groups;
   t.match(await listed('--subject', other.subject, '--since', '1h'), [{ count: 1, acknowledged: 0 }]);
   t.strictSame(await listed('--until', '1h'), []);
+  const rest = await examhall('dead', 'ack', ...cause, ...why, '--limit', '1', '--yes', '--json');
+  t.match(JSON.parse(rest.out).rows, [{ id: other._id, outcome: 'done' }], 'an acknowledged letter takes no place');
   const dropped = await examhall('dead', 'drop', ...cause, ...why, '--yes', '--json');
   t.match(JSON.parse(dropped.out), { dryRun: false, rows: [{ outcome: 'done' }, { outcome: 'done' }] });
   t.strictSame(await listed(), []);

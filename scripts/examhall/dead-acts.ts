@@ -1,5 +1,5 @@
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
-import { chosenLetters } from '#infra/mongo/mailbox/dead-letters.ts';
+import { chosenLetters, MARKS_BEFORE } from '#infra/mongo/mailbox/dead-letters.ts';
 import { type BulkPreview, postBulk, previewBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import {
   type ActRow,
@@ -60,13 +60,12 @@ async function actOnChosen(
   const dryRun = flags.yes !== true;
   const order = { act, chargeSuperseded: flags.chargeSuperseded === true };
   const by = dryRun ? null : actFor(operator, reason);
+  const { mongo } = operator;
+  const chosen = () => chosenLetters(mongo, filter, { limit, marks: MARKS_BEFORE[act] });
   const result =
     ids.length > 0
-      ? await actOnIds(operator.mongo, order, ids, by)
-      : resultOf(
-          await actOnLetters(operator.mongo, order, await chosenLetters(operator.mongo, { ...filter, limit }), by),
-          dryRun,
-        );
+      ? await actOnIds(mongo, order, ids, by)
+      : resultOf(await actOnLetters(mongo, order, await chosen(), by), dryRun);
   const { rows } = result;
   for (const id of result.unknown) operator.fail(`no command with id ${id}`);
   print(operator, flags, result, () => (dryRun ? dryRunText(rows, act) : doneText(rows, act)));

@@ -323,7 +323,7 @@ t.test(
     t.strictSame(first, { letters: [], next: { queue: 'grading', after: dead[9]?._id } });
     const second = await letterPage(mongo, filter, first.next ?? firstPlace(filter), { limit: 5, read: 1 });
     t.strictSame([second.letters.map(({ _id }) => _id), second.next], [[rare._id], null]);
-    const chosen = await chosenLetters(mongo, { ...filter, limit: 5, read: 1 });
+    const chosen = await chosenLetters(mongo, filter, { limit: 5, read: 1 });
     t.strictSame(
       chosen.map(({ _id }) => _id),
       [rare._id],

@@ -4,8 +4,8 @@ import {
   firstPlace,
   type LetterPlace,
   type LetterStep,
-  LISTED,
   lettersAfter,
+  MARKS_BEFORE,
   nextQueue,
   type StepOptions,
 } from '#infra/mongo/mailbox/dead-letters.ts';
@@ -43,7 +43,7 @@ export async function actOnDeadLetters(
   { read }: Pick<StepOptions, 'read'> = {},
 ): Promise<Outcome<'upkeep:deadletters'>> {
   const { act, filter, perSecond } = run.command.body;
-  const marks = act === 'ack' ? [null] : LISTED;
+  const marks = MARKS_BEFORE[act];
   const limit = lettersOfPage(perSecond);
   let at = run.command.progress ?? { ...firstPlace(filter), waitsFor: null, done: 0, skipped: 0, refused: 0 };
   for (let place: LetterPlace | null = at; place !== null; ) {

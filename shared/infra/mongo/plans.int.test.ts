@@ -218,8 +218,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await deadGroups(mongo, { queue: 'grading' });
   await deadGroups(mongo, { subject: 'a-1' });
   await deadGroups(mongo, { queue: 'grading', since: new Date(0) });
-  await chosenLetters(mongo, { queue: 'grading', limit: 5 });
-  await chosenLetters(mongo, { cause: 'Error: no', limit: 5 });
+  await chosenLetters(mongo, { queue: 'grading' }, { limit: 5 });
   await queueDepths(mongo, Date.now(), await liveWorkers(mongo, Date.now()));
   await letterPage(mongo, { cause: 'Error: no' }, firstPlace({}), { limit: 5 });
   const bulk = await postBulkAct(mongo, { act: 'ack', filter: { subject: poison.subject } });

@@ -8,7 +8,7 @@ import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { deadGroups } from './dead-groups.ts';
-import { chosenLetters, findCommand, markDead, replayDead } from './dead-letters.ts';
+import { chosenLetters, type DeadLetterFilter, findCommand, markDead, replayDead } from './dead-letters.ts';
 import { queueDepths } from './queue-depths.ts';
 
 t.test('a dead letter is acknowledged or dropped once, and only a replay revives the alarm', async (t) => {
@@ -51,7 +51,7 @@ t.test('a dead letter is acknowledged or dropped once, and only a replay revives
   t.strictSame(await actions(), ['dead.ack', 'dead.replay', 'dead.drop']);
 });
 
-t.test('dead letters are grouped by cause, listed newest first, and replayed once per death', async (t) => {
+t.test('dead letters are grouped by cause, chosen by a filter, and replayed once per death', async (t) => {
   const mongo = await openTestMongo(t);
   const deps = testWorkerDeps(mongo);
   const actor = makeActor('grading', deps);
@@ -71,7 +71,8 @@ t.test('dead letters are grouped by cause, listed newest first, and replayed onc
     { queue: 'grading', fingerprint: 'TypeError: another cause', count: 1, example: other._id },
   ]);
   t.equal(groups.length, 2);
-  const ids = async (wanted: object) => (await chosenLetters(mongo, { limit: 10, ...wanted })).map((dead) => dead._id);
+  const ids = async ({ limit = 10, read, ...wanted }: DeadLetterFilter & { limit?: number; read?: number }) =>
+    (await chosenLetters(mongo, wanted, { limit, read })).map((dead) => dead._id);
   const byId = [other, ...alike].map((command) => command._id).sort();
   t.strictSame(await ids({}), byId);
   t.strictSame(await ids({ limit: 2 }), byId.slice(0, 2));

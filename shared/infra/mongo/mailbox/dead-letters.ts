@@ -4,18 +4,26 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { actAsOperator, type DeadLetterLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import type { Command, DeadLetterMark, Queue } from '#shared/kernel/command.ts';
+import type { DeadActName } from '#shared/operations/bulk-act.ts';
 import type { LetterFilter } from '#shared/operations/letter-filter.ts';
 import { MAILBOX_OF, MAILBOXES, QUEUES } from './commands.ts';
 
 /** Marks of the letters that are listed, replayed and dropped. Null also matches a letter without a mark. */
 export const LISTED: readonly (DeadLetterMark | null)[] = [null, 'ACKNOWLEDGED'];
 
+/** Marks that a letter may have before an act changes it. */
+export const MARKS_BEFORE: Readonly<Record<DeadActName, readonly (DeadLetterMark | null)[]>> = {
+  replay: LISTED,
+  ack: [null],
+  drop: LISTED,
+};
+
 /** Chooses dead letters. Dropped ones are chosen only by `letter: 'DROPPED'`. */
 export interface DeadLetterFilter extends LetterFilter {
   letter?: DeadLetterMark;
 }
 
-/** Returns the part of a filter that no index of dead letters has. */
+/** Returns the conditions of a filter beside the mark. */
 export function filterOf({ queue, cause, subject, since, until }: LetterFilter): Filter<Command> {
   return {
     ...(queue === undefined ? {} : { queue }),
@@ -98,6 +106,12 @@ export async function lettersAfter(
   return { letters, readTo: (last ?? end)?._id ?? null };
 }
 
+/** A page of a walk, and the place after it; null on the last page. */
+interface LetterPage {
+  letters: Command[];
+  next: LetterPlace | null;
+}
+
 /**
  * Returns a page of letters over all queues that the filter allows, and the place after it; null on the last page. A page has fewer
  * letters, also none, if its steps read many dead commands that the filter does not choose.
@@ -106,12 +120,12 @@ export async function letterPage(
   mongo: Mongo,
   wanted: DeadLetterFilter,
   from: LetterPlace,
-  { limit, read = MAX_READ }: Pick<StepOptions, 'limit' | 'read'>,
-): Promise<{ letters: Command[]; next: LetterPlace | null }> {
+  { limit, ...options }: Omit<StepOptions, 'session'>,
+): Promise<LetterPage> {
   const letters: Command[] = [];
   let place: LetterPlace | null = from;
   for (let steps = 0; place !== null; ) {
-    const found = await lettersAfter(mongo, wanted, place, { limit: limit - letters.length + 1, read });
+    const found = await lettersAfter(mongo, wanted, place, { ...options, limit: limit - letters.length + 1 });
     for (const letter of found.letters) {
       if (letters.length === limit) return { letters, next: place };
       letters.push(letter);
@@ -134,14 +148,12 @@ export async function letterPage(
  */
 export async function chosenLetters(
   mongo: Mongo,
-  { limit, read, ...wanted }: DeadLetterFilter & Pick<StepOptions, 'limit' | 'read'>,
+  wanted: DeadLetterFilter,
+  { limit, ...options }: Omit<StepOptions, 'session'>,
 ): Promise<Command[]> {
   const letters: Command[] = [];
   for (let place: LetterPlace | null = firstPlace(wanted); place !== null && letters.length < limit; ) {
-    const page: Awaited<ReturnType<typeof letterPage>> = await letterPage(mongo, wanted, place, {
-      limit: limit - letters.length,
-      read,
-    });
+    const page: LetterPage = await letterPage(mongo, wanted, place, { ...options, limit: limit - letters.length });
     letters.push(...page.letters);
     place = page.next;
   }
@@ -218,13 +230,13 @@ export function replayOf(
     ...(chargeSuperseded ? { 'body.chargeSuperseded': true } : {}),
   };
   const line = { ...lineOf('dead.replay', command), ...(chargeSuperseded ? { chargeSuperseded } : {}) };
-  return { pipeline: [{ $set: changes }, { $unset: 'letter' }], marks: LISTED, line };
+  return { pipeline: [{ $set: changes }, { $unset: 'letter' }], marks: MARKS_BEFORE.replay, line };
 }
 
 /** Returns the change that marks a letter; see `markDead`. */
 export function markOf(command: Command, letter: DeadLetterMark): DeadLetterChange {
-  const line = lineOf(letter === 'DROPPED' ? 'dead.drop' : 'dead.ack', command);
-  return { pipeline: [{ $set: { letter } }], marks: letter === 'DROPPED' ? LISTED : [null], line };
+  const act = letter === 'DROPPED' ? 'drop' : 'ack';
+  return { pipeline: [{ $set: { letter } }], marks: MARKS_BEFORE[act], line: lineOf(`dead.${act}`, command) };
 }
 
 /** Queues whose commands may concern a person. The audit is stored for ever and names a person by a digest. */
