@@ -1,6 +1,6 @@
 import { auditTrace } from '#infra/mongo/operations/audited-reads.ts';
 import { type Asked, readAsked, readTrace, type Trace } from '#infra/mongo/operations/trace.ts';
-import { askOnce } from '#infra/redis/ask-once.ts';
+import { storesRings } from '#infra/redis/ask-once.ts';
 import { lineView, PAGE_LINES, pageOf, verdictText } from '#shared/operations/page.ts';
 import type { TraceLine } from '#shared/operations/timeline.ts';
 import { EXIT } from './exit-codes.ts';
@@ -28,8 +28,8 @@ async function trace(operator: Operator, [wanted = '']: string[], flags: Flags):
   if (limit === null) return refuse(operator, LIMIT_WANTED);
   const { mongo, redisUrl, fail } = operator;
   const act = readingActFor(operator, flags);
-  const pong = await askOnce(redisUrl, (client) => client.ping());
-  const found = await readTrace(mongo, asked, { now: act.now, redis: pong === null ? 'down' : 'up' });
+  const redis = (await storesRings(redisUrl)) ? 'up' : 'down';
+  const found = await readTrace(mongo, asked, { now: act.now, redis });
   if (found === null) {
     fail(`nothing is stored under ${asked.by} ${asked.value}`);
     return EXIT.failed;

@@ -7,6 +7,7 @@ export interface AlarmFacts {
   queues: readonly QueueFacts[];
   /** Actors with at least one live worker process. */
   liveActors: ReadonlySet<string>;
+  /** True if it answers and stores rings. */
   redis: { answers: boolean };
   /** Services that did not answer the last call of a live worker; a service may be listed once for each. */
   unanswering: readonly UnansweringFacts[];
@@ -61,8 +62,8 @@ export function alarmsOf({ queues, liveActors, redis, unanswering, now, schemaFa
 const REDIS_DOWN: Alarm = {
   kind: 'redis-down',
   about: null,
-  text: 'Redis does not answer: nothing is lost, and each command waits for the poll of its workers',
-  remedy: 'restore Redis, or correct REDIS_URL',
+  text: 'Redis does not answer or stores no rings: nothing is lost, and each command waits for the poll of its workers',
+  remedy: 'run `examhall doctor`; restore Redis, or correct REDIS_URL',
 };
 
 function workAlarm({ queue, actor, due, oldestDueMs }: QueueFacts, liveActors: ReadonlySet<string>): Alarm[] {

@@ -182,7 +182,7 @@ function pendingReason(command: TracedCommand, cluster: ClusterFacts, graded: bo
   if (redis === 'down') {
     return reason(
       'REDIS_UNAVAILABLE',
-      'Redis does not answer, so no ring came; the poll runs it within a second',
+      'Redis does not answer or stores no rings; the poll runs it within a second',
       'check Redis',
     );
   }

@@ -65,7 +65,7 @@ function sumOf(queues: readonly QueueState[], count: 'due' | 'running'): number 
   return queues.reduce((sum, queue) => sum + queue[count], 0);
 }
 
-/** Reads the alarms of the cluster with their remedies. `redis` resolves to false if Redis does not answer. */
+/** Reads the alarms of the cluster with their remedies. `redis` resolves to false if Redis stores no rings. */
 export async function readStatus(mongo: Mongo, now: number, redis: () => Promise<boolean>): Promise<ClusterStatus> {
   const live = await liveWorkers(mongo, now);
   const [{ at, queues }, answers, faults] = await Promise.all([
