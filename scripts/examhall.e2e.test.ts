@@ -1,6 +1,7 @@
 import t from 'tap';
 import { noteSlowedAddress } from '#infra/mongo/auth/login-events.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
@@ -176,8 +177,26 @@ t.test('examhall status names each alarm and what to do, and ends with 1 until i
   const told = await status('--json');
   t.match(JSON.parse(told.out), { well: false, alarms: [{ kind: 'dead-letters', text: 'grading: 1 dead letter' }] });
   t.equal(told.code, 1);
+  await quiet.db.collection(COMMANDS).deleteMany({ status: 'DEAD' });
+  t.match(await status(), { code: 0, out: /^all is well\n/ });
+  await quiet.db.collection<WorkerRow>(WORKERS).insertOne({
+    ...{
+      _id: 'delivery@host:1',
+      actor: 'delivery',
+      queues: [],
+      host: 'h',
+      pid: 1,
+      version: '1.2.3',
+      slots: 8,
+      busy: [],
+    },
+    ...{ startedAt: new Date(), seenAt: new Date(Date.now() + 60_000), rssBytes: 5e7 },
+  });
+  await postDelivery(quiet, { channel: 'email' });
+  const note = 'delivery:email: 1 waiting, because the channel `email` is not configured: set `NOTIFICATION_CHANNELS`';
+  t.match(await status(), { code: 0, out: `no alarm, 1 note\n  note: ${note}\n1 live worker processes` });
   const away = await callExamhall(quiet, ['status'], { env: { REDIS_URL: 'redis://127.0.0.1:1' } });
-  t.match(away, { code: 1, out: /^2 alarms\n {2}Redis does not answer/ });
+  t.match(away, { code: 1, out: /^1 alarm, 1 note\n {2}Redis does not answer/ });
 });
 
 t.test('examhall hash prints the hash under which the logs name a person', async (t) => {
