@@ -40,6 +40,14 @@ t.test('examhall dead lists dead letters, replays each once and audits the repla
   const list = await started('dead', 'list');
   t.equal(list.code, 0);
   t.match(list.said, /1 +0 +grading +Error: the disk is full/);
+  const each = await examhall('dead', 'list', '--each', '--limit', '1');
+  t.match(each, {
+    code: 0,
+    err: '',
+    out: new RegExp(`^died +queue +id +subject +mark +cause\n.* ${first} +${one.subject} +- +Error: the disk`),
+  });
+  const cursor = /^more follow: pass --cursor (\S+)$/m.exec(each.out)?.[1] ?? '';
+  t.match((await examhall('dead', 'list', '--each', '--cursor', cursor)).out, second);
   const { groups } = JSON.parse((await examhall('dead', 'list', '--json')).said);
   t.match(groups, [{ count: 1 }, { count: 1 }]);
   const shown = await examhall('dead', 'show', first);
@@ -233,6 +241,8 @@ t.test('examhall refuses invalid arguments with `error: …` on stderr and chang
     [['dead', 'replay', '--reason', 'no id, no queue', '--yes'], 2, /pass command ids or a filter/],
     [['dead', 'replay', '--queue', 'grading', '--reason', 'long enough', '--limit', '0', '--yes'], 2, /--limit/],
     [['dead', 'list', '--since', 'yesterday'], 2, /--since and --until must be a time/],
+    [['dead', 'list', '--limit', '5'], 2, /--limit and --cursor are for --each/],
+    [['dead', 'list', '--each', '--cursor', 'x'], 2, /--cursor must be/],
     [['dead', 'drop', id, '--queue', 'grading', '--reason', 'both of them'], 2, /not both/],
     [['dead', 'show'], 2, /missing required argument 'id'/],
     [['dead', 'show', 'unknown', '--json'], 1, /no command with id unknown/],
