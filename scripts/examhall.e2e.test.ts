@@ -207,6 +207,18 @@ t.test('examhall status names each alarm and what to do, and ends with 1 until i
   t.match(away, { code: 1, out: /^1 alarm, 1 note\n {2}Redis does not answer/ });
 });
 
+t.test('examhall status in a database without an index of this version names the cure', async (t) => {
+  const old = await openTestMongo(t, { empty: true });
+  await migrate(old, () => undefined, { isProbed: true });
+  await postGrading(old, await storeAttempt(old, SUBMITTED));
+  await old.db.collection(COMMANDS).dropIndex('dead_letters');
+  t.match(await callExamhall(old, ['status'], { env: { REDIS_URL: requiredEnv('REDIS_URL') } }), {
+    code: 1,
+    out: '',
+    err: 'error: MongoDB lacks an index that this version names: run `examhall migrate`\n',
+  });
+});
+
 t.test('examhall hash prints the hash under which the logs name a person', async (t) => {
   t.match(await examhall('hash', 'student-7'), {
     code: 0,

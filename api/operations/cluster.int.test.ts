@@ -101,7 +101,7 @@ t.test('only holders of OPS_TOKEN or OPS_READ_TOKEN and an ADMIN read the cluste
 });
 
 t.test('callers within a second share one reading', async (t) => {
-  const mongo = await openTestMongo(t, { empty: true });
+  const mongo = await openTestMongo(t);
   let readings = 0;
   const reader = openClusterReader(mongo, Date.now, async () => {
     readings += 1;
