@@ -233,7 +233,7 @@ t.test('Redis unavailable: the ring was lost, and the poll runs the command', as
   const why = await summary(attempt._id, { REDIS_URL: 'redis://127.0.0.1:1' });
   t.equal(
     why,
-    'waits: not graded: Redis does not answer, so no ring came; the poll runs it within a second; check Redis',
+    'waits: not graded: Redis does not answer or stores no rings; the poll runs it within a second; check Redis',
   );
   t.match(await summary(attempt._id), /^runs: not graded: due since \d+ s; a live worker polls the queue$/);
 });

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { noteSlowedAddress } from '#infra/mongo/auth/login-events.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
@@ -39,6 +40,14 @@ t.test('examhall dead lists dead letters, replays each once and audits the repla
   const list = await started('dead', 'list');
   t.equal(list.code, 0);
   t.match(list.said, /1 +0 +grading +Error: the disk is full/);
+  const each = await examhall('dead', 'list', '--each', '--limit', '1');
+  t.match(each, {
+    code: 0,
+    err: '',
+    out: new RegExp(`^died +queue +id +subject +mark +cause\n.* ${first} +${one.subject} +- +Error: the disk`),
+  });
+  const cursor = /^more follow: pass --cursor (\S+)$/m.exec(each.out)?.[1] ?? '';
+  t.match((await examhall('dead', 'list', '--each', '--cursor', cursor)).out, second);
   const { groups } = JSON.parse((await examhall('dead', 'list', '--json')).said);
   t.match(groups, [{ count: 1 }, { count: 1 }]);
   const shown = await examhall('dead', 'show', first);
@@ -176,8 +185,38 @@ t.test('examhall status names each alarm and what to do, and ends with 1 until i
   const told = await status('--json');
   t.match(JSON.parse(told.out), { well: false, alarms: [{ kind: 'dead-letters', text: 'grading: 1 dead letter' }] });
   t.equal(told.code, 1);
+  await quiet.db.collection(COMMANDS).deleteMany({ status: 'DEAD' });
+  t.match(await status(), { code: 0, out: /^all is well\n/ });
+  await quiet.db.collection<WorkerRow>(WORKERS).insertOne({
+    ...{
+      _id: 'delivery@host:1',
+      actor: 'delivery',
+      queues: [],
+      host: 'h',
+      pid: 1,
+      version: '1.2.3',
+      slots: 8,
+      busy: [],
+    },
+    ...{ startedAt: new Date(), seenAt: new Date(Date.now() + 60_000), rssBytes: 5e7 },
+  });
+  await postDelivery(quiet, { channel: 'email' });
+  const note = 'delivery:email: 1 waiting, because the channel `email` is not configured: set `NOTIFICATION_CHANNELS`';
+  t.match(await status(), { code: 0, out: `no alarm, 1 note\n  note: ${note}\n1 live worker processes` });
   const away = await callExamhall(quiet, ['status'], { env: { REDIS_URL: 'redis://127.0.0.1:1' } });
-  t.match(away, { code: 1, out: /^2 alarms\n {2}Redis does not answer/ });
+  t.match(away, { code: 1, out: /^1 alarm, 1 note\n {2}Redis does not answer/ });
+});
+
+t.test('examhall status in a database without an index of this version names the cure', async (t) => {
+  const old = await openTestMongo(t, { empty: true });
+  await migrate(old, () => undefined, { isProbed: true });
+  await postGrading(old, await storeAttempt(old, SUBMITTED));
+  await old.db.collection(COMMANDS).dropIndex('dead_letters');
+  t.match(await callExamhall(old, ['status'], { env: { REDIS_URL: requiredEnv('REDIS_URL') } }), {
+    code: 1,
+    out: '',
+    err: 'error: MongoDB lacks an index that this version names: run `examhall migrate`\n',
+  });
 });
 
 t.test('examhall hash prints the hash under which the logs name a person', async (t) => {
@@ -214,6 +253,8 @@ t.test('examhall refuses invalid arguments with `error: …` on stderr and chang
     [['dead', 'replay', '--reason', 'no id, no queue', '--yes'], 2, /pass command ids or a filter/],
     [['dead', 'replay', '--queue', 'grading', '--reason', 'long enough', '--limit', '0', '--yes'], 2, /--limit/],
     [['dead', 'list', '--since', 'yesterday'], 2, /--since and --until must be a time/],
+    [['dead', 'list', '--limit', '5'], 2, /--limit and --cursor are for --each/],
+    [['dead', 'list', '--each', '--cursor', 'x'], 2, /--cursor must be/],
     [['dead', 'drop', id, '--queue', 'grading', '--reason', 'both of them'], 2, /not both/],
     [['dead', 'show'], 2, /missing required argument 'id'/],
     [['dead', 'show', 'unknown', '--json'], 1, /no command with id unknown/],

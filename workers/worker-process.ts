@@ -10,6 +10,7 @@ import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { LAST_BACKGROUND_MS, settlesWithin } from '#infra/process/background.ts';
 import { drainOnSignal, OWN_PROCESS } from '#infra/process/drain.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
+import { UNLIMITED_ATTEMPTS } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { MakeActor } from './actors.ts';
 import { startHeartbeat } from './heartbeat.ts';
@@ -162,6 +163,6 @@ function startLoops(
  */
 export async function postRecurringCommands(mongo: Mongo, actor: Actor, now: number): Promise<void> {
   for (const recurring of actor.recurring ?? []) {
-    await postCommand(mongo, newCommand({ ...recurring, body: {}, maxAttempts: Number.MAX_SAFE_INTEGER, now }));
+    await postCommand(mongo, newCommand({ ...recurring, body: {}, maxAttempts: UNLIMITED_ATTEMPTS, now }));
   }
 }

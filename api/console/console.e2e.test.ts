@@ -1,13 +1,16 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
+import { queueNotices } from '#infra/mongo/attempt/release.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { CLUSTER_SAMPLES, type ClusterSample } from '#infra/mongo/operations/samples.ts';
 import { writeAudit } from '#infra/mongo/operator-audit.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
 import { overflowOf, picture, violationsOn } from '#scripts/browser/open-browser.ts';
 import { openRows, requireBrowser, signIn } from '#scripts/browser/operator-window.ts';
+import { gradeNotices } from '#shared/attempt/notices.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { graded, postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 
 const open = await requireBrowser(t);
 const cluster = await startCluster(t, { inside: true, workers: ['gradenotices'], neighbours: false });
@@ -17,6 +20,12 @@ for (let i = 0; i < 12; i += 1)
   await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt: Date.now() - 40_000 });
 
 const board = await storeAttempt(mongo, { examId: 'exam-of-friday', deadlineAt: new Date(Date.now() - 60_000) });
+
+// The live worker of notices has no notification service.
+const noticed = gradeNotices(await storeAttempt(mongo, graded()));
+await inTransaction(mongo, 60_000, (session) =>
+  queueNotices(mongo, session, noticed, { maxAttempts: 10, now: Date.now() }),
+);
 
 await plantHour();
 for (const [operator, subject] of [
@@ -85,6 +94,11 @@ t.test('every screen is clean for axe, light and dark, and fits a phone, in both
     await signIn(page, cluster);
     for (const path of await screensOf(page)) {
       await page.goto(url + path);
+      if (path === '/ops/overview')
+        t.match(
+          await page.locator('p.warning').first().textContent(),
+          /gradenotices:\S+ 1 .*set NOTIFICATION_SERVICE_URL/,
+        );
       await inspect(path.slice('/ops/'.length));
     }
     for (const [name, path] of FULL) {

@@ -1,12 +1,12 @@
 import t from 'tap';
-import type { Alarm } from '#shared/generated/operations.ts';
-import { alarmsOf } from '#shared/operations/alarms.ts';
-import { alarmBar } from './overview.ts';
+import type { Alarm, ClusterStatus, QueueState } from '#shared/generated/operations.ts';
+import { alarmsOf, notesOf } from '#shared/operations/alarms.ts';
+import { alarmBar, verdict } from './overview.ts';
 
 const NOW = Date.UTC(2026, 10, 23, 8);
 const since = new Date(NOW - 300_000);
 const queue = { queue: 'grading', actor: 'grading', waiting: 1, due: 1, running: 0, dead: 1, acknowledged: 0 };
-const queues = [{ ...queue, oldestDueMs: 90_000, workers: 0, configured: true }];
+const queues = [{ ...queue, unserved: 0, oldestDueMs: 90_000, workers: 0, configured: true }];
 const unanswering = [{ name: 'profile', since: since.toISOString(), lastAt: since.toISOString() }];
 const workers = [{ unanswering }] as Parameters<typeof alarmBar>[1]['workers'];
 const facts = { queues, redis: { answers: false }, now: NOW, schemaFaults: ['index x is missing'] };
@@ -41,4 +41,19 @@ t.test('an alarm of a service states for how long it has been silent, and the se
   t.match(shown(down, 'en'), /<strong>profile<\/strong>: does not answer its workers for 5 min\..*PROFILE_SERVICE_URL/);
   t.match(shown(down, 'vi'), /không trả lời worker trong 5 phút/);
   t.match(`${alarmBar(down, { queues, workers: [], now: NOW }, 'en')}`, /does not answer its workers\./);
+});
+
+t.test('notes follow the verdict, which then does not state that all is well', async (t) => {
+  const parents = { ...queues[0], queue: 'gradenotices:parent', actor: 'gradenotices', unserved: 12, dead: 0 } as const;
+  const events = { ...queues[0], queue: 'upkeep:webhooks', actor: 'upkeep', unserved: 0, dead: 3 } as const;
+  const noted = [parents, events] as unknown as (typeof parents & QueueState)[];
+  const notes = notesOf(noted, [{ actor: 'gradenotices', queues: ['gradenotices:student'] }]);
+  const told = (language: 'en' | 'vi', change: Partial<ClusterStatus> = {}) =>
+    `${verdict({ well: true, alarms: [], notes, ...change }, { queues: noted, workers, now: NOW }, language)}`;
+  t.match(told('en'), /No alarm\.[\s\S]*<strong>gradenotices:parent<\/strong>: 12 waiting: .*PROFILE_SERVICE_URL/);
+  t.match(told('en'), /<strong>upkeep:webhooks<\/strong>: <a href="\/ops\/dead-letters\?queue=upkeep:webhooks">3 dead/);
+  t.match(told('vi'), /Không có báo động\.[\s\S]*12 lệnh đang chờ cấu hình: <span lang="en">/);
+  t.notMatch(told('en'), /All is well|class="alarm"/);
+  t.match(told('en', { notes: [] }), /All is well\./);
+  t.notMatch(told('en', { well: false, alarms }), /No alarm/);
 });

@@ -1,15 +1,17 @@
 import { type QueueCourse, readCourses } from '#infra/mongo/operations/samples.ts';
-import type { Alarm, QueueState, WorkerList } from '#shared/generated/operations.ts';
+import type { Alarm, ClusterStatus, Note, QueueState, WorkerList } from '#shared/generated/operations.ts';
 import { settingOf } from '#shared/operations/alarms.ts';
 import { spark } from './chart.ts';
 import { type Html, html } from './html.ts';
 import type { ConsoleDeps, Screen } from './screen.ts';
+import { marked } from './trace.ts';
 import { type Language, spanText, words } from './words.ts';
 
 const WORDS = words(
   {
     heading: 'Overview',
     well: 'All is well.',
+    noAlarm: 'No alarm.',
     summary: (workers: number, running: number, due: number) =>
       `${workers} live worker ${workers === 1 ? 'process' : 'processes'}, ${running} commands running, ${due} due.`,
     queues: 'Queues',
@@ -24,12 +26,13 @@ const WORDS = words(
     noWorker: (due: number) => `${due} due, 0 workers: scale`,
     backlog: (due: number, age: string) => `${due} due, the oldest for ${age}: run more of`,
     deadLetters: (dead: number) => `${dead} dead ${dead === 1 ? 'letter' : 'letters'}`,
-    redisDown: 'Redis does not answer',
+    redisDown: 'Redis does not answer or stores no rings',
     redisEffect: 'Nothing is lost, and each command waits for the poll of its workers. Restore Redis, or correct',
     serviceDown: (age: string | null) => `does not answer its workers${age === null ? '' : ` for ${age}`}`,
     serviceRemedy: 'Check that service, its network and',
     schema: 'The schema of the database does not fit this version',
     run: 'Run',
+    unserved: (waiting: number) => `${waiting} waiting:`,
     unconfigured: 'not configured',
     quiet: 'Quiet queues',
     lastHour: 'the last hour',
@@ -42,6 +45,7 @@ const WORDS = words(
   {
     heading: 'Tổng quan',
     well: 'Mọi thứ đều ổn.',
+    noAlarm: 'Không có báo động.',
     summary: (workers, running, due) =>
       `${workers} tiến trình worker đang chạy, ${running} lệnh đang chạy, ${due} lệnh đến hạn.`,
     queues: 'Hàng đợi',
@@ -56,12 +60,13 @@ const WORDS = words(
     noWorker: (due) => `${due} lệnh đến hạn, 0 worker: hãy tăng`,
     backlog: (due, age) => `${due} lệnh đến hạn, trễ nhất ${age}: hãy chạy thêm`,
     deadLetters: (dead) => `${dead} thư chết`,
-    redisDown: 'Redis không trả lời',
+    redisDown: 'Redis không trả lời hoặc không nhận ghi',
     redisEffect: 'Không mất gì cả, nhưng mỗi lệnh phải chờ worker tự kiểm tra. Hãy khôi phục Redis hoặc sửa',
     serviceDown: (age) => `không trả lời worker${age === null ? '' : ` trong ${age}`}`,
     serviceRemedy: 'Hãy kiểm tra dịch vụ đó, mạng tới nó và',
     schema: 'Lược đồ của cơ sở dữ liệu không hợp với phiên bản này',
     run: 'Hãy chạy',
+    unserved: (waiting) => `${waiting} lệnh đang chờ cấu hình:`,
     unconfigured: 'chưa cấu hình',
     quiet: 'Hàng đợi đang yên',
     lastHour: 'giờ vừa qua',
@@ -89,8 +94,7 @@ export function overview({ cluster, mongo }: ConsoleDeps): Screen {
       const busy = queues.filter((queue) => isBusy(queue, courses.get(queue.queue)));
       const quiet = queues.filter((queue) => !busy.includes(queue));
       return html`<h1>${w.heading}</h1>
-${status.alarms.map((alarm) => alarmBar(alarm, { queues, workers, now }, language))}
-${status.well && html`<p class="well"><strong>${w.well}</strong></p>`}
+${verdict(status, { queues, workers, now }, language)}
 <p class="note">${w.summary(status.workers, status.running, status.due)}</p>
 ${busy.length > 0 && html`<h2>${w.queues} <span class="hush">· ${w.lastHour}</span></h2>`}
 ${courses.size === 0 && html`<p class="note">${w.noSamples}</p>`}
@@ -111,12 +115,22 @@ function quietItem({ queue, workers, configured }: QueueState, language: Languag
   return html`<li><strong>${queue}</strong> <span class="hush">${configured ? `${workers} ${workers === 1 ? w.worker : w.workers}` : w.unconfigured}</span></li>`;
 }
 
+type Verdict = Pick<ClusterStatus, 'well' | 'alarms' | 'notes'>;
+
 /** Facts that the page has read beside the alarms. */
 interface Read {
   queues: readonly QueueState[];
   workers: WorkerList['workers'];
   /** Unix milliseconds by MongoDB's clock. */
   now: number;
+}
+
+/** Returns the alarms or the words for their absence, and then the notes. */
+export function verdict({ well, alarms, notes }: Verdict, read: Read, language: Language): Html {
+  const w = WORDS[language];
+  return html`${alarms.map((alarm) => alarmBar(alarm, read, language))}
+${well && html`<p class="well"><strong>${notes.length === 0 ? w.well : w.noAlarm}</strong></p>`}
+${notes.map((note) => noteBar(note, read, language))}`;
 }
 
 /** Returns an alarm in the language of the page, by its kind. The details of a schema are in English, as the release prints them. */
@@ -145,6 +159,24 @@ export function alarmBar(alarm: Alarm, { queues, workers, now }: Read, language:
       return html`<p class="alarm">${name}: ${w.backlog(due, spanText(oldestDueMs ?? 0, language))} <code>${actor}</code></p>`;
     default:
       return html`<p class="alarm">${name}: <a href="/ops/dead-letters?queue=${about}">${w.deadLetters(dead)}</a></p>`;
+  }
+}
+
+/** Returns a note in the language of the page. The missing setting is in English, as in a trace. */
+function noteBar(note: Note, { queues }: Read, language: Language): Html {
+  const { kind, about, text, remedy } = note;
+  const w = WORDS[language];
+  const queue = queues.find((one) => one.queue === about);
+  // The queue may be of a newer version.
+  if (queue === undefined) return html`<p class="warning" lang="en"><strong>${text}</strong>: ${marked(remedy)}</p>`;
+  const name = html`<strong>${about}</strong>`;
+  switch (kind) {
+    case 'not-configured':
+      return html`<p class="warning">${name}: ${w.unserved(queue.unserved)} <span lang="en">${marked(remedy)}</span></p>`;
+    case 'dead-events':
+      return html`<p class="warning">${name}: <a href="/ops/dead-letters?queue=${about}">${w.deadLetters(queue.dead)}</a></p>`;
+    default:
+      return kind satisfies never;
   }
 }
 

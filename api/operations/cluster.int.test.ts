@@ -5,6 +5,7 @@ import { migrate } from '#infra/mongo/schema/migrate.ts';
 import { ask, openTestDoor } from '#testing/doors/test-door.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { clusterRoutes } from './cluster.ts';
 
@@ -49,6 +50,20 @@ t.test('each route returns what the command of its name prints with --json', asy
     rssBytes: 1,
     unanswering: [{ name: 'profile', since: failedAt, lastAt: failedAt }],
   });
+  await mongo.db.collection<WorkerRow>(WORKERS).insertOne({
+    ...{
+      _id: 'delivery@host:2',
+      actor: 'delivery',
+      queues: [],
+      host: 'host',
+      pid: 2,
+      version: '1.2.3',
+      slots: 8,
+      busy: [],
+    },
+    ...{ startedAt: new Date(now), seenAt: new Date(now), rssBytes: 1 },
+  });
+  await postDelivery(mongo, { channel: 'email' });
   for (const name of ['status', 'queues', 'workers']) {
     const reply = await get(name, OPS);
     t.equal(reply.status, 200, name);
@@ -59,7 +74,8 @@ t.test('each route returns what the command of its name prints with --json', asy
   t.match((await get('status', OPS)).json.data, {
     well: false,
     alarms: [{ kind: 'backlog' }, { kind: 'dependency-down', remedy: /PROFILE_SERVICE_URL/ }],
-    workers: 1,
+    notes: [{ kind: 'not-configured', about: 'delivery:email' }],
+    workers: 2,
     due: 1,
   });
   const { queues, actors } = (await get('queues', OPS)).json.data;
@@ -85,7 +101,7 @@ t.test('only holders of OPS_TOKEN or OPS_READ_TOKEN and an ADMIN read the cluste
 });
 
 t.test('callers within a second share one reading', async (t) => {
-  const mongo = await openTestMongo(t, { empty: true });
+  const mongo = await openTestMongo(t);
   let readings = 0;
   const reader = openClusterReader(mongo, Date.now, async () => {
     readings += 1;

@@ -41,6 +41,15 @@ t.test('each route answers as the command of its name does with --json', async (
   const act = await postBulkAct(mongo, { filter: { cause: 'none' } });
   const data = async (reply: ReturnType<typeof get>) => (await reply).json.data;
   t.strictSame(await examhall('list', '--json'), await data(get('')));
+  t.strictSame(await examhall('list', '--each', '--json'), await data(get('/list')));
+  const first = await data(get('/list?queue=grading&limit=1'));
+  const page = ['list', '--each', '--queue', 'grading', '--limit', '1', '--json'];
+  t.strictSame(await examhall(...page), first);
+  const { nextCursor } = first;
+  t.strictSame(
+    await examhall(...page, '--cursor', nextCursor),
+    await data(get(`/list?queue=grading&limit=1&cursor=${nextCursor}`)),
+  );
   t.strictSame(await examhall('jobs', '--json'), await data(get('/jobs')));
   t.strictSame(await examhall('jobs', act._id), await data(get(`/jobs/${act._id}`)));
   const why = ['--reason', REASON, '--json'];

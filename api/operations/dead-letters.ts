@@ -4,9 +4,16 @@ import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
-import { type DeadLetterFilter, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
+import type { DeadLetterFilter } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findBulk, listBulks, postBulk, previewBulk, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
-import { actOnIds, type DeadOrder, findLetter, ofPreview } from '#infra/mongo/operations/dead-acts.ts';
+import {
+  actOnIds,
+  type DeadOrder,
+  findLetter,
+  ofPreview,
+  PAGE_LETTERS,
+  readLetters,
+} from '#infra/mongo/operations/dead-acts.ts';
 import { logActs, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import type {
   BulkActQuery,
@@ -20,7 +27,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import { bulkView, DEAD_ACTS, type DeadActName, PER_SECOND } from '#shared/operations/bulk-act.ts';
-import { letterCursor, letterView, readLetterCursor } from '#shared/operations/dead-letter-view.ts';
+import { letterView } from '#shared/operations/dead-letter-view.ts';
 import { type GivenFilter, type LetterFilter, readLetterFilter } from '#shared/operations/letter-filter.ts';
 
 export interface DeadLetterDeps {
@@ -34,7 +41,6 @@ export interface DeadLetterDeps {
 }
 
 const PATH = '/v1/ops/dead-letters';
-const PAGE = 100;
 const JOBS = 20;
 
 const SUMMARIES: Readonly<Record<DeadActName, string>> = {
@@ -59,8 +65,8 @@ const DEAD_LETTERS: Tag = {
 };
 
 /**
- * Returns the routes of operators for dead letters. Groups, acts and bulk acts answer as `examhall dead` does with `--json`. The list of
- * single letters has no command. A letter is shown without its body, which `dead show` prints.
+ * Returns the routes of operators for dead letters. They answer as `examhall dead` does with `--json`. A letter is shown without its
+ * body, which `dead show` prints.
  */
 export function deadLetterRoutes(deps: DeadLetterDeps): Route[] {
   const common = { tag: DEAD_LETTERS, guards: [operator(deps)] } as const;
@@ -174,12 +180,10 @@ async function getGroups({ mongo }: DeadLetterDeps, { query }: Call<never, DeadL
 async function listLetters({ mongo }: DeadLetterDeps, { query }: Call<never, DeadLetterListQuery>) {
   const filter = readFilter(query, '');
   if ('rejected' in filter) return filter;
-  const from = query.cursor == null ? firstPlace(filter) : readLetterCursor(query.cursor, QUEUES);
-  if (from === null || (filter.queue !== undefined && from.queue !== filter.queue))
-    return invalid('/cursor', 'must be a `nextCursor` of a reply with the same filter');
-  const page = await letterPage(mongo, { ...filter, ...markOf(query) }, from, { limit: query.limit ?? PAGE });
-  const nextCursor = page.next === null ? null : letterCursor(page.next);
-  return { status: 200, data: { letters: page.letters.map(letterView), nextCursor } };
+  const wanted = { ...filter, ...markOf(query) };
+  const data = await readLetters(mongo, wanted, { cursor: query.cursor ?? null, limit: query.limit ?? PAGE_LETTERS });
+  if (data === null) return invalid('/cursor', 'must be a `nextCursor` of a reply with the same filter');
+  return { status: 200, data };
 }
 
 function markOf({ dropped }: DeadLetterQuery): Pick<DeadLetterFilter, 'letter'> {

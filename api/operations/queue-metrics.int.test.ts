@@ -3,6 +3,7 @@ import { openMetrics } from '#infra/metrics/metrics.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { actorSubjects } from '#testing/suites/actor-subjects.ts';
 import { queueMetrics } from './queue-metrics.ts';
@@ -26,13 +27,17 @@ t.test('a scrape has a value for every queue and every actor, zeros included', a
   const workers = mongo.db.collection<WorkerRow>(WORKERS);
   await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt: now - 60_000 });
   await workers.insertOne({ ...ROW, _id: 'a', queues: ['grading'], seenAt: new Date(now) });
+  await workers.insertOne({ ...ROW, _id: 'b', actor: 'delivery', queues: [], seenAt: new Date(now) });
+  await postDelivery(mongo, { channel: 'email' });
   const first = await metrics.render();
   t.match(first, /^examhall_queue_due\{queue="grading"\} 1$/m);
   t.match(first, /^examhall_queue_oldest_due_seconds\{queue="grading"\} [1-9]\d/m);
   t.match(first, /^examhall_queue_due\{queue="gradenotices:parent"\} 0$/m);
+  t.match(first, /^examhall_queue_unserved\{queue="grading"\} 0$/m);
+  t.match(first, /^examhall_queue_unserved\{queue="delivery:email"\} 1$/m);
   t.match(first, /^examhall_workers\{actor="grading"\} 1$/m);
   for (const { name } of actorSubjects(mongo, await openNeighbours(t))) {
-    if (name !== 'grading')
+    if (name !== 'grading' && name !== 'delivery')
       t.match(first, new RegExp(`^examhall_workers\\{actor="${name}"\\} 0$`, 'm'), 'never started');
   }
   await workers.deleteOne({ _id: 'a' });

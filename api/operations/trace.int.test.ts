@@ -2,9 +2,10 @@ import t, { type Test } from 'tap';
 import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { ask, openTestDoor, type TestDoorOptions } from '#testing/doors/test-door.ts';
+import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
-import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { type TraceDeps, traceRoutes } from './trace.ts';
 
 const mongo = await openTestMongo(t);
@@ -88,6 +89,40 @@ t.test('the reply has the summary first, and pages that meet each line once', as
   );
   t.notMatch(JSON.stringify(whole), /Sông Hương|"selected"|totalScore/, 'no answer and no score');
 });
+
+t.test('the tool prints with --json what the route returns, page by page', async (t) => {
+  const { read } = await open(t);
+  const attempt = await storeAttempt(mongo, SUBMITTED);
+  await postGrading(mongo, attempt);
+  const { account } = await storeSignedIn(mongo);
+  const env = { REDIS_URL: requiredEnv('REDIS_URL') };
+  const tool = (...words: string[]) => callExamhall(mongo, ['trace', ...words], { env });
+  for (const [query, wanted] of [
+    [`id=${attempt._id}`, attempt._id],
+    [`exam=${attempt.examId}`, `exam:${attempt.examId}`],
+    [`student=${attempt.studentId}`, `student:${attempt.studentId}`],
+    [`user=${account._id}`, `user:${account._id}`],
+  ] as const) {
+    // The first read of a person adds its own line to the trace.
+    await read(`?${query}`, OPS);
+    await tool(wanted);
+    const { data } = (await read(`?${query}`, OPS)).json;
+    t.ok(data.lines.length > 0, query);
+    t.strictSame(timeless(JSON.parse((await tool(wanted, '--json')).out)), timeless(data), query);
+  }
+  const of = (page: string) => read(`?id=${attempt._id}&limit=1${page}`, OPS);
+  const { nextCursor } = (await of('')).json.data;
+  const second = (await of(`&cursor=${nextCursor}`)).json.data;
+  const { out } = await tool(attempt._id, '--limit', '1', '--cursor', nextCursor, '--json');
+  t.strictSame(timeless(JSON.parse(out)), timeless(second));
+  t.match((await tool(attempt._id, '--limit', '1')).out, new RegExp(`^more follow: pass --cursor ${nextCursor}$`, 'm'));
+  t.match(await tool(attempt._id, '--cursor', 'x'), { code: 2, out: '', err: /^error: --cursor must be/ });
+});
+
+/** Returns the data with other digits in its texts, which state ages. */
+function timeless(value: object): unknown {
+  return JSON.parse(JSON.stringify(value), (key, member) => (key === 'text' ? member.replaceAll(/\d+/g, 'N') : member));
+}
 
 t.test('the trace of a person is audited once an hour, under a digest of the id', async (t) => {
   const { read } = await open(t);

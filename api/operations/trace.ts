@@ -18,7 +18,7 @@ export interface TraceDeps {
   now: Now;
   log: Pick<Log, 'info'>;
   opsToken: Secrets | undefined;
-  /** Rejects if Redis does not answer. */
+  /** Rejects if Redis does not answer or stores no rings. */
   pingRedis: () => Promise<void>;
 }
 
@@ -93,7 +93,7 @@ function askedFor(query: TraceQuery): Asked | null {
   return others.length > 0 ? null : asked;
 }
 
-/** Returns false if Redis does not answer in time. */
+/** Returns false if Redis does not answer in time, or stores no rings. */
 export async function redisAnswers(ping: () => Promise<void>): Promise<boolean> {
   try {
     await withTimeout(ping(), REDIS_WAIT_MS, () => new Error('no answer in time'));

@@ -1,11 +1,12 @@
 import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
-import { findLetter } from '#infra/mongo/operations/dead-acts.ts';
+import type { DeadLetterFilter } from '#infra/mongo/mailbox/dead-letters.ts';
+import { findLetter, PAGE_LETTERS, readLetters } from '#infra/mongo/operations/dead-acts.ts';
 import { showBulks, stopOne } from './bulk-progress.ts';
 import { deadAct, readFilter } from './dead-acts.ts';
 import { EXIT } from './exit-codes.ts';
 import type { CliCommands, Flags, Operator } from './operator.ts';
 import type { OptionName } from './options.ts';
-import { iso, print, refuse, table } from './output.ts';
+import { CURSOR_WANTED, iso, LIMIT_WANTED, limitOf, nextPage, print, refuse, table } from './output.ts';
 
 const FILTERS: readonly OptionName[] = ['queue', 'cause', 'subject', 'since', 'until'];
 const ACT: readonly OptionName[] = [...FILTERS, 'limit', 'all', 'per-second', 'reason', 'operator', 'yes', 'json'];
@@ -16,8 +17,8 @@ export const DEAD_COMMANDS: CliCommands = {
   'dead list': {
     summary: 'list dead letters, grouped by queue and cause',
     details: 'Dropped letters are listed only with --dropped.',
-    options: [...FILTERS, 'dropped', 'json'],
-    examples: ['dead list', 'dead list --queue delivery:webhook --since 2h'],
+    options: [...FILTERS, 'dropped', 'each', 'limit', 'cursor', 'json'],
+    examples: ['dead list', 'dead list --queue delivery:webhook --since 2h', 'dead list --queue grading --each'],
     run: listDead,
   },
   'dead show': {
@@ -76,6 +77,9 @@ async function listDead(operator: Operator, _words: string[], flags: Flags): Pro
   const filter = readFilter(flags, operator.now());
   if (typeof filter === 'string') return refuse(operator, filter);
   const wanted = { ...filter, ...(flags.dropped === true && ({ letter: 'DROPPED' } as const)) };
+  if (flags.each === true) return listEach(operator, wanted, flags);
+  if (flags.limit !== undefined || flags.cursor !== undefined)
+    return refuse(operator, '--limit and --cursor are for --each');
   const { groups, more } = await deadGroups(operator.mongo, wanted);
   if (more) operator.note('there are more letters than were counted: each count is a lower bound');
   print(operator, flags, { groups, more }, () =>
@@ -93,6 +97,29 @@ async function listDead(operator: Operator, _words: string[], flags: Flags): Pro
           ]),
         ),
   );
+  return EXIT.done;
+}
+
+/** Prints a page of single letters, by queue and id. A page may be empty before the last one, because each reads a bounded number. */
+async function listEach(operator: Operator, wanted: DeadLetterFilter, flags: Flags): Promise<number> {
+  const limit = limitOf(flags, PAGE_LETTERS);
+  if (limit === null) return refuse(operator, LIMIT_WANTED);
+  const page = await readLetters(operator.mongo, wanted, { cursor: flags.cursor ?? null, limit });
+  if (page === null) return refuse(operator, CURSOR_WANTED);
+  const { letters, nextCursor } = page;
+  print(operator, flags, page, () => {
+    const rows = letters.map(({ id, queue, subject, settledAt, letter, error }) => [
+      settledAt ?? '-',
+      queue,
+      id,
+      subject,
+      letter?.toLowerCase() ?? '-',
+      error?.fingerprint ?? '-',
+    ]);
+    const head = ['died', 'queue', 'id', 'subject', 'mark', 'cause'];
+    const isEmpty = letters.length === 0 && nextCursor === null;
+    return [isEmpty ? 'no dead letters' : table(head, rows), ...nextPage(page)].join('\n');
+  });
   return EXIT.done;
 }
 

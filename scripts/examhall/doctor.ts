@@ -80,14 +80,16 @@ function schemaChecks({ faults, missingIndexes }: { faults: string[]; missingInd
 
 function redisCheck(redis: RedisFacts | null): Check {
   if (redis === null) return { name: 'Redis', fault: 'it does not answer. Commands wait for the polls of workers' };
-  const { version, evictionPolicy } = redis;
-  if (evictionPolicy === null)
-    return { name: `Redis ${version}: its eviction policy is not visible to this user`, fault: null };
+  const { version, evictionPolicy, ringFault } = redis;
+  const name = version === null ? 'Redis' : `Redis ${version}`;
+  if (ringFault !== null)
+    return { name, fault: `it stores no rings: ${ringFault}. Commands wait for the polls of workers` };
+  if (evictionPolicy === null) return { name: `${name}: its eviction policy is not visible to this user`, fault: null };
   const fault =
     evictionPolicy === 'noeviction'
       ? null
       : `maxmemory-policy is ${evictionPolicy}, not noeviction. A full Redis drops rings`;
-  return { name: `Redis ${version}, noeviction`, fault };
+  return { name: `${name}, noeviction`, fault };
 }
 
 function clockCheck(clockMs: number): Check {

@@ -1,7 +1,7 @@
 import { auditExamAttempts } from '#infra/mongo/operations/audited-reads.ts';
 import { readExam } from '#infra/mongo/operations/exam.ts';
 import { readExamAttempts } from '#infra/mongo/operations/exam-attempts.ts';
-import { askOnce } from '#infra/redis/ask-once.ts';
+import { storesRings } from '#infra/redis/ask-once.ts';
 import type { Exam, ExamAttempt } from '#shared/generated/operations.ts';
 import { ATTEMPT_STATUSES, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { span } from '#shared/operations/reasons.ts';
@@ -37,8 +37,8 @@ async function exam(operator: Operator, [examId = '']: string[], flags: Flags): 
   if (flags.cursor !== undefined && after === null) return refuse(operator, CURSOR_WANTED);
   const { mongo, redisUrl, fail } = operator;
   const act = readingActFor(operator, flags);
-  const pong = await askOnce(redisUrl, (client) => client.ping());
-  const facts = { now: act.now, redis: pong === null ? 'down' : 'up' } as const;
+  const redis = (await storesRings(redisUrl)) ? 'up' : 'down';
+  const facts = { now: act.now, redis } as const;
   const found = await readExam(mongo, examId, act.now);
   const list = found && (await readExamAttempts(mongo, { ...walk, after, limit }, facts));
   if (found === null || list === null) {

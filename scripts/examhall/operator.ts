@@ -55,6 +55,8 @@ export interface Flags {
   /** Times, as `readMoment` reads them. */
   since?: string;
   until?: string;
+  /** Lists single letters in place of groups. */
+  each?: boolean;
   /** Lists dropped letters instead. */
   dropped?: boolean;
   reason?: string;

@@ -17,6 +17,7 @@ const OPTIONS = {
   subject: () => new Option('--subject <id>', 'only commands of this attempt, exam, job or account'),
   since: () => new Option('--since <time>', 'only commands that died since, such as 2h or 2026-11-23T08:00+07:00'),
   until: () => new Option('--until <time>', 'only commands that died before, such as 3d or 2026-11-23T08:00+07:00'),
+  each: () => new Option('--each', 'list each letter with its id, in pages, in place of the groups'),
   dropped: () => new Option('--dropped', 'list dropped letters instead'),
   out: () => new Option('--out <file>', 'write to a new file that only you can read, instead of stdout'),
   from: () => new Option('--from <seq:hash>', 'begin at this row, as an earlier `audit verify` printed it'),

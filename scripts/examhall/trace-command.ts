@@ -1,11 +1,11 @@
 import { auditTrace } from '#infra/mongo/operations/audited-reads.ts';
 import { type Asked, readAsked, readTrace, type Trace } from '#infra/mongo/operations/trace.ts';
-import { askOnce } from '#infra/redis/ask-once.ts';
-import { lineView, PAGE_LINES, pageOf, verdictText } from '#shared/operations/page.ts';
+import { storesRings } from '#infra/redis/ask-once.ts';
+import { lineView, PAGE_LINES, pageOf, readCursor, verdictText } from '#shared/operations/page.ts';
 import type { TraceLine } from '#shared/operations/timeline.ts';
 import { EXIT } from './exit-codes.ts';
 import { type CliCommands, counted, type Flags, type Operator, readingActFor } from './operator.ts';
-import { iso, LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
+import { CURSOR_WANTED, iso, LIMIT_WANTED, limitOf, nextPage, print, refuse, table } from './output.ts';
 
 /** The command that reads one timeline of an object or a person. */
 export const TRACE_COMMANDS: CliCommands = {
@@ -15,7 +15,7 @@ export const TRACE_COMMANDS: CliCommands = {
 account, session or request, or the source event id of a producer. The first five lines are the summary.
 The trace of a person is audited, once an hour.`,
     args: { '<id>': 'any id, or student:ID, exam:ID, user:ID' },
-    options: ['limit', 'reason', 'operator', 'json', 'watch'],
+    options: ['limit', 'cursor', 'reason', 'operator', 'json', 'watch'],
     examples: ['trace 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5', 'trace student:student-1', 'trace exam:toan-12 --json'],
     run: trace,
   },
@@ -26,19 +26,22 @@ async function trace(operator: Operator, [wanted = '']: string[], flags: Flags):
   if (asked === null) return refuse(operator, 'pass one of ID, student:ID, exam:ID and user:ID');
   const limit = limitOf(flags, PAGE_LINES);
   if (limit === null) return refuse(operator, LIMIT_WANTED);
+  const after = flags.cursor === undefined ? null : readCursor(flags.cursor);
+  if (flags.cursor !== undefined && after === null) return refuse(operator, CURSOR_WANTED);
   const { mongo, redisUrl, fail } = operator;
   const act = readingActFor(operator, flags);
-  const pong = await askOnce(redisUrl, (client) => client.ping());
-  const found = await readTrace(mongo, asked, { now: act.now, redis: pong === null ? 'down' : 'up' });
+  const redis = (await storesRings(redisUrl)) ? 'up' : 'down';
+  const found = await readTrace(mongo, asked, { now: act.now, redis });
   if (found === null) {
     fail(`nothing is stored under ${asked.by} ${asked.value}`);
     return EXIT.failed;
   }
   if (found.person !== null) await auditTrace(mongo, act, { ...found, person: found.person });
-  const { lines, nextCursor } = pageOf(found.lines, { after: null, limit });
+  const page = pageOf(found.lines, { after, limit });
+  const { lines, nextCursor } = page;
   const { subject, verdicts, moreVerdicts, cut } = found;
   print(operator, flags, { subject, verdicts, moreVerdicts, lines: lines.map(lineView), cut, nextCursor }, () =>
-    [...summaryOf(asked, found), ...tableOf(lines), ...leftOut(found, lines.length)].join('\n'),
+    [...summaryOf(asked, found), ...tableOf(lines), ...nextPage(page), ...leftOut(found)].join('\n'),
   );
   return EXIT.done;
 }
@@ -67,10 +70,6 @@ function tableOf(lines: readonly TraceLine[]): string[] {
   return ['', table(['at', 'kind', 'state', 'what', 'tries', 'next', 'id', 'reason'], rows)];
 }
 
-function leftOut({ lines, cut }: Trace, shown: number): string[] {
-  const later = lines.length - shown;
-  return [
-    ...(later === 0 ? [] : [`${counted(later, 'later line')} not shown; pass --limit`]),
-    ...(cut.length === 0 ? [] : [`not all lines were read of: ${cut.join(', ')}`]),
-  ];
+function leftOut({ cut }: Trace): string[] {
+  return cut.length === 0 ? [] : [`not all lines were read of: ${cut.join(', ')}`];
 }

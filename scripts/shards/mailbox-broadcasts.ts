@@ -36,6 +36,7 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
       ...eachMailbox('find {nextRunAt $lte, queue, status}'),
       ...eachMailbox('aggregate {nextRunAt $gt, queue, status}'),
       ...eachMailbox('aggregate {nextRunAt $lte, queue, status}'),
+      ...eachMailbox('aggregate {maxAttempts $lt, queue, status}'),
     ],
   ),
   ...broadcasts(

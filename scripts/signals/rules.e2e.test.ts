@@ -2,6 +2,7 @@ import t from 'tap';
 import { freePort } from '#scripts/services/port.ts';
 import { type AttemptClient, attemptClient } from '#testing/clients/attempt-client.ts';
 import { startCluster, WORKERS } from '#testing/processes/cluster.ts';
+import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openMongoTap } from '#testing/stores/mongo-tap.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
@@ -74,7 +75,7 @@ const RUNS = 'examhall_commands_total';
 
 /** Records a calm cluster and its faults, one after the other. Returns the phase of each. */
 async function recordAll(): Promise<
-  Record<'calm' | 'refused' | 'failing' | 'dead' | 'stopped' | 'frozen' | 'gone', Omit<Phase, 'minutes'>>
+  Record<'calm' | 'refused' | 'failing' | 'unserved' | 'dead' | 'stopped' | 'frozen' | 'gone', Omit<Phase, 'minutes'>>
 > {
   const { neighbours } = cluster;
   const delivered = (from: number) => (sum: typeof sumOf) =>
@@ -109,6 +110,19 @@ async function recordAll(): Promise<
       );
     }),
   };
+
+  neighbours.answer = null;
+  const unservedFrom = await scrapeUntil('no run fails any longer', (sum) => sum('examhall_slots_busy', {}) === 0);
+  // The workers of deliveries have no channel.
+  const job = await postDelivery(
+    { db: cluster.mongo, client: cluster.mongo.client, close: async () => undefined },
+    { channel: 'email' },
+  );
+  const unserved = {
+    from: unservedFrom,
+    to: await scrapeUntil('a delivery waits', (sum) => sum('examhall_queue_unserved', { queue: 'delivery:email' }) > 0),
+  };
+  await cluster.mongo.collection<{ _id: string }>('notification_deliveries').deleteOne({ _id: job._id });
 
   neighbours.answer = () => ({ status: 422 });
   const deadFrom = await recording.scrape();
@@ -152,7 +166,7 @@ async function recordAll(): Promise<
 
   await Promise.all(['web1', 'web2'].map((name) => cluster.kill(name)));
   const gone = { from: frozen.to, to: await recording.scrape() };
-  return { calm, refused, failing, dead, stopped, frozen, gone };
+  return { calm, refused, failing, unserved, dead, stopped, frozen, gone };
 }
 
 t.test('each rule fires in the run of its fault, and none in a calm one', { skip: SKIP }, async (t) => {
@@ -161,6 +175,7 @@ t.test('each rule fires in the run of its fault, and none in a calm one', { skip
     { name: 'stopped worker', fault: faults.stopped, alerts: STOPPED },
     { name: 'refusing neighbour', fault: faults.refused, alerts: ['ExamhallNoticesMisconfigured'] },
     { name: 'failing neighbour', fault: faults.failing, alerts: FAILING },
+    { name: 'missing channel', fault: faults.unserved, alerts: ['ExamhallQueueUnserved'] },
     { name: 'dead letter', fault: faults.dead, alerts: ['ExamhallDeadLetters'] },
     { name: 'frozen store', fault: faults.frozen, alerts: FROZEN },
     { name: 'no front door', fault: faults.gone, alerts: ['ExamhallNoFrontDoor'] },

@@ -325,6 +325,12 @@ export interface ClusterStatus {
    */
   alarms: Alarm[];
   /**
+   * Work that waits for a decision of the operator and is no alarm; `well` does not depend on it.
+   *
+   * @maxItems 200
+   */
+  notes: Note[];
+  /**
    * Live worker processes.
    */
   workers: number;
@@ -1043,6 +1049,28 @@ export type LineKind =
   | 'act';
 
 /**
+ * Work that waits until an operator decides about it, and that is no alarm.
+ */
+export interface Note {
+  /**
+   * Commands that wait for a setting, or dead reports and messages to other systems.
+   */
+  kind: 'not-configured' | 'dead-events';
+  /**
+   * The queue that it concerns.
+   */
+  about: string;
+  /**
+   * The work that waits, in words.
+   */
+  text: string;
+  /**
+   * The next step of the operator.
+   */
+  remedy: string;
+}
+
+/**
  * Type of an event.
  */
 export type PublishedEventType = 'attempt.submitted' | 'attempt.graded' | 'results.released' | 'job.completed';
@@ -1085,6 +1113,10 @@ export interface QueueState {
    * Neither settled nor running: due, backing off, or waiting for a setting.
    */
   waiting: number;
+  /**
+   * Waiting commands that need a setting first; 0 if `configured`.
+   */
+  unserved: number;
   /**
    * Commands that could run now.
    */

@@ -63,9 +63,12 @@ export function actorOf(queue: Queue): string {
   return queue.split(':', 1)[0] ?? queue;
 }
 
+/** Attempts of a recurring command: a sweep has no last one. */
+export const UNLIMITED_ATTEMPTS = Number.MAX_SAFE_INTEGER;
+
 /**
  * Queues of events out: copies of what has happened, for other services. No caller waits for one, and nothing in examhall depends on its
- * arrival. Their dead letters are listed and replayed like all others, and raise no alarm.
+ * arrival. Their dead letters are listed and replayed like all others, and are a note in place of an alarm.
  */
 export const EVENT_QUEUES: readonly Queue[] = ['upkeep:analytics', 'upkeep:audit', 'upkeep:publish', 'upkeep:webhooks'];
 

@@ -1,5 +1,7 @@
 import t from 'tap';
-import { type AlarmFacts, alarmsOf } from './alarms.ts';
+import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { actorOf, EVENT_QUEUES } from '#shared/kernel/command.ts';
+import { type AlarmFacts, alarmsOf, notesOf } from './alarms.ts';
 
 const QUIET = { queue: 'grading', actor: 'grading', due: 0, dead: 0, oldestDueMs: null };
 const WELL: AlarmFacts = {
@@ -59,4 +61,31 @@ t.test('a service that does not answer is one alarm, also if several workers rep
     { remedy: /`NOTIFICATION_WEBHOOK_URL`/ },
   ]);
   t.match(alarmsOf({ ...WELL, now, unanswering: [failed('email', 1, 1)] }), [{ remedy: /`NOTIFICATION_EMAIL_HOST`/ }]);
+});
+
+t.test('commands that wait for a setting are a note that names it, as a trace does', async (t) => {
+  const parents = { queue: 'gradenotices:parent', actor: 'gradenotices', unserved: 12, dead: 0 } as const;
+  const served = { ...parents, queue: 'gradenotices:student', unserved: 0 } as const;
+  const live = [{ actor: 'grading' }, { actor: 'gradenotices', queues: ['gradenotices:student'] }];
+  t.strictSame(notesOf([served, parents], live), [
+    {
+      kind: 'not-configured',
+      about: 'gradenotices:parent',
+      text: 'gradenotices:parent: 12 waiting, because the profile service is not configured',
+      remedy: 'set `PROFILE_SERVICE_URL`',
+    },
+  ]);
+  const neither = [{ actor: 'gradenotices', queues: [] }];
+  t.match(notesOf([parents], neither), [{ remedy: 'set `NOTIFICATION_SERVICE_URL`' }]);
+});
+
+t.test('each dead letter is either an alarm or a note', async (t) => {
+  for (const queue of QUEUES) {
+    const facts = { ...QUIET, queue, actor: actorOf(queue), dead: 2, unserved: 0 };
+    const alarms = alarmsOf({ ...WELL, queues: [facts] });
+    const notes = notesOf([facts], []);
+    t.match([...alarms, ...notes], [{ about: queue, text: `${queue}: 2 dead letters` }]);
+    t.equal(alarms.length + notes.length, 1, queue);
+    t.equal(notes.length, EVENT_QUEUES.includes(queue) ? 1 : 0, queue);
+  }
 });

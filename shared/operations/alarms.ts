@@ -1,5 +1,6 @@
-import { EVENT_QUEUES } from '#shared/kernel/command.ts';
+import { EVENT_QUEUES, type Queue } from '#shared/kernel/command.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
+import { type LiveWorker, unservedReason } from './command-reason.ts';
 import { span } from './reasons.ts';
 
 /** The facts of a running cluster from which its alarms follow. */
@@ -7,6 +8,7 @@ export interface AlarmFacts {
   queues: readonly QueueFacts[];
   /** Actors with at least one live worker process. */
   liveActors: ReadonlySet<string>;
+  /** True if it answers and stores rings. */
   redis: { answers: boolean };
   /** Services that did not answer the last call of a live worker; a service may be listed once for each. */
   unanswering: readonly UnansweringFacts[];
@@ -61,8 +63,8 @@ export function alarmsOf({ queues, liveActors, redis, unanswering, now, schemaFa
 const REDIS_DOWN: Alarm = {
   kind: 'redis-down',
   about: null,
-  text: 'Redis does not answer: nothing is lost, and each command waits for the poll of its workers',
-  remedy: 'restore Redis, or correct REDIS_URL',
+  text: 'Redis does not answer or stores no rings: nothing is lost, and each command waits for the poll of its workers',
+  remedy: 'run `examhall doctor`; restore Redis, or correct REDIS_URL',
 };
 
 function workAlarm({ queue, actor, due, oldestDueMs }: QueueFacts, liveActors: ReadonlySet<string>): Alarm[] {
@@ -77,18 +79,57 @@ function workAlarm({ queue, actor, due, oldestDueMs }: QueueFacts, liveActors: R
   return [{ kind: 'backlog', about: queue, text: `${queue}: ${due} due, ${age}`, remedy }];
 }
 
-/** No caller waits for an event out. While calls fail, the service has an alarm of its own. */
+/** No caller waits for an event out, so its dead letters are a note. While calls fail, the service has an alarm of its own. */
 function isEventOut(queue: string): boolean {
   return EVENT_QUEUES.some((one) => one === queue);
 }
 
 function deadAlarm({ queue, dead }: QueueFacts): Alarm {
-  return {
-    kind: 'dead-letters',
-    about: queue,
-    text: `${queue}: ${dead} dead ${dead === 1 ? 'letter' : 'letters'}`,
-    remedy: `run \`examhall dead list --queue ${queue}\``,
-  };
+  return { kind: 'dead-letters', about: queue, ...deadLetters(queue, dead) };
+}
+
+function deadLetters(queue: string, dead: number): Pick<Alarm, 'text' | 'remedy'> {
+  const text = `${queue}: ${dead} dead ${dead === 1 ? 'letter' : 'letters'}`;
+  return { text, remedy: `run \`examhall dead list --queue ${queue}\`` };
+}
+
+/**
+ * Work that waits until an operator decides about it, and that is no alarm: no student waits for it, or the cluster lacks a setting,
+ * perhaps on purpose. An alarm that such a cluster could never end would hide the next one.
+ */
+export interface Note {
+  kind: 'not-configured' | 'dead-events';
+  /** The queue that it concerns. */
+  about: string;
+  text: string;
+  remedy: string;
+}
+
+interface NotedQueue extends Pick<QueueFacts, 'actor' | 'dead'> {
+  queue: Queue;
+  /** Commands that wait for a setting. */
+  unserved: number;
+}
+
+/** Returns the notes of a cluster; an empty list if none waits for a decision. `live` are its worker processes. */
+export function notesOf(queues: readonly NotedQueue[], live: readonly Pick<LiveWorker, 'actor' | 'queues'>[]): Note[] {
+  const waiting = queues.filter(({ unserved }) => unserved > 0);
+  const dead = queues.filter((facts) => facts.dead > 0 && isEventOut(facts.queue));
+  return [
+    ...waiting.map(({ queue, actor, unserved }): Note => {
+      const own = live.filter((worker) => worker.actor === actor);
+      const { text, remedy } = unservedReason(queue, own);
+      return {
+        kind: 'not-configured',
+        about: queue,
+        text: `${queue}: ${unserved} waiting, because ${text}`,
+        remedy: remedy ?? '',
+      };
+    }),
+    ...dead.map(
+      (facts): Note => ({ kind: 'dead-events', about: facts.queue, ...deadLetters(facts.queue, facts.dead) }),
+    ),
+  ];
 }
 
 /**

@@ -159,7 +159,7 @@ function pendingReason(command: TracedCommand, cluster: ClusterFacts, graded: bo
     return noWorker(actor, `its worker ${holder} was lost, and no other \`${actor}\` worker is alive`);
   }
   const serving = own.filter(({ queues }) => queues === undefined || queues.includes(queue));
-  if (own.length > 0 && serving.length === 0) return unserved(queue, own);
+  if (own.length > 0 && serving.length === 0) return unservedReason(queue, own);
   const waitMs = nextRunAt.getTime() - now;
   if (waitMs > 0) {
     const planned = plannedWait(command, now, graded);
@@ -182,7 +182,7 @@ function pendingReason(command: TracedCommand, cluster: ClusterFacts, graded: bo
   if (redis === 'down') {
     return reason(
       'REDIS_UNAVAILABLE',
-      'Redis does not answer, so no ring came; the poll runs it within a second',
+      'Redis does not answer or stores no rings; the poll runs it within a second',
       'check Redis',
     );
   }
@@ -222,11 +222,12 @@ const REMEDIES: Readonly<Partial<Record<FailureCode, string>>> = {
   OWNER_FAILED: 'check that service',
 };
 
-function unserved(queue: Queue, own: readonly LiveWorker[]): Reason {
+/** Returns why no live worker of its actor serves a queue. */
+export function unservedReason(queue: Queue, own: readonly Pick<LiveWorker, 'queues'>[]): Reason {
   const [text, remedy] = UNSERVED[queue];
   // Parents need both services. Without any queue, the notification service is the missing one.
   const isNeither = queue === 'gradenotices:parent' && own.every(({ queues }) => queues?.length === 0);
-  return isNeither ? unserved('gradenotices:student', own) : reason('NOT_CONFIGURED', text, remedy);
+  return isNeither ? unservedReason('gradenotices:student', own) : reason('NOT_CONFIGURED', text, remedy);
 }
 
 function noWorker(actor: string, text: string): Reason {

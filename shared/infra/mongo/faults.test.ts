@@ -99,6 +99,11 @@ t.test('isDuplicateKey matches the key fields of one index', async (t) => {
 });
 
 t.test('outageInWords explains an outage to an operator, and is undefined for a bug', async (t) => {
+  const hint = 'planner returned error :: caused by :: hint provided does not correspond to an existing index';
+  t.match(
+    outageInWords(new MongoServerError({ message: hint, code: 2 })),
+    /lacks an index .*: run `examhall migrate`$/,
+  );
   t.equal(
     outageInWords(new MongoNetworkError('connect ECONNREFUSED')),
     'MongoDB does not answer: connect ECONNREFUSED',

@@ -107,12 +107,17 @@ export function isStoreOutage(error: unknown): boolean {
   return error instanceof MongoError && isOutage(error);
 }
 
-/** Returns in one line, for an operator, why MongoDB cannot be used; undefined if the error is not an outage. */
+/** The reply to a query whose hint names no index: BadValue, whose code many other faults share. */
+const NO_SUCH_INDEX = /does not correspond to an existing index/;
+
+/** Returns in one line, for an operator, why MongoDB cannot be used: an outage, or a missing index. Undefined for any other error. */
 export function outageInWords(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   if (error instanceof MongoServerError && isOneOf(AUTHENTICATION_CODES, error.code)) {
     return `MongoDB refuses the user that MONGODB_URL names: ${error.message}`;
   }
+  if (error instanceof MongoServerError && NO_SUCH_INDEX.test(error.message))
+    return 'MongoDB lacks an index that this version names: run `examhall migrate`';
   return isOutage(error) ? `MongoDB does not answer: ${error.message}` : undefined;
 }
 

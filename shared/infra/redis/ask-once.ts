@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import { SECOND } from '#shared/kernel/time.ts';
-import { openIoredis } from './connection.ts';
+import { openIoredis, runProbe } from './connection.ts';
 import { withReplyTimeout } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
 
@@ -25,17 +25,37 @@ export async function askOnce<Reply>(
   }
 }
 
+/** Returns true if Redis stores rings: the check of a front door's `/readyz`, so that a tool and a front door agree. Never throws. */
+export async function storesRings(redisUrl: string): Promise<boolean> {
+  return (await askOnce(redisUrl, runProbe)) !== null;
+}
+
 /** The properties of a Redis on which rings depend. */
 export interface RedisFacts {
-  version: string;
+  /** Null if this user may not see it. */
+  version: string | null;
   /** The treatment of keys when the memory is full; null if this user may not see it. Unless it is `noeviction`, rings are lost. */
   evictionPolicy: string | null;
+  /** Why Redis stores no ring, in its own words; null if it does. */
+  ringFault: string | null;
 }
 
 /** Returns the facts, or null if Redis does not answer. */
 export async function readRedisFacts(redisUrl: string): Promise<RedisFacts | null> {
-  const info = await askOnce(redisUrl, (client) => client.info());
-  if (info === null) return null;
-  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1];
-  return { version: field('redis_version') ?? 'unknown', evictionPolicy: field('maxmemory_policy') ?? null };
+  return askOnce(redisUrl, async (client) => {
+    const ringFault = await runProbe(client).then(() => null, refusalOf);
+    // A user without dangerous commands, as the guide recommends, may not run INFO.
+    const info = await client.info().catch((error: unknown) => {
+      refusalOf(error);
+      return null;
+    });
+    const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info ?? '')?.[1] ?? null;
+    return { version: field('redis_version'), evictionPolicy: field('maxmemory_policy'), ringFault };
+  });
+}
+
+/** Returns the reply with which Redis refused a command. @throws the error itself if it is no reply */
+function refusalOf(error: unknown): string {
+  if (error instanceof Error && error.name === 'ReplyError') return error.message;
+  throw error;
 }

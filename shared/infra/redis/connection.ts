@@ -17,6 +17,11 @@ redis.call('SET', KEYS[1], '1', 'PX', 1000)
 return redis.call('EXISTS', KEYS[2])`;
 const PROBE_KEYS = ['examhall:probe:1', 'examhall:probe:2'] as const;
 
+/** Resolves if Redis has just run the probe script. Rejects if it is full, read-only or in cluster mode, or if the user lacks permissions. */
+export function runProbe(client: Redis): Promise<unknown> {
+  return client.eval(PROBE, PROBE_KEYS.length, ...PROBE_KEYS);
+}
+
 /**
  * Opens one node_redis connection, the type that bee-queue requires. It never queues a command and never reconnects (see Session).
  *
@@ -150,7 +155,7 @@ export function redisProbe({ redisUrl, log }: { redisUrl: string; log: LinkLog }
       const client = link.current();
       if (client === null) throw new Error('Redis is unreachable');
       try {
-        await withReplyTimeout(PROBE_TIMEOUT_MS, client.eval(PROBE, PROBE_KEYS.length, ...PROBE_KEYS));
+        await withReplyTimeout(PROBE_TIMEOUT_MS, runProbe(client));
       } catch (error) {
         link.drop(client, error);
         throw error;

@@ -5,11 +5,13 @@ import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { postJob } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
+import { postRecurringCommands } from '#workers/worker-process.ts';
 import { newCommand } from './commands.ts';
 import { mailboxOf, postCommand } from './mailbox.ts';
 import { queueDepths } from './queue-depths.ts';
@@ -75,20 +77,30 @@ t.test('a queue that its running actor does not serve has nothing due', async (t
   if (notice === undefined) throw new Error('an attempt has no notice for its parents');
   await postCommand(mongo, newCommand({ ...about, body: notice, now: Date.now() - MINUTE }));
   const seen = async (...live: WorkerRow[]) => depthOf(mongo, about.queue, live);
-  const alarming = { waiting: 1, due: 1, oldestDueMs: Number };
+  const alarming = { waiting: 1, unserved: 0, due: 1, oldestDueMs: Number };
   const [student, both] = [
     rowOf('gradenotices', ['gradenotices:student']),
     rowOf('gradenotices', ['gradenotices:student', about.queue]),
   ];
   t.match(
     await seen(student),
-    { waiting: 1, due: 0, oldestDueMs: null },
+    { waiting: 1, unserved: 1, due: 0, oldestDueMs: null },
     'the neighbour of the queue is not configured',
   );
   t.match(await seen(student, both), alarming, 'one process claims it');
   t.match(await seen(), alarming, 'no worker of the actor runs');
   t.match(await seen(rowOf('grading', ['grading'])), alarming, 'only another actor runs');
   t.match(await seen(rowOf('gradenotices', undefined)), alarming, 'an older process does not list its queues');
+});
+
+t.test('a sweep does not count as waiting for a setting', async (t) => {
+  const mongo = await openTestMongo(t);
+  const kernel = testWorkerDeps(mongo, { AI_CLASSIFIER_WORKER_ENABLED: '1' });
+  await postRecurringCommands(mongo, makeActor('classifier', kernel), Date.now());
+  const off = rowOf('classifier', []);
+  t.match(await depthOf(mongo, 'classifier', [off]), { waiting: 1, unserved: 0 });
+  await postJob(mongo);
+  t.match(await depthOf(mongo, 'classifier', [off]), { waiting: 2, unserved: 1, due: 0 });
 });
 
 t.test('a worker counts as alive while its row is fresh', async (t) => {

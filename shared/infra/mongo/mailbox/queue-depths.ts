@@ -2,7 +2,7 @@ import type { ClientSession, Collection } from 'mongodb';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isUnserved, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import { actorOf, type Command, type DeadLetterMark, type Queue } from '#shared/kernel/command.ts';
+import { actorOf, type Command, type DeadLetterMark, type Queue, UNLIMITED_ATTEMPTS } from '#shared/kernel/command.ts';
 import { MAILBOXES, QUEUES } from './commands.ts';
 import { LISTED } from './dead-letters.ts';
 import { mailboxOf } from './mailbox.ts';
@@ -12,6 +12,8 @@ export interface QueueDepth {
   queue: Queue;
   /** Neither settled nor running: those that are `due`, back off, or wait until a neighbour is configured. */
   waiting: number;
+  /** Waiting commands that need a setting first, because their actor runs and does not serve the queue. Sweeps are not counted. */
+  unserved: number;
   /** Ready to run now, including those of a killed worker whose lease has expired. */
   due: number;
   /** Under a lease that has not expired. */
@@ -57,6 +59,7 @@ export async function queueDepths(
       dead: dead.get(queue) ?? 0,
       acknowledged: dead.get(`${queue} ACKNOWLEDGED`) ?? 0,
       due: unserved ? 0 : depth.due,
+      unserved: unserved ? await pendingCount(mongo, queue, limit) : 0,
       oldestDueMs: unserved || depth.oldest === null ? null : Math.max(0, now - depth.oldest.getTime()),
     });
   }
@@ -73,6 +76,13 @@ export function dueCount(
   const due = { queue, status: 'PENDING', nextRunAt: { $lte: new Date(now) } } as const;
   const commands = mailboxOf(mongo, queue) as Collection<Command>;
   return commands.countDocuments(due, { limit, ...BOUND, ...readIn(session) });
+}
+
+/** Returns the number of unsettled commands of a queue that are no sweeps, counted up to `limit`. */
+function pendingCount(mongo: Mongo, queue: Queue, limit: number): Promise<number> {
+  const pending = { queue, status: 'PENDING', maxAttempts: { $lt: UNLIMITED_ATTEMPTS } } as const;
+  // Not every planner sees that an index of dead commands has none of these.
+  return (mailboxOf(mongo, queue) as Collection<Command>).countDocuments(pending, { limit, hint: 'due', ...BOUND });
 }
 
 async function depthOf(mongo: Mongo, queue: Queue, at: Date, limit: number) {

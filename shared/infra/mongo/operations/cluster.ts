@@ -4,9 +4,9 @@ import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { schemaFaults } from '#infra/mongo/schema/migrate.ts';
 import { shareRuns } from '#infra/process/health.ts';
 import type { ActorLoad, ClusterStatus, QueueList, QueueState, WorkerList } from '#shared/generated/operations.ts';
-import { actorOf } from '#shared/kernel/command.ts';
+import { actorOf, type Queue } from '#shared/kernel/command.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
-import { alarmsOf } from '#shared/operations/alarms.ts';
+import { alarmsOf, notesOf } from '#shared/operations/alarms.ts';
 
 /** Reads the live worker processes. */
 export async function readWorkers(mongo: Mongo, now: number): Promise<WorkerList> {
@@ -41,12 +41,15 @@ export async function readQueues(mongo: Mongo, now: number): Promise<QueueList> 
   return queueList(mongo, now, await liveWorkers(mongo, now));
 }
 
-async function queueList(mongo: Mongo, now: number, live: readonly WorkerRow[]): Promise<QueueList> {
-  const queues = (await queueDepths(mongo, now, live)).map((depth): QueueState => {
+/** The queues of a list, by names that are known. */
+type KnownQueues = Omit<QueueList, 'queues'> & { queues: (QueueState & { queue: Queue })[] };
+
+async function queueList(mongo: Mongo, now: number, live: readonly WorkerRow[]): Promise<KnownQueues> {
+  const queues = (await queueDepths(mongo, now, live)).map((depth) => {
     const actor = actorOf(depth.queue);
-    const { queue, waiting, due, running, dead, acknowledged, oldestDueMs } = depth;
+    const { queue, waiting, unserved, due, running, dead, acknowledged, oldestDueMs } = depth;
     const workers = live.filter((row) => row.actor === actor).length;
-    const counts = { waiting, due, running, dead, acknowledged, oldestDueMs };
+    const counts = { waiting, unserved, due, running, dead, acknowledged, oldestDueMs };
     return { queue, actor, ...counts, workers, configured: !isUnserved(queue, actor, live) };
   });
   const actors = [...Map.groupBy(queues, ({ actor }) => actor)]
@@ -65,7 +68,7 @@ function sumOf(queues: readonly QueueState[], count: 'due' | 'running'): number 
   return queues.reduce((sum, queue) => sum + queue[count], 0);
 }
 
-/** Reads the alarms of the cluster with their remedies. `redis` resolves to false if Redis does not answer. */
+/** Reads the alarms and notes of the cluster with their remedies. `redis` resolves to false if Redis stores no rings. */
 export async function readStatus(mongo: Mongo, now: number, redis: () => Promise<boolean>): Promise<ClusterStatus> {
   const live = await liveWorkers(mongo, now);
   const [{ at, queues }, answers, faults] = await Promise.all([
@@ -81,8 +84,16 @@ export async function readStatus(mongo: Mongo, now: number, redis: () => Promise
     now,
     schemaFaults: faults,
   });
-  const well = alarms.length === 0;
-  return { at, well, alarms, workers: live.length, running: sumOf(queues, 'running'), due: sumOf(queues, 'due') };
+  const [well, notes] = [alarms.length === 0, notesOf(queues, live)];
+  return {
+    at,
+    well,
+    alarms,
+    notes,
+    workers: live.length,
+    running: sumOf(queues, 'running'),
+    due: sumOf(queues, 'due'),
+  };
 }
 
 /** Time for which a reading is used again, in milliseconds. */

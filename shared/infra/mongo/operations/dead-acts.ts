@@ -1,13 +1,23 @@
 import { isSuperseded } from '#infra/mongo/classifier/generation-epochs.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { DELIVERIES, MAILBOX_OF } from '#infra/mongo/mailbox/commands.ts';
+import { DELIVERIES, MAILBOX_OF, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import type { DeadGroup } from '#infra/mongo/mailbox/dead-groups.ts';
-import { changeDead, type DeadLetterChange, findCommand, markOf, replayOf } from '#infra/mongo/mailbox/dead-letters.ts';
+import {
+  changeDead,
+  type DeadLetterChange,
+  type DeadLetterFilter,
+  findCommand,
+  firstPlace,
+  letterPage,
+  markOf,
+  replayOf,
+} from '#infra/mongo/mailbox/dead-letters.ts';
 import { type AuditRow, type OperatorAct, operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
 import { type DeadActName, DONE_WORDS } from '#shared/operations/bulk-act.ts';
+import { letterCursor, letterView, readLetterCursor } from '#shared/operations/dead-letter-view.ts';
 
 /** An act on dead letters, as an operator orders it. */
 export interface DeadOrder {
@@ -135,4 +145,19 @@ export async function actsOnLetter(mongo: Mongo, { _id, subject }: Command): Pro
     .find({ subject: { $in: [subject, tombstoneId(subject)] } }, options)
     .toArray();
   return rows.filter((row) => 'commandId' in row && row.commandId === _id);
+}
+
+/** Letters of a page, if the caller names no limit. */
+export const PAGE_LETTERS = 100;
+
+/** Returns a page of single letters, without their bodies. Null: no page with this filter has named the cursor. */
+export async function readLetters(
+  mongo: Mongo,
+  wanted: DeadLetterFilter,
+  { cursor, limit }: { cursor: string | null; limit: number },
+) {
+  const from = cursor === null ? firstPlace(wanted) : readLetterCursor(cursor, QUEUES);
+  if (from === null || (wanted.queue !== undefined && from.queue !== wanted.queue)) return null;
+  const { letters, next } = await letterPage(mongo, wanted, from, { limit });
+  return { letters: letters.map(letterView), nextCursor: next === null ? null : letterCursor(next) };
 }

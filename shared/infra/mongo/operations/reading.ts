@@ -1,7 +1,7 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
 import { MAILBOX_OF, MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
-import type { Command } from '#shared/kernel/command.ts';
+import { type Command, UNLIMITED_ATTEMPTS } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
 import { type ClusterFacts, commandReason, EFFECTS } from '#shared/operations/command-reason.ts';
 import { type LineKind, type TraceLine, traceLine } from '#shared/operations/timeline.ts';
@@ -49,7 +49,7 @@ export function addCommand({ lines, cluster }: Reading, command: Command, graded
       state: kind === 'delivery' ? deliveryJobState(status, isLeased) : isPending ? pending : status,
       what: queue,
       about: subject,
-      attempt: isRecurring(maxAttempts) ? null : { n: attempts, max: maxAttempts },
+      attempt: maxAttempts === UNLIMITED_ATTEMPTS ? null : { n: attempts, max: maxAttempts },
       nextAt: isPending ? nextRunAt : null,
       endedAt: settledAt,
       requestId: command.cause?.requestId ?? null,
@@ -57,11 +57,6 @@ export function addCommand({ lines, cluster }: Reading, command: Command, graded
       effect: EFFECTS[queue],
     }),
   );
-}
-
-/** The recurring commands have no limit of attempts. */
-function isRecurring(maxAttempts: number): boolean {
-  return maxAttempts === Number.MAX_SAFE_INTEGER;
 }
 
 /** Returns the commands of these subjects from the named mailboxes, newest first. */
