@@ -85,6 +85,8 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
     [
       'Every hot statement names the shard key with equality, so that it goes to one shard. `npm test` watches all statements of product code and fails',
       'on one that would go to every shard, unless `scripts/shards/broadcasts.ts` states its reason, its rate and the file that sends it.',
+      'It also fails on a write of one document that does not name one shard, which MongoDB 7 refuses, and on an ordered batch over several shards. A',
+      'router would send the rows of such a batch one after the other.',
       '[Operating](operating.md#shards) describes the move onto shards.',
     ].join('\n'),
     [
