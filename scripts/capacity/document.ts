@@ -97,7 +97,10 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
       '- **A release, a sweep and an administrator’s list** go to every shard as well: they are rare, and each reads by an index.',
       '- **Clocks.** A router sets `$$NOW` for the statements that it sends. Keep the clocks of routers within a second of each other: a deadline or lease',
       '  shifts by as much. Fences, stamps and unique keys depend on no clock.',
-      '- **Snapshot reads** of an inbox name its user and go to one shard. `killSessions` reaches every shard of a killed worker’s transaction.',
+      '- **Snapshot reads** of an inbox name its user and go to one shard. A router takes a snapshot at the latest time that it has learnt. A change',
+      '  through another router may be missing for milliseconds, or for seconds on an idle cluster. An inbox is read so only while a fan-out of more than',
+      '  1,000 rows is published. Transactions read such a snapshot too: what they write on outdated rows conflicts, and they run again.',
+      '- **Killed workers.** `killSessions` reaches every shard of a worker’s transaction.',
     ].join('\n'),
     [
       'A transaction that spans shards commits in two phases. It stays all or nothing, but while it commits, a plain read may see its part on one shard and',
