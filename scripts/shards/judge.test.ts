@@ -50,7 +50,7 @@ t.test('a statement that a cluster refuses or sends in turn is reported, and no 
   ];
   t.strictSame(faultyRoutes([...faulty, route(), route({ reach: 'few' })]), [
     'notifications find {a} in shared/infra/mongo/notification/inbox.ts (3): an ordered batch over several shards',
-    'notifications update {_id} in shared/infra/mongo/notification/inbox.ts (3): a write of one document that does not name one shard',
+    'notifications update {_id} in shared/infra/mongo/notification/inbox.ts (3): a write of one document that does not name one shard, or of several that sets the shard key',
   ]);
 });
 

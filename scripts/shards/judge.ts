@@ -32,7 +32,7 @@ export function broadcasts(
 }
 
 const FAULTS: Partial<Record<CountedRoute['reach'], string>> = {
-  refused: 'a write of one document that does not name one shard',
+  refused: 'a write of one document that does not name one shard, or of several that sets the shard key',
   'in turn': 'an ordered batch over several shards',
 };
 

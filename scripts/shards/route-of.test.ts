@@ -69,6 +69,21 @@ t.test('a write of one document has to name one shard', (t) => {
   t.end();
 });
 
+t.test('an update of several documents must not set the shard key', (t) => {
+  const q = { studentId: 's' };
+  const reach = (u: object, multi = true) => reaches('update', { update: 'attempts', updates: [{ q, u, multi }] });
+  for (const u of [
+    { $set: { studentId: 't' } },
+    [{ $set: { a: 1 } }, { $unset: ['studentId'] }],
+    [{ $unset: 'studentId' }],
+  ])
+    t.same(reach(u), ['refused'], JSON.stringify(u));
+  t.same(reach({ $set: { studentId: 't' } }, false), ['one'], 'a document by itself moves to its new shard');
+  t.same(reach({ $set: { status: 'studentId' } }), ['one']);
+  t.same(reach([{ $set: { 'body.studentId': 1 } }]), ['one']);
+  t.end();
+});
+
 t.test('an ordered batch over several shards is sent in turn', (t) => {
   const insert = (ids: readonly string[], ordered: boolean, insert = 'attempts') =>
     reaches('insert', { insert, ordered, documents: ids.map((studentId) => ({ studentId })) });
