@@ -103,7 +103,7 @@ export function capacityMarkdown(measured: MeasuredCosts): string {
       '- **Snapshot reads** of an inbox name its user and go to one shard. A router takes a snapshot at the latest time that it has learnt. A change',
       '  through another router may be missing for milliseconds, or for seconds on an idle cluster. An inbox is read so only while a fan-out of more than',
       '  1,000 rows is published. Transactions read such a snapshot too: what they write on outdated rows conflicts, and they run again.',
-      '- **Killed workers.** `killSessions` reaches every shard of a worker’s transaction.',
+      '- **Killed workers.** `killSessions` reaches every member of every shard, and takes a second if one of them is down.',
     ].join('\n'),
     [
       'A transaction that spans shards commits in two phases. It stays all or nothing, but while it commits, a plain read may see its part on one shard and',
