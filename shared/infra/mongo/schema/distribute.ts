@@ -196,12 +196,8 @@ async function stateOf(mongo: Mongo, collection: string, key: Document): Promise
     .command({ find: 'collections', filter, limit: 1 })
     .catch((error: unknown) => {
       if (!(error instanceof MongoServerError && error.code === UNAUTHORIZED)) throw error;
-      throw new NotDistributable(
-        'the user of MongoDB lacks rights: find on config.collections, as clusterManager has',
-        {
-          cause: error,
-        },
-      );
+      const missing = 'find on config.collections, as clusterManager has';
+      throw new NotDistributable(`the user of MongoDB lacks rights: ${missing}`, { cause: error });
     });
   const [entry] = reply.cursor.firstBatch;
   // MongoDB 8 also lists collections that were moved whole.
