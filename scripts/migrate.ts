@@ -2,7 +2,7 @@ import { configOrExit } from '#infra/config/config.ts';
 import { openReleaseMongo } from '#infra/mongo/connect.ts';
 import { outageInWords } from '#infra/mongo/faults.ts';
 import { UnfitServer } from '#infra/mongo/probe/probe.ts';
-import { IndexConflict, migrate } from '#infra/mongo/schema/migrate.ts';
+import { MigrationRefused, migrate } from '#infra/mongo/schema/migrate.ts';
 import { EXIT } from '#scripts/examhall/exit-codes.ts';
 
 /** `release:` of the Procfile: creates the indexes and migrates the data that this version needs. Safe to repeat and to run twice at once. */
@@ -18,7 +18,7 @@ try {
   const report = await migrate(mongo, (line) => console.log(line));
   console.log(`schema is at version ${report.to}${report.applied.length === 0 ? ' (nothing to do)' : ''}`);
 } catch (error) {
-  const isExplained = error instanceof UnfitServer || error instanceof IndexConflict;
+  const isExplained = error instanceof UnfitServer || error instanceof MigrationRefused;
   const reason = isExplained ? error.message : outageInWords(error);
   if (reason === undefined) throw error;
   console.error(`error: ${reason}`);

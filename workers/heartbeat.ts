@@ -19,6 +19,8 @@ export function startHeartbeat(
     actor: string;
     queues: readonly Queue[];
     version: string;
+    /** True if the process connects to a router; undefined: unknown. */
+    router: boolean | undefined;
     slots: number;
     busy: () => string[];
     unanswering: () => Unanswering[];
@@ -41,6 +43,7 @@ export function startHeartbeat(
           pid: process.pid,
           version: self.version,
           schema: SCHEMA_VERSION,
+          ...(self.router === undefined ? {} : { router: self.router }),
           startedAt,
           slots: self.slots,
           busy: self.busy(),

@@ -87,8 +87,8 @@ export async function startWorkerProcess(
     await postRecurringCommands(mongo, actor, clock.now());
   };
   if (await untilUsable({ check, log, stop: draining.signal })) {
-    const pollsTogether = await isRouter(mongo).catch(() => false);
-    loops = startLoops(runtime, kernel, { name, actor, pollsTogether, settled: measured.settled });
+    const router = await isRouter(mongo).catch(() => undefined);
+    loops = startLoops(runtime, kernel, { name, actor, router, settled: measured.settled });
     measured.slotsOf(loops.worker);
     health.begin();
   }
@@ -118,8 +118,8 @@ interface RunningLoops {
 interface LoopOptions {
   name: string;
   actor: Actor;
-  /** True if one statement polls all queues of the process. */
-  pollsTogether: boolean;
+  /** True if MongoDB is a router, through which one statement polls all queues of the process; undefined: unknown. */
+  router: boolean | undefined;
   /** Returns the settled commands of each queue since the start. */
   settled: () => Readonly<Record<string, number>>;
 }
@@ -128,11 +128,12 @@ interface LoopOptions {
 function startLoops(
   { deps, clock, redis, unanswering }: WorkerRuntime,
   kernel: Kernel,
-  { name, actor, pollsTogether, settled }: LoopOptions,
+  { name, actor, router, settled }: LoopOptions,
 ): RunningLoops {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
   const { concurrency = config.worker.concurrency, pollMs = config.worker.pollIntervalMs } = actor;
+  const pollsTogether = router === true;
   const worker = openWorker(kernel, actor, { concurrency, pollMs, now: clock.now, pollsTogether });
   const listeners = queues.map((queue) =>
     answerDoorbell({ ...redis, queue, concurrency }, async ({ id, key }) => {
@@ -144,6 +145,7 @@ function startLoops(
     actor: name,
     queues,
     version: VERSION,
+    router,
     slots: concurrency * queues.length,
     busy: worker.busy,
     unanswering,

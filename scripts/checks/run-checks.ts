@@ -7,7 +7,7 @@ import { readShapes, TEST_FILE } from '#scripts/engines/shape-notes.ts';
 import { type Notes, openNotes, type Uses, unknownUses } from '#scripts/engines/uses.ts';
 import { chooseEngine, enginesHere } from '#scripts/services/mongodb.ts';
 import { BROADCASTS } from '#scripts/shards/broadcasts.ts';
-import { routesByCollection, unlistedBroadcasts, unseenBroadcasts } from '#scripts/shards/judge.ts';
+import { faultyRoutes, routesByCollection, unlistedBroadcasts, unseenBroadcasts } from '#scripts/shards/judge.ts';
 import type { SeenTransaction } from '#scripts/shards/transaction-notes.ts';
 import { outgrownTransactions, unknownTransactions } from '#scripts/shards/transactions.ts';
 import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
@@ -219,12 +219,19 @@ function reportUnknown(uses: Uses): number {
 
 /**
  * Reports statements that would go to every shard and are not in the list, and after a run of everything also listed ones that nothing
- * sent. Returns their number.
+ * sent. Also reports statements that a sharded cluster would refuse or send in turn. Returns their number.
  */
 function reportRoutes(notes: Notes, isEverything: boolean): number {
   const routes = notes.routes();
   const unlisted = unlistedBroadcasts(routes, BROADCASTS);
   const unseen = isEverything ? unseenBroadcasts(routes, BROADCASTS) : [];
+  const faulty = faultyRoutes(routes);
+  if (faulty.length > 0) {
+    console.log(
+      'FAIL statements that a sharded cluster would refuse, or send one after the other (scripts/shards/route-of.ts):',
+    );
+    for (const line of faulty) console.log(`  ${line}`);
+  }
   if (unlisted.length > 0) {
     console.log('FAIL statements that would go to every shard, and are not in scripts/shards/broadcasts.ts:');
     for (const line of unlisted) console.log(`  ${line}`);
@@ -239,7 +246,7 @@ function reportRoutes(notes: Notes, isEverything: boolean): number {
       console.log(`  ${collection.padEnd(32)} ${[one, few, every].map((count) => String(count).padStart(8)).join('')}`);
     }
   }
-  return unlisted.length + unseen.length;
+  return unlisted.length + unseen.length + faulty.length;
 }
 
 /** Reports transactions that the table in docs/capacity.md does not name, and returns their number. Prints those that its record misses. */

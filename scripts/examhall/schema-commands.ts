@@ -6,7 +6,7 @@ import {
   NotDistributable,
   planDistribution,
 } from '#infra/mongo/schema/distribute.ts';
-import { IndexConflict, migrate } from '#infra/mongo/schema/migrate.ts';
+import { MigrationRefused, migrate } from '#infra/mongo/schema/migrate.ts';
 import { type SchemaStatus, schemaStatus } from '#infra/mongo/schema/schema-status.ts';
 import { EXIT } from './exit-codes.ts';
 import type { CliCommands, Flags, Operator } from './operator.ts';
@@ -35,7 +35,7 @@ async function migrateOrShard(operator: Operator, _words: string[], flags: Flags
     print(operator, flags, report, () => `schema is at version ${report.to}`);
     return EXIT.done;
   } catch (error) {
-    if (!(error instanceof UnfitServer || error instanceof IndexConflict)) throw error;
+    if (!(error instanceof UnfitServer || error instanceof MigrationRefused)) throw error;
     operator.fail(error.message);
     return EXIT.failed;
   }
@@ -74,25 +74,21 @@ function planOf({ pending, missingIndexes }: SchemaStatus): string[] {
 async function shard(operator: Operator, flags: Flags): Promise<number> {
   const { mongo, note } = operator;
   const router = await isRouter(mongo);
-  if (flags.yes !== true) {
+  try {
+    if (flags.yes === true) await distribute(mongo, { now: operator.now(), report: note });
     const steps = await planDistribution(mongo);
     print(operator, flags, { router, steps }, () => planText(steps));
-    note(
-      router
-        ? 'dry run: nothing was changed. --yes carries it out'
-        : 'dry run: this server is no router (mongos) of a sharded cluster, and --yes would refuse it',
-    );
-    return EXIT.done;
-  }
-  try {
-    await distribute(mongo, { now: operator.now(), report: note });
   } catch (error) {
     if (!(error instanceof NotDistributable)) throw error;
     operator.fail(`${error.message}; nothing was changed`);
     return EXIT.failed;
   }
-  const after = await planDistribution(mongo);
-  print(operator, flags, { router, steps: after }, () => planText(after));
+  if (flags.yes !== true)
+    note(
+      router
+        ? 'dry run: nothing was changed. --yes carries it out'
+        : 'dry run: this server is no router (mongos) of a sharded cluster, and --yes would refuse it',
+    );
   return EXIT.done;
 }
 

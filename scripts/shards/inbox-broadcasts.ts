@@ -74,6 +74,7 @@ export const INBOX_BROADCASTS: readonly Broadcast[] = [
     [
       'notifications find {fanOutId}',
       'notifications find {fanOutId, ordinal $gt}',
+      'notifications find {fanOutId, ordinal $gt $lte, place}',
       'notifications update {fanOutId, ordinal $gt $lte}',
       'notifications delete {fanOutId, ordinal $lte}',
     ],

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import t from 'tap';
 import { BROADCASTS } from './broadcasts.ts';
-import { broadcasts, unlistedBroadcasts, unseenBroadcasts } from './judge.ts';
+import { broadcasts, faultyRoutes, unlistedBroadcasts, unseenBroadcasts } from './judge.ts';
 import type { CountedRoute } from './route-counts.ts';
 
 const route = (change: Partial<CountedRoute> = {}): CountedRoute => {
@@ -40,6 +40,17 @@ t.test('a listed statement of another file is refused, and names the files that 
   t.strictSame(unlistedBroadcasts([elsewhere, route({ shape: '_id' })], both), []);
   t.strictSame(unseenBroadcasts([elsewhere], both), [
     'notifications find {_id} in shared/infra/mongo/notification/inbox.ts',
+  ]);
+});
+
+t.test('a statement that a cluster refuses or sends in turn is reported, and no list permits it', async (t) => {
+  const faulty = [
+    route({ reach: 'refused', command: 'update', shape: '_id' }),
+    route({ reach: 'in turn', shape: 'a' }),
+  ];
+  t.strictSame(faultyRoutes([...faulty, route(), route({ reach: 'few' })]), [
+    'notifications find {a} in shared/infra/mongo/notification/inbox.ts (3): an ordered batch over several shards',
+    'notifications update {_id} in shared/infra/mongo/notification/inbox.ts (3): a write of one document that does not name one shard, or of several that sets the shard key',
   ]);
 });
 

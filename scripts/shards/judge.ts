@@ -31,6 +31,21 @@ export function broadcasts(
   });
 }
 
+const FAULTS: Partial<Record<CountedRoute['reach'], string>> = {
+  refused: 'a write of one document that does not name one shard, or of several that sets the shard key',
+  'in turn': 'an ordered batch over several shards',
+};
+
+/** Returns one line for each statement that a sharded cluster would refuse, or send one after the other. */
+export function faultyRoutes(routes: readonly CountedRoute[]): string[] {
+  return routes
+    .flatMap((route) => {
+      const fault = FAULTS[route.reach];
+      return fault === undefined ? [] : [`${nameOf(route)} in ${route.file} (${route.count}): ${fault}`];
+    })
+    .sort();
+}
+
 /** Returns one line for each statement that went to every shard and is not in the list, or not for the file that sent it. */
 export function unlistedBroadcasts(routes: readonly CountedRoute[], listed: readonly Broadcast[]): string[] {
   const known = filesByName(listed);

@@ -39,10 +39,11 @@ t.test('a filter without an equality on the whole shard key reaches every shard'
 });
 
 t.test('each statement of a command has its own route', (t) => {
-  t.same(reaches('update', { update: 'attempts', updates: [{ q: { studentId: 's' } }, { q: { _id: 'a' } }] }), [
-    'one',
-    'every',
-  ]);
+  const updates = [
+    { q: { studentId: 's' }, multi: true },
+    { q: { _id: 'a' }, multi: true },
+  ];
+  t.same(reaches('update', { update: 'attempts', updates }), ['one', 'every']);
   t.same(reaches('delete', { delete: 'attempts', deletes: [{ q: { studentId: 's' } }] }), ['one']);
   t.same(reaches('insert', { insert: 'attempts', documents: [{ _id: 'a', studentId: 's' }, { _id: 'b' }] }), [
     'one',
@@ -52,6 +53,44 @@ t.test('each statement of a command has its own route', (t) => {
   t.same(reaches('aggregate', { aggregate: 'attempts', pipeline: [{ $match: { studentId: 's' } }] }), ['one']);
   t.same(reaches('distinct', { distinct: 'attempts', query: { _id: 'a' } }), ['every']);
   t.same(find({ email: 'e' }, 'accounts'), ['one'], 'the collection is on one shard');
+  t.end();
+});
+
+t.test('a write of one document has to name one shard', (t) => {
+  const [one, several, none] = [{ studentId: 's' }, { studentId: { $in: ['s', 't'] } }, { _id: 'a' }];
+  for (const [q, reach] of [[one, 'one'] as const, [several, 'refused'] as const, [none, 'refused'] as const]) {
+    t.same(reaches('update', { update: 'attempts', updates: [{ q }] }), [reach]);
+    t.same(reaches('delete', { delete: 'attempts', deletes: [{ q, limit: 1 }] }), [reach]);
+    t.same(reaches('findAndModify', { findAndModify: 'attempts', query: q }), [reach]);
+  }
+  t.same(reaches('update', { update: 'attempts', updates: [{ q: several, multi: true }] }), ['few']);
+  t.same(reaches('delete', { delete: 'attempts', deletes: [{ q: none, limit: 0 }] }), ['every']);
+  t.same(reaches('findAndModify', { findAndModify: 'accounts', query: none }), ['one']);
+  t.end();
+});
+
+t.test('an update of several documents must not set the shard key', (t) => {
+  const q = { studentId: 's' };
+  const reach = (u: object, multi = true) => reaches('update', { update: 'attempts', updates: [{ q, u, multi }] });
+  for (const u of [
+    { $set: { studentId: 't' } },
+    [{ $set: { a: 1 } }, { $unset: ['studentId'] }],
+    [{ $unset: 'studentId' }],
+  ])
+    t.same(reach(u), ['refused'], JSON.stringify(u));
+  t.same(reach({ $set: { studentId: 't' } }, false), ['one'], 'a document by itself moves to its new shard');
+  t.same(reach({ $set: { status: 'studentId' } }), ['one']);
+  t.same(reach([{ $set: { 'body.studentId': 1 } }]), ['one']);
+  t.end();
+});
+
+t.test('an ordered batch over several shards is sent in turn', (t) => {
+  const insert = (ids: readonly string[], ordered: boolean, insert = 'attempts') =>
+    reaches('insert', { insert, ordered, documents: ids.map((studentId) => ({ studentId })) });
+  t.same(insert(['s', 't'], true), ['in turn', 'in turn']);
+  t.same(insert(['s', 's'], true), ['one', 'one']);
+  t.same(insert(['s', 't'], false), ['one', 'one']);
+  t.same(insert(['s', 't'], true, 'accounts'), ['one', 'one']);
   t.end();
 });
 

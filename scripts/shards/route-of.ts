@@ -4,8 +4,12 @@ import type { Placement } from '#infra/mongo/schema/shard-keys.ts';
 /**
  * Shards that a command of a sharded cluster reaches. `one`: the shard key has one value, or the collection is on one shard. `few`: the
  * shard key has several listed values. `every`: the filter does not name the shard key.
+ *
+ * Two more are faults. `refused`: MongoDB 7 refuses a write of one document that does not name one shard, and an update of several that sets the
+ * shard key. `in turn`: the statement is part of an ordered batch over several shards, in which a router waits for each statement before it
+ * sends the next.
  */
-export type Reach = 'one' | 'few' | 'every';
+export type Reach = 'one' | 'few' | 'every' | 'refused' | 'in turn';
 
 /** One statement of a command, and the shards that it reaches. */
 export interface Route {
@@ -26,9 +30,41 @@ export function routesOf(
   if (typeof collection !== 'string') return [];
   const placement = placements[collection];
   if (placement === undefined) return [];
-  return filtersOf(command, sent).map((filter) => {
-    return { collection, command, reach: reachOf(filter, placement), shape: shapeOf(filter) };
+  const filters = filtersOf(command, sent);
+  const inTurn = isSentInTurn(sent, filters, placement);
+  return filters.map((filter, at) => {
+    const shards = reachOf(filter, placement);
+    const isRefused = writesOne(command, sent, at) ? shards !== 'one' : setsShardKey(sent.updates?.[at]?.u, placement);
+    const reach = isRefused ? 'refused' : inTurn ? 'in turn' : shards;
+    return { collection, command, reach, shape: shapeOf(filter) };
   });
+}
+
+/** Returns whether a router sends the statements of this batch one after the other: they are ordered and have different shard keys. */
+function isSentInTurn({ ordered }: Document, filters: readonly Document[], placement: Placement): boolean {
+  if (ordered !== true || filters.length < 2 || !('shardKey' in placement)) return false;
+  return new Set(filters.map((filter) => keysOf(filter, placement)?.join())).size > 1;
+}
+
+/** Returns whether a statement changes one of the documents that match. */
+function writesOne(command: string, sent: Document, at: number): boolean {
+  if (command === 'update') return sent.updates[at].multi !== true;
+  if (command === 'delete') return sent.deletes[at].limit === 1;
+  return command === 'findAndModify';
+}
+
+/** Returns whether an update, which may be a pipeline, writes a field of the shard key. */
+function setsShardKey(update: Document | readonly Document[] | undefined, placement: Placement): boolean {
+  if (update === undefined || !('shardKey' in placement)) return false;
+  const stages: readonly Document[] = Array.isArray(update) ? update : [update];
+  const written = stages.flatMap((stage) => Object.values(stage)).flatMap(fieldsIn);
+  return placement.shardKey.some((key) => written.includes(key));
+}
+
+/** Returns the fields that an operator or a stage names. */
+function fieldsIn(operand: unknown): string[] {
+  if (typeof operand === 'string') return [operand];
+  return Array.isArray(operand) ? operand : Object.keys(operand ?? {});
 }
 
 /** Returns the filter of each statement. A row that is inserted is its own filter. */

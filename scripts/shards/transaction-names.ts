@@ -13,7 +13,7 @@ export const TRANSACTION_NAMES: Readonly<Record<string, string>> = {
   [`${MONGO}/attempt/submit.ts markSubmitted`]: 'submit',
   'queue grading': 'grade',
   'queue essayhandoff': 'grade by hand, or wait for the grade',
-  [`${MONGO}/attempt/release.ts storeRelease`]: 'intake of a release',
+  [`${MONGO}/attempt/release.ts storeOnce`]: 'intake of a release',
   'queue resultsrelease': '100 attempts of a release',
   'queue gradenotices:student': 'notice to a student',
   'queue gradenotices:parent': 'notice to parents',

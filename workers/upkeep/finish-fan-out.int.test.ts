@@ -71,6 +71,29 @@ t.test(
   },
 );
 
+t.test('a row that changed its shard during the move, so that the update left it out, reaches its inbox', async (t) => {
+  const mongo = await openTestMongo(t);
+  const fanOut = sampleFanOut({ rows: ROWS, rowsAtOnce: 10 });
+  await insertFanOut(mongo, fanOut);
+  await mailboxOf(mongo, 'upkeep:fanouts').updateOne(
+    { _id: fanOut.finish._id },
+    { $set: { progress: { phase: 'rows', after: -1 } } },
+  );
+  const left = fanOut.rows[3];
+  let updates = 0;
+  const db = tappedDb(mongo, (method, name, collection) => {
+    if (name !== 'updateMany' || collection !== notifications(mongo).collectionName) return undefined;
+    return (filter, ...rest) => {
+      updates += 1;
+      return method(updates === 1 ? { ...(filter as object), _id: { $ne: left?._id } } : filter, ...rest);
+    };
+  });
+  const deps = { ...testWorkerDeps({ ...mongo, db }), now: () => Date.now() + READER_GRACE_MS + 5_000 };
+  t.equal(await runCommand(testKernel({ ...mongo, db }), makeActor('upkeep', deps), fanOut.finish), 'snoozed');
+  t.equal(await moved(mongo), ROWS);
+  t.equal(updates, 2, 'a second update, and no further one');
+});
+
 t.test(
   'an erasure between the read of a chunk and its deliveries leaves no delivery to the erased person',
   async (t) => {

@@ -17,7 +17,7 @@ import {
   MongoWriteConcernError,
 } from 'mongodb';
 import t from 'tap';
-import { isDuplicateKey, isOutage, outageInWords } from './faults.ts';
+import { isDuplicateKey, isOutage, outageInWords, refusedRows } from './faults.ts';
 
 const socketError = (code: string) => Object.assign(new Error('This socket has been ended'), { code });
 const server = (code: number, ...errorLabels: string[]) =>
@@ -66,6 +66,9 @@ t.test('isOutage recognizes errors that mean MongoDB is unavailable', async (t) 
   for (const code of [24, 94, 134, 246, 290, 365, 11601]) t.ok(isOutage(server(code)), `code ${code}`);
   // Not allowed, password changed, cursor gone, writes blocked, sign in again, too many requests, refused by Atlas, disk full.
   for (const code of [13, 18, 43, 371, 391, 462, 8000, 14031]) t.ok(isOutage(server(code)), `code ${code}`);
+  // From a router: a shard without a primary, no progress of a write, and rows that are moving.
+  for (const code of [133, 82, 250, 272, 13388]) t.ok(isOutage(server(code)), `code ${code}`);
+  t.ok(isOutage(bulk({ code: 133, message: '' })), 'a shard without a primary in a bulk');
 });
 
 t.test('isOutage rejects bugs and refused writes', async (t) => {
@@ -112,4 +115,13 @@ t.test('outageInWords explains an outage to an operator, and is undefined for a 
   t.equal(outageInWords(refused), 'MongoDB refuses the user that MONGODB_URL names: Authentication failed.');
   for (const bug of [new TypeError('undefined is no function'), server(2), undefined])
     t.equal(outageInWords(bug), undefined);
+});
+
+t.test('a bulk insert that a shard without a primary refused stores its rows later', async (t) => {
+  const refused = (code: number) => {
+    const result = { getWriteConcernError: () => undefined, getWriteErrors: () => [{ code, index: 1 }] };
+    return new MongoBulkWriteError({ code, message: '', writeErrors: [] } as never, result as never);
+  };
+  t.equal(refusedRows(refused(133)), null);
+  t.strictSame(refusedRows(refused(121)), [1]);
 });

@@ -18,14 +18,23 @@ const WRITE_CONFLICT = 112;
 const DOCUMENT_VALIDATION_FAILURE = 121;
 
 /**
+ * Codes of temporary failures that only a sharded cluster has, and which outside of transactions come without a label. A router found no
+ * primary of a shard within 15 seconds (133), or had no connection to it (407), or shuts down (90). Rows or collections move, and a router did
+ * not learn in time where to (82, 150, 249, 250, 272, 319, 343, 13388). A shard is starting (203), or steps down while it commits (281, 282).
+ */
+const PASSING_CODES_OF_SHARDS = [82, 90, 133, 150, 203, 249, 250, 272, 281, 282, 319, 343, 407, 13388];
+
+/**
  * Server codes of temporary failures that are independent of the request: elections, shutdowns, time limits, full pools, locks, lost
  * snapshots and cursors (43 after a restart). Also an interrupted session (11601), rate limits, a full disk and other blocks of
  * writes, and credentials that are no longer valid (13, 18, 391).
  */
-const PASSING_CODES = new Set([
+const PASSING_CODES_OF_SERVERS = [
   6, 7, 13, 18, 24, 43, 50, 64, 89, 91, 94, 100, 112, 134, 175, 189, 202, 237, 239, 246, 251, 262, 267, 290, 355, 365,
   371, 391, 402, 433, 449, 450, 462, 8000, 9001, 10058, 10107, 11600, 11601, 11602, 13435, 13436, 14031,
-]);
+];
+
+const PASSING_CODES = new Set([...PASSING_CODES_OF_SERVERS, ...PASSING_CODES_OF_SHARDS]);
 
 /** Wrong user or password: the code of MongoDB and the code of Atlas. */
 const AUTHENTICATION_CODES = new Set([18, 8000]);

@@ -13,6 +13,8 @@ export interface WorkerRow {
   version: string;
   /** The schema version that the process needs. Absent in rows of older processes. */
   schema?: number;
+  /** True if the process connects to a router of a sharded cluster. Absent if it does not know, and in rows of older processes. */
+  router?: boolean;
   startedAt: Date;
   seenAt: Date;
   slots: number;

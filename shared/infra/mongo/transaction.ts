@@ -101,6 +101,9 @@ async function commit(session: ClientSession, giveUpAt: number): Promise<void> {
  * majority, even if it changed nothing, but an abort does not. Our reads use majority read concern, so a follow-up read might not
  * see the write that refused the transaction.
  *
+ * On a sharded cluster this read waits for the first shard alone. A follow-up read of another shard waits by itself if it runs in the session
+ * (`readIn`); otherwise its caller has to expect that it does not see that write yet.
+ *
  * If no majority answers in time, the outage is thrown instead, because the caller could not find the cause.
  */
 async function untilKnown(mongo: Mongo, session: ClientSession, error: unknown, giveUpAt: number): Promise<void> {

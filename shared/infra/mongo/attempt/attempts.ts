@@ -176,7 +176,7 @@ export interface AttemptCount {
 
 const STATUSES: readonly AttemptStatus[] = ['IN_PROGRESS', 'SUBMITTED', 'GRADED'];
 
-/** Counts all attempts by status and submit source. Reads only the `summary` index, no attempt. */
+/** Counts all attempts by status and submit source. Reads only the `summary` index; on shards also each attempt, to see if it is moving. */
 export async function countAttempts(mongo: Mongo): Promise<AttemptCount[]> {
   const whether = (path: string) => ({ $sum: { $cond: [path, 1, 0] } });
   return attempts(mongo)

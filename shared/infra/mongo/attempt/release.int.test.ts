@@ -1,3 +1,4 @@
+import type { ClientSession } from 'mongodb';
 import t from 'tap';
 import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -46,6 +47,20 @@ t.test('a source event is stored once, however often and for whichever exam it a
   t.match(other, { created: false, command: { body: { examId } } });
   t.strictSame(await numbersOf(mongo, examId), [1]);
   t.equal(await releases(mongo).countDocuments({}), 1);
+});
+
+t.test('a source event is found although a plain read of its shard does not show its command yet', async (t) => {
+  const mongo = await openTestMongo(t);
+  const first = await storeRelease(mongo, releaseOf('exam-1', 'event-1'), TERMS);
+  const db = tappedDb(mongo, (method, name, collection) => {
+    if (name !== 'findOne' || collection !== COMMANDS) return undefined;
+    return (...args) => {
+      const { session } = (args[1] ?? {}) as { session?: ClientSession };
+      return session?.operationTime === undefined ? Promise.resolve(null) : method(...args);
+    };
+  });
+  const again = await storeRelease({ ...mongo, db }, releaseOf('exam-1', 'event-1'), TERMS);
+  t.match(again, { created: false, command: { _id: first.command._id } });
 });
 
 t.test('a release whose row cannot be stored leaves no command behind', async (t) => {

@@ -1,11 +1,11 @@
 import type { ClientSession } from 'mongodb';
-import { readIn } from '#infra/mongo/causal-read.ts';
+import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { findLive, postCommandIn, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
-import { inTransaction } from '#infra/mongo/transaction.ts';
+import { inTransactionOf } from '#infra/mongo/transaction.ts';
 import type { Attempt, AttemptKey } from '#shared/attempt/attempt.ts';
 import { noticeOrder, releaseKey, releaseOrder } from '#shared/attempt/commands.ts';
 import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
@@ -24,14 +24,30 @@ const MAX_PASSES = 20;
  * number. So number n + 1 exists only if n does. A start that reads n as the newest was decided before every release above n was
  * stored. That order, and no clock, decides which attempts the release binds.
  */
-export async function storeRelease(
+export function storeRelease(
   mongo: Mongo,
   release: Release,
-  { budgetMs, ...terms }: { maxAttempts: number; now: number; runAt?: number; budgetMs: number },
+  terms: ReleaseTerms,
+): Promise<{ command: CommandOf<'resultsrelease'>; created: boolean }> {
+  return inCausalOrder(mongo, (session) => storeOnce(mongo, session, release, terms));
+}
+
+interface ReleaseTerms {
+  maxAttempts: number;
+  now: number;
+  runAt?: number;
+  budgetMs: number;
+}
+
+async function storeOnce(
+  mongo: Mongo,
+  session: ClientSession,
+  release: Release,
+  { budgetMs, ...terms }: ReleaseTerms,
 ): Promise<{ command: CommandOf<'resultsrelease'>; created: boolean }> {
   for (let pass = 1; ; pass++) {
     try {
-      const command = await inTransaction(mongo, budgetMs, async (session) => {
+      const command = await inTransactionOf(mongo, session, budgetMs, async () => {
         const stored = { ...release, number: (await newestRelease(mongo, release.examId, session)) + 1 };
         const posted = newCommand({ ...releaseOrder(stored), ...terms });
         await postCommandIn(mongo, session, posted);
@@ -42,8 +58,8 @@ export async function storeRelease(
     } catch (error) {
       if (!isDuplicateKey(error) || pass === MAX_PASSES) throw error;
     }
-    // One of two keys was taken: the key of the source event, or the number.
-    const command = await findLive(mongo, 'resultsrelease', releaseKey(release.sourceEventId));
+    // One of two keys was taken: the key of the source event, or the number. In the session, the read waits for a command that took the key.
+    const command = await findLive(mongo, 'resultsrelease', releaseKey(release.sourceEventId), session);
     if (command !== null) return { command, created: false };
   }
 }

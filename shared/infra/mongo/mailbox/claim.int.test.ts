@@ -1,8 +1,10 @@
+import { MongoServerError } from 'mongodb';
 import t from 'tap';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { gradingOrder } from '#shared/attempt/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { claimCommand } from './claim.ts';
+import { claimCommand, endHolderSession } from './claim.ts';
 import { newCommand } from './commands.ts';
 import { postCommand } from './mailbox.ts';
 import { settleCommand } from './settle.ts';
@@ -34,4 +36,13 @@ t.test('a command to run at once is due although the clock of its sender is ahea
     REFUSED,
     'a command for a later time is not due',
   );
+});
+
+t.test('a member that is down does not prevent the end of a session through a router', async (t) => {
+  const answering = (error: Error) =>
+    ({ db: { admin: () => ({ command: () => Promise.reject(error) }) } }) as unknown as Mongo;
+  const refusal = (code: number) => new MongoServerError({ code, message: 'Failed to kill sessions on some hosts' });
+  const id = '0190f0a2-7c1e-7000-8000-000000000001';
+  await t.resolves(endHolderSession(answering(refusal(6)), id));
+  for (const other of [refusal(13), new Error('a bug')]) await t.rejects(endHolderSession(answering(other), id), other);
 });

@@ -1,4 +1,4 @@
-import { type ClientSession, UUID } from 'mongodb';
+import { type ClientSession, MongoServerError, UUID } from 'mongodb';
 import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
@@ -96,7 +96,16 @@ export function sessionIdOf(session: ClientSession): string | null {
 /**
  * Ends the session of a worker whose lease has expired, so that MongoDB rolls back its open transaction at once. If that worker
  * was only paused, it loses its transaction too, which its fence would have refused in any case.
+ *
+ * A router calls each member of each shard, also secondaries, and fails if one of them is down. It has then ended the session on all others. If
+ * the primary of the command is down, its claim fails as well.
  */
 export async function endHolderSession(mongo: Mongo, sessionId: string): Promise<void> {
-  await mongo.db.admin().command({ killSessions: [{ id: new UUID(sessionId) }], maxTimeMS: QUERY_LIMIT_MS });
+  try {
+    await mongo.db.admin().command({ killSessions: [{ id: new UUID(sessionId) }], maxTimeMS: QUERY_LIMIT_MS });
+  } catch (error) {
+    if (!(error instanceof MongoServerError && error.code === HOST_UNREACHABLE)) throw error;
+  }
 }
+
+const HOST_UNREACHABLE = 6;

@@ -21,7 +21,10 @@ export async function postCommandIn<Q extends Queue>(
   await mailboxOf(mongo, command.queue).insertOne(command as OptionalUnlessRequiredId<CommandOf<Q>>, { session });
 }
 
-/** Inserts many commands of one mailbox in the caller's transaction. Throws as `postCommandIn` does. */
+/**
+ * Inserts many commands of one mailbox in the caller's transaction. Throws as `postCommandIn` does. They are unordered, because a router
+ * would send ordered ones to their shards one after the other.
+ */
 export async function postCommandsIn<Q extends Queue>(
   mongo: Mongo,
   session: ClientSession,
@@ -29,7 +32,8 @@ export async function postCommandsIn<Q extends Queue>(
 ): Promise<void> {
   const [first] = commands;
   if (first === undefined) return;
-  await mailboxOf(mongo, first.queue).insertMany(commands as OptionalUnlessRequiredId<CommandOf<Q>>[], { session });
+  const rows = commands as OptionalUnlessRequiredId<CommandOf<Q>>[];
+  await mailboxOf(mongo, first.queue).insertMany(rows, { session, ordered: false });
 }
 
 /**

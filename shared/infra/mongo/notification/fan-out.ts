@@ -66,7 +66,7 @@ async function insertAtOnce(mongo: Mongo, { event, rows, deliveries, now, audit 
   const ring = await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
     // Insert the event first, so that a concurrent duplicate fails before its rows are written.
     if (event !== null) await notificationEvents(mongo).insertOne({ ...event }, { session });
-    if (rows.length > 0) await notifications(mongo).insertMany([...rows], { session });
+    if (rows.length > 0) await notifications(mongo).insertMany([...rows], { session, ordered: false });
     if (audit !== undefined) await postCommandIn(mongo, session, audit);
     return queueDeliveries(mongo, rows, { ...deliveries, now, session });
   });

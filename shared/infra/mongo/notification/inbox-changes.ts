@@ -6,7 +6,7 @@ import type { CommandRef } from '#shared/kernel/command.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { type NotificationKey, type NotificationRow, notifications } from './collections.ts';
 import { type Deliveries, queueDeliveries } from './deliveries.ts';
-import { SNAPSHOT_READ, visiblePlace } from './inbox.ts';
+import { readOf, visiblePlace } from './inbox.ts';
 
 /**
  * Marks a row as read and returns it as it is afterwards. The caller must have found the row visible. A row that was read before
@@ -104,7 +104,7 @@ async function walkInbox(mongo: Mongo, walk: Walk, signal: AbortSignal): Promise
           projection: { createdAt: 1 },
           sort: { createdAt: -1, _id: -1 },
           limit: FOUND_AT_ONCE,
-          ...SNAPSHOT_READ,
+          ...readOf(place),
         },
       )
       .toArray();

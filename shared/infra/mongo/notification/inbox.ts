@@ -46,13 +46,14 @@ async function readPage(
 ): Promise<ListedNotifications> {
   const { filter, ...index } = selectionOf(wanted, place);
   const { filter: unreadFilter, ...unreadIndex } = unreadSelection(wanted.userId, place);
+  const read = readOf(place);
   const isUnread = wanted.filter === 'UNREAD' && wanted.organizationId === null && wanted.q === null;
   const [rows, unreadCount, total] = await Promise.all([
     notifications(mongo)
-      .find(filter, { ...SNAPSHOT_READ, ...index, sort: { createdAt: -1, _id: -1 }, skip: (page - 1) * limit, limit })
+      .find(filter, { ...read, ...index, sort: { createdAt: -1, _id: -1 }, skip: (page - 1) * limit, limit })
       .toArray(),
-    notifications(mongo).countDocuments(unreadFilter, { ...SNAPSHOT_READ, ...unreadIndex }),
-    isUnread ? null : notifications(mongo).countDocuments(filter, { ...SNAPSHOT_READ, ...index }),
+    notifications(mongo).countDocuments(unreadFilter, { ...read, ...unreadIndex }),
+    isUnread ? null : notifications(mongo).countDocuments(filter, { ...read, ...index }),
   ]);
   return { rows, total: totalBeside(rows.length, { page, limit }, total ?? unreadCount), unread: unreadCount };
 }
@@ -104,7 +105,7 @@ async function isVisible(mongo: Mongo, { place }: { place: Place }): Promise<boo
 export function countUnread(mongo: Mongo, userId: string): Promise<number> {
   return readConsistently(mongo, (place) => {
     const { filter } = unreadSelection(userId, place);
-    return notifications(mongo).countDocuments(filter, SNAPSHOT_READ);
+    return notifications(mongo).countDocuments(filter, readOf(place));
   });
 }
 
@@ -117,7 +118,7 @@ export async function recentNotifications(mongo: Mongo, userId: string, from: Da
     notifications(mongo)
       .find(
         { userId, place, createdAt: { $gt: from } },
-        { sort: { createdAt: -1, _id: -1 }, limit: MAX_RECENT, ...SNAPSHOT_READ },
+        { sort: { createdAt: -1, _id: -1 }, limit: MAX_RECENT, ...readOf(place) },
       )
       .toArray(),
   );
@@ -178,10 +179,15 @@ function unreadSelection(userId: string | null, place: PlaceFilter): Selection {
 export type PlaceFilter = 'INBOX' | { $in: string[] };
 
 /**
- * Options of every command that reads rows in more than one place: it reads all of them as of one instant. Otherwise writers may
- * run between its steps. A row that moves to its inbox would then be read twice or not at all.
+ * Returns the options of a command that reads the rows in these places.
+ *
+ * In more than one place it reads all rows as of one instant. Otherwise writers may run between its steps. A row that moves to its inbox would
+ * then be read twice or not at all. In one place no row moves, and a plain read is newer: a router takes a snapshot at the latest time that it
+ * has learnt. A change that the same user has just made through another router may be later.
  */
-export const SNAPSHOT_READ = { readConcern: { level: 'snapshot' }, maxTimeMS: QUERY_LIMIT_MS } as const;
+export function readOf(place: PlaceFilter): { readConcern?: { level: 'snapshot' }; maxTimeMS: number } {
+  return { ...(place === 'INBOX' ? {} : { readConcern: { level: 'snapshot' } }), maxTimeMS: QUERY_LIMIT_MS };
+}
 
 const MAX_READS = 3;
 

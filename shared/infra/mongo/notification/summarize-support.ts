@@ -3,7 +3,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import type { DeliveryStatus } from '#shared/notification/delivery.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { deliveryAttempts, notificationEvents, notifications } from './collections.ts';
-import { type PlaceFilter, readConsistently, SNAPSHOT_READ, selectionOf } from './inbox.ts';
+import { type PlaceFilter, readConsistently, readOf, selectionOf } from './inbox.ts';
 
 export interface SupportCounts {
   notifications: { type: string; isRead: boolean; count: number }[];
@@ -37,11 +37,11 @@ async function countNotifications(mongo: Mongo, place: PlaceFilter, recent: numb
     notifications(mongo)
       .aggregate<SupportCounts['notifications'][number]>(grouped(filter, ['type', 'isRead']), {
         hint: 'support_summary',
-        ...SNAPSHOT_READ,
+        ...readOf(place),
       })
       .toArray(),
     notifications(mongo)
-      .find(filter, { ...index, sort: { createdAt: -1, _id: -1 }, limit: recent, ...SNAPSHOT_READ })
+      .find(filter, { ...index, sort: { createdAt: -1, _id: -1 }, limit: recent, ...readOf(place) })
       .toArray(),
   ]);
   return { notifications: counts, recent: rows };

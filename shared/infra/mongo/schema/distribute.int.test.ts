@@ -1,4 +1,4 @@
-import type { Document, MongoClient } from 'mongodb';
+import { type Document, type MongoClient, MongoServerError } from 'mongodb';
 import t from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
@@ -7,7 +7,7 @@ import { storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { distribute, NotDistributable, planDistribution } from './distribute.ts';
-import { migrate } from './migrate.ts';
+import { migrate, schemaFaults } from './migrate.ts';
 import { schemaState } from './schema-state.ts';
 import { PLACEMENTS } from './shard-keys.ts';
 
@@ -36,7 +36,7 @@ function asRouter(mongo: Mongo) {
   const sent: string[] = [];
   const hashed: string[] = [];
   /** The privileges of the user; null without access control. */
-  const user: { privileges: Document[] | null } = { privileges: null };
+  const user: { privileges: Document[] | null; readsConfig: boolean } = { privileges: null, readsConfig: true };
   const admin = {
     async command(command: Document) {
       if ('hello' in command) return { msg: 'isdbgrid' };
@@ -52,6 +52,7 @@ function asRouter(mongo: Mongo) {
   };
   const config = {
     async command({ filter: { _id } }: Document) {
+      if (!user.readsConfig) throw new MongoServerError({ code: 13, message: 'not authorized on config' });
       const key = sharded.get(_id);
       return { cursor: { firstBatch: key === undefined ? [] : [{ _id, key }] } };
     },
@@ -119,7 +120,7 @@ t.test('a router shards each collection once, after the indexes in its way are g
   t.ok(indexes.includes('plain_by_exam'), 'an index that is not unique stays');
   t.strictSame(hashed.toSorted(), [...sharded.keys()].map((name) => name.slice(name.indexOf('.') + 1)).toSorted());
   t.strictSame(sharded.get(`${direct.db.databaseName}.commands`), { key: 'hashed' });
-  t.match(await schemaState(direct).findOne({}), { compatibleFrom: 6 });
+  t.match(await schemaState(direct).findOne({}), { compatibleFrom: 6, sharded: true });
 
   const plan = await planDistribution(mongo);
   t.ok(plan.every(({ state }) => state === 'sharded'));
@@ -182,6 +183,49 @@ t.test('the move is refused while workers of an earlier version are alive', asyn
   await rows.insertOne({ _id: 'new', ...row, schema: 6 });
   await distribute(mongo, QUIETLY);
   t.ok(sent.length > 0, 'neither a killed process nor one of this version is in the way');
+});
+
+t.test('the move is refused while a worker connects to a shard instead of a router', async (t) => {
+  const direct = await openUpgraded(t);
+  const { mongo, sent } = asRouter(direct);
+  const rows = direct.db.collection<Partial<WorkerRow> & { _id: string }>(WORKERS);
+  const row = { actor: 'grading', host: 'h', pid: 7, version: '1', schema: 8, seenAt: new Date() };
+  await rows.insertOne({ _id: 'past', ...row, router: false });
+  await t.rejects(distribute(mongo, QUIETLY), /connect to a shard instead of a router: grading 1 on h \(7\)/);
+  t.strictSame(sent, []);
+  const state = await schemaState(direct).findOne({});
+  t.match(state, { compatibleFrom: 1, runner: null });
+  t.notOk(state?.sharded);
+  await rows.updateOne({ _id: 'past' }, { $set: { router: true } });
+  await rows.insertOne({ _id: 'unknown', ...row });
+  await distribute(mongo, QUIETLY);
+  t.ok(sent.length > 0, 'neither one behind a router nor one that does not know is in the way');
+});
+
+t.test('after the move, only a process that connects to a router may start', async (t) => {
+  const direct = await openUpgraded(t);
+  const { mongo } = asRouter(direct);
+  t.strictSame(await schemaFaults(direct), []);
+  await distribute(mongo, QUIETLY);
+  t.match(await schemaFaults(direct), [/MONGODB_URL names no router/]);
+  t.strictSame(await schemaFaults(mongo), []);
+  await migrate(mongo, () => undefined, { isProbed: true });
+  t.match(await schemaFaults(direct), [/MONGODB_URL names no router/], 'a release does not forget it');
+  await direct.db.collection('attempts').dropIndex('by_student');
+  await t.rejects(
+    migrate(direct, () => undefined, { isProbed: true }),
+    { name: 'MigrationRefused', message: /MONGODB_URL names no router/ },
+  );
+  t.notOk((await indexNames(direct, 'attempts')).includes('by_student'), 'a release past the routers changes nothing');
+});
+
+t.test('a user who may not read the list of sharded collections learns which right is missing', async (t) => {
+  const { mongo, sent, user } = asRouter(await openUpgraded(t));
+  user.readsConfig = false;
+  const refusal = { name: 'NotDistributable', message: /lacks rights: find on config\.collections/ };
+  await t.rejects(planDistribution(mongo), refusal);
+  await t.rejects(distribute(mongo, QUIETLY), refusal);
+  t.strictSame(sent, []);
 });
 
 t.test('the move is refused to a user without the rights for it', async (t) => {

@@ -1,7 +1,7 @@
-import type { Document } from 'mongodb';
+import { type Document, MongoServerError } from 'mongodb';
 import { ATTEMPTS } from '#infra/mongo/attempt/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { liveWorkers } from '#infra/mongo/live-workers.ts';
+import { liveWorkers, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { NOTIFICATIONS } from '#infra/mongo/notification/collections.ts';
 import { takeStoredIds } from '#infra/mongo/notification/snapshots.ts';
 import { isRouter } from '#infra/mongo/probe/server.ts';
@@ -38,9 +38,13 @@ export class NotDistributable extends Error {
 const FORMER: readonly string[] = ['start_key', 'open_attempt', 'attempt_number'];
 /** The oldest schema version whose processes need none of the dropped indexes, and store the id of each snapshot. */
 const COMPATIBLE_FROM = 6;
+const UNAUTHORIZED = 13;
 const NO_SUCH_INDEX = 27;
 
-/** Returns what each sharded collection needs, in the order of the declaration. Reads only. */
+/**
+ * Returns what each sharded collection needs, in the order of the declaration. Reads only.
+ * @throws NotDistributable if the user may not read the router's list of sharded collections
+ */
 export async function planDistribution(mongo: Mongo): Promise<DistributionStep[]> {
   const steps: DistributionStep[] = [];
   const router = await isRouter(mongo);
@@ -96,15 +100,15 @@ export async function distribute(
   { now, report }: { now: number; report: (line: string) => void },
 ): Promise<void> {
   if (!(await isRouter(mongo))) throw new NotDistributable('the server is not a router (mongos) of a sharded cluster');
-  await underMigrationLease(mongo, report, async ({ hold }) => {
+  await underMigrationLease(mongo, report, async ({ runner, hold }) => {
     const steps = await planDistribution(mongo);
-    const [fault] = [...(await schemaFaults(mongo)), ...faultsOf(steps), ...(await outdated(mongo, now))];
+    const [fault] = [...(await schemaFaults(mongo)), ...faultsOf(steps), ...(await outsiders(mongo, now))];
     if (fault !== undefined) throw new NotDistributable(fault);
     const missing = await missingRights(mongo, steps);
     if (missing.length > 0) throw new NotDistributable(`the user of MongoDB lacks rights: ${missing.join(', ')}`);
-    // Processes of earlier versions check for the indexes that are dropped here, so they must no longer start.
-    const older = { _id: 'schema', compatibleFrom: { $lt: COMPATIBLE_FROM } } as const;
-    await schemaState(mongo).updateOne(older, { $set: { compatibleFrom: COMPATIBLE_FROM } });
+    // Processes of earlier versions check for the indexes that are dropped here, so they must no longer start. Neither must one past the routers.
+    const barred = { compatibleFrom: { $max: ['$compatibleFrom', COMPATIBLE_FROM] }, sharded: true };
+    await schemaState(mongo).updateOne({ _id: 'schema', runner }, [{ $set: barred }]);
     for (const { collection, key, state, drops } of steps) {
       if (state === 'sharded') continue;
       await hold();
@@ -125,11 +129,27 @@ function faultsOf(steps: readonly DistributionStep[]): string[] {
   ]);
 }
 
-/** Returns a fault if workers of a version without shard keys are alive. Their statements would reach every shard, or fail. */
-async function outdated(mongo: Mongo, now: number): Promise<string[]> {
-  const old = (await liveWorkers(mongo, now)).filter(({ schema = 0 }) => schema < COMPATIBLE_FROM);
-  const named = old.map(({ actor, host, pid, version }) => `${actor} ${version} on ${host} (${pid})`);
-  return old.length === 0 ? [] : [`processes of an earlier version are alive: ${named.join(', ')}`];
+/**
+ * Returns a fault for live workers of a version without shard keys, whose statements would reach every shard, or fail. Returns another for
+ * those that connect to a shard itself: they would write rows that no router finds.
+ */
+async function outsiders(mongo: Mongo, now: number): Promise<string[]> {
+  const live = await liveWorkers(mongo, now);
+  return [
+    ...faultOf(
+      'of an earlier version are alive',
+      live.filter(({ schema = 0 }) => schema < COMPATIBLE_FROM),
+    ),
+    ...faultOf(
+      'connect to a shard instead of a router',
+      live.filter(({ router }) => router === false),
+    ),
+  ];
+}
+
+function faultOf(fault: string, processes: readonly WorkerRow[]): string[] {
+  const named = processes.map(({ actor, host, pid, version }) => `${actor} ${version} on ${host} (${pid})`);
+  return named.length === 0 ? [] : [`processes ${fault}: ${named.join(', ')}`];
 }
 
 /** Actions that the move takes on each collection, as MongoDB names them. */
@@ -171,7 +191,14 @@ async function dropIndex(mongo: Mongo, collection: string, name: string): Promis
 
 async function stateOf(mongo: Mongo, collection: string, key: Document): Promise<DistributionStep['state']> {
   const filter = { _id: `${mongo.db.databaseName}.${collection}` };
-  const reply = await mongo.client.db('config').command({ find: 'collections', filter, limit: 1 });
+  const reply = await mongo.client
+    .db('config')
+    .command({ find: 'collections', filter, limit: 1 })
+    .catch((error: unknown) => {
+      if (!(error instanceof MongoServerError && error.code === UNAUTHORIZED)) throw error;
+      const missing = 'find on config.collections, as clusterManager has';
+      throw new NotDistributable(`the user of MongoDB lacks rights: ${missing}`, { cause: error });
+    });
   const [entry] = reply.cursor.firstBatch;
   // MongoDB 8 also lists collections that were moved whole.
   if (entry === undefined || entry.unsplittable === true) return 'whole';

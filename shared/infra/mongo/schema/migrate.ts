@@ -5,9 +5,10 @@ import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { takeStoredIds } from '#infra/mongo/notification/snapshots.ts';
 import { proveServer } from '#infra/mongo/probe/probe.ts';
+import { isRouter } from '#infra/mongo/probe/server.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
-import { type PassedProbe, schemaState } from './schema-state.ts';
+import { type PassedProbe, type SchemaState, schemaState } from './schema-state.ts';
 
 /**
  * One step of the schema. A step only expands: until every process is new, older processes must still read and write correctly. A
@@ -68,6 +69,7 @@ interface MigrationReport {
  * know the server.
  *
  * @throws UnfitServer if the server lacks a required behaviour
+ * @throws MigrationRefused if the collections are on shards and the server is one of them
  */
 export async function migrate(
   mongo: Mongo,
@@ -76,6 +78,8 @@ export async function migrate(
 ): Promise<MigrationReport> {
   const passed = isProbed ? undefined : await proveServer(mongo, await passedBefore(mongo), report);
   return underMigrationLease(mongo, report, async ({ runner, from }) => {
+    const fault = await faultPastRouters(mongo, await schemaState(mongo).findOne({ _id: 'schema' }));
+    if (fault !== undefined) throw new MigrationRefused(fault);
     if (passed !== undefined) await schemaState(mongo).updateOne({ _id: 'schema', runner }, { $set: { passed } });
     const steps = MIGRATIONS.filter((migration) => migration.version > from);
     for (const step of steps) report(`schema ${step.version}: ${step.name}`);
@@ -120,8 +124,13 @@ async function passedBefore(mongo: Mongo): Promise<PassedProbe | undefined> {
   return (await schemaState(mongo).findOne({ _id: 'schema' }))?.passed;
 }
 
+/** Thrown if this database cannot be migrated as it is. The message is for an operator. */
+export class MigrationRefused extends Error {
+  override name = 'MigrationRefused';
+}
+
 /** The database has an index that excludes a declared one, because it has the same name or the same keys. */
-export class IndexConflict extends Error {}
+export class IndexConflict extends MigrationRefused {}
 
 /**
  * Creates the declared indexes that are missing, and drops none.
@@ -218,7 +227,14 @@ export async function schemaFaults(mongo: Mongo): Promise<string[]> {
       `the schema (${now.version}) no longer works with version ${SCHEMA_VERSION} of this code: deploy the newer one`,
     ];
   }
-  return missingUniqueIndexes(mongo);
+  const fault = await faultPastRouters(mongo, now);
+  return fault === undefined ? missingUniqueIndexes(mongo) : [fault];
+}
+
+/** Returns a fault if the collections are on shards and the server is one of these. What a client writes there, no router finds. */
+async function faultPastRouters(mongo: Mongo, state: SchemaState | null): Promise<string | undefined> {
+  if (state?.sharded !== true || (await isRouter(mongo))) return undefined;
+  return 'the collections are on shards, and MONGODB_URL names no router (mongos): docs/operating.md, "Shards"';
 }
 
 async function missingUniqueIndexes(mongo: Mongo): Promise<string[]> {

@@ -18,6 +18,8 @@ export interface SchemaState extends Stamped {
   lockedUntil: Date | null;
   /** Absent before the first release that probes. */
   passed?: PassedProbe;
+  /** Collections are on shards. A process that connects to one of the shards would write rows that no router finds. */
+  sharded?: true;
 }
 
 export const schemaState = (mongo: Mongo): Collection<SchemaState> => mongo.db.collection('schema_state');
