@@ -1,5 +1,5 @@
 import type { WorkerAccess } from '#api/ring-and-wait.ts';
-import type { Call, Identity } from '#api/route.ts';
+import type { Call, Identity, Reply, TextReply } from '#api/route.ts';
 import type { AttemptSettings } from '#infra/config/settings.ts';
 import { type AttemptRef, type AttemptRefs, fillTexts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import type { EventTails } from '#infra/mongo/attempt/event-tail.ts';
@@ -9,7 +9,7 @@ import type { ReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import type { Wanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type AttemptDetail, redactAttempt } from '#shared/attempt/redact.ts';
-import { isOwner, type Role, type Viewer } from '#shared/attempt/visibility.ts';
+import { isExaminer, isOwner, type Role, type Viewer } from '#shared/attempt/visibility.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
@@ -70,6 +70,23 @@ export async function detailOf(
     newestEvents(deps.mongo, whole, eventLimit),
   ]);
   return redactAttempt({ attempt: whole, paper, events }, viewer, new Date(deps.now()));
+}
+
+/**
+ * Returns a reply with the detail, like `detailOf`. Its questions are the text that this process made for the attempt's saves, if it
+ * still has it: examiners see other questions, and everyone else the same ones in every status.
+ */
+export async function detailReply(
+  deps: AttemptDeps,
+  attempt: Attempt,
+  viewer: Viewer,
+  { status, eventLimit }: { status: number; eventLimit: number },
+): Promise<Reply | TextReply> {
+  const texts = isExaminer(attempt, viewer) ? undefined : deps.replyTexts.find(attempt._id);
+  if (texts === undefined) return { status, data: await detailOf(deps, attempt, viewer, eventLimit) };
+  const whole = await withTexts(deps, attempt);
+  const events = await newestEvents(deps.mongo, whole, eventLimit);
+  return { kind: 'text', status, data: texts.ofWhole(whole, events, viewer, new Date(deps.now())) };
 }
 
 /** Viewer of other services on internal routes: such a service sees what the student sees. */

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { Call, RawReply, Reply } from '#api/route.ts';
+import type { Call, RawReply, Reply, TextReply } from '#api/route.ts';
 import {
   type AttemptCount,
   countAttempts,
@@ -13,7 +13,7 @@ import { DETAIL_EVENTS, MAX_LISTED_ATTEMPTS } from '#shared/attempt/limits.ts';
 import { redactEvents, resultOf, studentListItem } from '#shared/attempt/redact.ts';
 import { mayRead } from '#shared/attempt/visibility.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, refusalOf, viewerOf } from './deps.ts';
+import { type AttemptDeps, detailOf, detailReply, refusalOf, viewerOf } from './deps.ts';
 
 /** Returns the caller's own attempts, newest start first. */
 export async function listOwnAttempts(deps: AttemptDeps, call: Call): Promise<Reply> {
@@ -23,10 +23,10 @@ export async function listOwnAttempts(deps: AttemptDeps, call: Call): Promise<Re
 }
 
 /** Returns one attempt with its newest events, as this viewer may see it. Rejects a caller without access. */
-export async function readAttempt(deps: AttemptDeps, call: Call): Promise<Reply | Rejection> {
+export async function readAttempt(deps: AttemptDeps, call: Call): Promise<Reply | TextReply | Rejection> {
   const attempt = await readable(deps, call);
   if (isRejection(attempt)) return attempt;
-  return { status: 200, data: await detailOf(deps, attempt, viewerOf(call.identity), DETAIL_EVENTS) };
+  return detailReply(deps, attempt, viewerOf(call.identity), { status: 200, eventLimit: DETAIL_EVENTS });
 }
 
 /** Returns the result of an attempt, as this viewer may see it. Rejects a caller without access. */

@@ -22,7 +22,7 @@ import { type FittedSave, fitSave, whySaveRefused } from '#shared/attempt/save-r
 import type { Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, ownAttemptRef, refusalOf, viewerOf, withTexts } from './deps.ts';
+import { type AttemptDeps, ownAttemptRef, refusalOf, viewerOf, withTexts } from './deps.ts';
 import { ensureSubmitted } from './submit.ts';
 
 /** Upper bound of the random wait (ms) before a save repeats after a conflict, so that concurrent saves spread out. */
@@ -142,9 +142,6 @@ async function replyTo(deps: AttemptDeps, saved: Saved, viewer: Viewer): Promise
     if (text !== null) return text;
   }
   const attempt = await withTexts(deps, 'stored' in saved ? saved.stored.whole() : saved.attempt);
-  // Read again, because another save has replaced a long text: the student may have submitted since.
-  if (attempt.status !== 'IN_PROGRESS')
-    return [JSON.stringify(await detailOf(deps, attempt, viewer, SAVE_REPLY_EVENTS))];
   const events = await newestEvents(deps.mongo, attempt, SAVE_REPLY_EVENTS);
   const texts = 'texts' in saved ? saved.texts : deps.replyTexts.find(attempt._id);
   const known = texts ?? deps.replyTexts.add(attempt, await deps.papers.find(attempt.paperId));

@@ -1,5 +1,5 @@
 import { ringAndWait } from '#api/ring-and-wait.ts';
-import type { Call, Reply } from '#api/route.ts';
+import type { Call, Reply, TextReply } from '#api/route.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
@@ -15,10 +15,13 @@ import { eventForReply } from '#shared/attempt/redact.ts';
 import type { PostEventRequest, SubmitRequest } from '#shared/generated/attempt.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, detailOf, ownAttemptRef, refusalOf, viewerOf } from './deps.ts';
+import { type AttemptDeps, detailReply, ownAttemptRef, refusalOf, viewerOf } from './deps.ts';
 
 /** Submits for the student and waits for the grade. Later submits get the same result, also after a TIMEOUT. */
-export async function submitAttempt(deps: AttemptDeps, call: Call<SubmitRequest>): Promise<Reply | Rejection> {
+export async function submitAttempt(
+  deps: AttemptDeps,
+  call: Call<SubmitRequest>,
+): Promise<Reply | TextReply | Rejection> {
   const ref = await ownAttemptRef(deps, call);
   if (isRejection(ref)) return ref;
   const command = await ensureSubmitted(deps, ref, 'STUDENT', null);
@@ -57,16 +60,16 @@ async function gradedReply(
   call: Call<unknown>,
   ref: AttemptKey,
   command: CommandOf<'grading'> | null,
-): Promise<Reply | Rejection> {
+): Promise<Reply | TextReply | Rejection> {
   const limits = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
   const settled = command !== null && (await ringAndWait(deps, command, limits)) ? command : null;
   const attempt = await attemptAfter(deps, ref, settled);
   const viewer = viewerOf(call.identity);
   if (attempt === null) return refusalOf(deps, ref._id, viewer);
-  return {
+  return detailReply(deps, attempt, viewer, {
     status: attempt.status === 'GRADED' ? 200 : 202,
-    data: await detailOf(deps, attempt, viewer, DETAIL_EVENTS),
-  };
+    eventLimit: DETAIL_EVENTS,
+  });
 }
 
 /**
@@ -87,7 +90,10 @@ async function attemptAfter(
 }
 
 /** Logs an event of the student's client. A TIMEOUT submits an attempt in progress; the event limit never refuses a TIMEOUT. */
-export async function postEvent(deps: AttemptDeps, call: Call<PostEventRequest>): Promise<Reply | Rejection> {
+export async function postEvent(
+  deps: AttemptDeps,
+  call: Call<PostEventRequest>,
+): Promise<Reply | TextReply | Rejection> {
   const ref = await ownAttemptRef(deps, call);
   if (isRejection(ref)) return ref;
   const { type } = call.body;

@@ -1,11 +1,11 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 
 /**
  * Returns a new UUIDv7 (RFC 9562, section 5.7): 48 bits of Unix milliseconds, then 74 random bits. The ids of one process sort
  * by millisecond, so MongoDB appends to its `_id` index at one end.
  */
 export function newId(now: number = Date.now()): string {
-  return format(timeBytes(now), randomBytes(10));
+  return format(now.toString(16).padStart(12, '0'), randomBytes(10).toString('hex'));
 }
 
 /** Returns whether a text has the form of the ids that `newId` and `derivedId` return. Other systems may use the same form. */
@@ -18,21 +18,17 @@ export function isNewId(text: string): boolean {
  * 74 bits of SHA-256 over parent and name. The same input always has the same id, so parts need no stored id.
  */
 export function derivedId(parent: string, name: string): string {
-  const time = Buffer.from(parent.replaceAll('-', '').slice(0, 12).padEnd(12, '0'), 'hex');
-  const digest = createHash('sha256').update(parent).update('\0').update(name).digest();
-  return format(time.length === 6 ? time : Buffer.alloc(6), digest.subarray(0, 10));
+  const time = parent.replaceAll('-', '').slice(0, 12).padEnd(12, '0').toLowerCase();
+  return format(HEX_TIME.test(time) ? time : NO_TIME, hash('sha256', `${parent}\0${name}`));
 }
 
-function timeBytes(now: number): Buffer {
-  const bytes = Buffer.alloc(6);
-  bytes.writeUIntBE(now, 0, 6);
-  return bytes;
-}
+const HEX_TIME = /^[0-9a-f]{12}$/;
+const NO_TIME = '0'.repeat(12);
+/** First digit of the fourth group. Its two high bits are the variant of RFC 9562. */
+const VARIANTS = '89ab';
 
-function format(time: Buffer, rest: Buffer): string {
-  const bytes = Buffer.concat([time, rest]);
-  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
-  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
-  const hex = bytes.toString('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+/** Returns the UUIDv7 of 12 digits of time and the next 18 and a half digits of `rest`, all hexadecimal in lower case. */
+function format(time: string, rest: string): string {
+  const variant = VARIANTS[Number.parseInt(rest.charAt(4), 16) & 3];
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${rest.slice(1, 4)}-${variant}${rest.slice(5, 8)}-${rest.slice(8, 20)}`;
 }

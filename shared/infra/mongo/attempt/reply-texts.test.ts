@@ -86,6 +86,33 @@ t.test('a reply made of cached parts has the same bytes as one that is serialise
   }
 });
 
+t.test('a reply about the whole attempt has the same bytes in every status, by every rule of visibility', async (t) => {
+  const event = attemptEvent(2, 'SUBMIT', { source: 'STUDENT', totalScore: 7.7731, remainingSeconds: 3 }, now);
+  const ended = (changes: Partial<Attempt>) =>
+    sitting({
+      answers: { q0: sampleAnswer({ selected: ['a'], isCorrect: true, score: 7.7731 }) },
+      ...{ totalScore: 7.7731, correctCount: 1, wrongCount: 2, pendingManualCount: 1, submittedAt: now },
+      ...{ submittedBy: 'STUDENT', durationSeconds: 5, events: [...eventsTo(1), event], eventSeq: 2 },
+      ...changes,
+    });
+  const texts = openReplyTexts(1 << 20).add(sitting(), paper);
+  const seen = new Set<boolean>();
+  for (const status of ['IN_PROGRESS', 'SUBMITTED', 'GRADED'] as const)
+    for (const showResultMode of ['IMMEDIATE', 'AFTER_CLOSE', 'MANUAL'] as const)
+      for (const closeTime of [null, new Date(now.getTime() - 1), new Date(now.getTime() + 1)])
+        for (const resultsReleasedAt of [null, now, new Date(now.getTime() + 1)])
+          for (const viewer of [STUDENT, { role: 'SERVICE', id: '' } satisfies Viewer]) {
+            const attempt = ended({
+              status,
+              exam: { ...sitting().exam, showResultMode, closeTime, resultsReleasedAt },
+            });
+            const asWhole = JSON.stringify(redactAttempt({ attempt, paper, events: attempt.events }, viewer, now));
+            t.equal(join(texts.ofWhole(attempt, attempt.events, viewer, now)), asWhole);
+            seen.add(asWhole.includes('7.7731'));
+          }
+  t.equal(seen.size, 2, 'some of them show the grades');
+});
+
 t.test('a reply shows neither the answer key nor a score nor the authored order', async (t) => {
   const attempt = sitting({
     answers: { q0: sampleAnswer({ selected: ['a'], isCorrect: true, score: 7.7731 }) },

@@ -12,14 +12,15 @@ import {
   placesOf,
   questionsForReply,
 } from '#shared/attempt/redact.ts';
-import type { Viewer } from '#shared/attempt/visibility.ts';
+import { type Viewer, visibilityFor } from '#shared/attempt/visibility.ts';
 import type { StoredAttempt } from './stored-attempt.ts';
 
 /**
- * The JSON of saves' replies, in parts. The questions of an attempt never change, so they are serialised once. An answer or event is
- * serialised again only if its stored bytes have changed; for unchanged bytes its earlier text is used.
+ * The JSON of replies with an attempt, in parts. The questions of an attempt never change, so they are serialised once. They are those
+ * that every reader but an examiner sees, in each status.
  *
- * The parts are what the student may see while the attempt is in progress. No other reader and no other status uses them.
+ * For a save, an answer or event is serialised again only if its stored bytes have changed; for unchanged bytes its earlier text is
+ * used. These texts are what the student may see while the attempt is in progress, and no other status uses them.
  */
 export interface ReplyTexts {
   find(attemptId: string): ReplyText | undefined;
@@ -98,10 +99,14 @@ export class ReplyText {
     return this.#parts(headForReply(head, viewer, now), answerTexts.join(), eventTexts.join(), eventSeq);
   }
 
-  /** Returns the detail of an attempt whose long texts and newest events were read from their rows. */
+  /**
+   * Returns the detail of an attempt, in any status, whose long texts and newest events were read from their rows. The viewer must be no
+   * examiner of it.
+   */
   ofWhole(attempt: Attempt, events: readonly AttemptEvent[], viewer: Viewer, now: Date): ReplyParts {
-    const answers = JSON.stringify(answersForReply(this.#places, attempt.answers, false)).slice(1, -1);
-    const shown = JSON.stringify(events.map((event) => eventForReply(attempt._id, event, false))).slice(1, -1);
+    const showsGrades = visibilityFor(attempt, viewer, now).resultVisible;
+    const answers = JSON.stringify(answersForReply(this.#places, attempt.answers, showsGrades)).slice(1, -1);
+    const shown = JSON.stringify(events.map((event) => eventForReply(attempt._id, event, showsGrades))).slice(1, -1);
     return this.#parts(headForReply(attempt, viewer, now), answers, shown, attempt.eventSeq);
   }
 
