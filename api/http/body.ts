@@ -46,6 +46,8 @@ export interface BodyLimits extends ProcessLimits {
   anonymous?: ShareLimits;
   /** Grace of the least rate (ms), in place of GRACE_MS; for tests. */
   graceMs?: Readonly<Record<Callers, number>>;
+  /** Bodies that may arrive at once at any rate, in place of CROWD; for tests. */
+  crowd?: number;
 }
 
 const EMPTY = Buffer.alloc(0);
@@ -56,6 +58,11 @@ const BUSY: Rejection = {
 };
 /** Least rate of a body after its grace (bytes per second). A phone on a GPRS link sends about three times as much. */
 const LEAST_RATE = 1_024;
+/**
+ * Bodies of one kind of callers that may arrive at once at any rate. A flood of half-sent requests is then held to the least rate, and a
+ * slow client in an idle hour has its whole time limit.
+ */
+const CROWD = 32;
 /**
  * Grace of the least rate (ms). A student's phone may lose its cell for seconds in the middle of a save. The body of a login
  * travels with its head, and half-sent logins must soon make room.
@@ -68,10 +75,10 @@ const GRACE_MS: Readonly<Record<Callers, number>> = {
 
 /** Opens the reader of request bodies. `addressOf` returns the address of a request, which shares a budget with others. */
 export function openBodyReader(limits: BodyLimits, addressOf: CountedAddress): BodyReader {
-  const { bodyTimeoutMs: limitMs, graceMs = GRACE_MS } = limits;
+  const { bodyTimeoutMs: limitMs, graceMs = GRACE_MS, crowd = CROWD } = limits;
   const { accounts, anonymous } = sharesOf(limits);
   const deadlinesOf = (callers: Callers) =>
-    openDeadlines({ limitMs, graceMs: graceMs[callers], leastRate: LEAST_RATE });
+    openDeadlines({ limitMs, graceMs: graceMs[callers], leastRate: LEAST_RATE, crowd });
   const readers: Readonly<Record<Callers, Pick<ReadLimits, 'budget' | 'deadlines'>>> = {
     identified: { budget: openBodyBudget(limits.bodyBudgetBytes), deadlines: deadlinesOf('identified') },
     accounts: { budget: openSharedBudget(accounts, addressOf), deadlines: deadlinesOf('accounts') },

@@ -6,13 +6,16 @@ export interface Pace {
   limitMs: number;
   /** Time after the head that does not count for the least rate (ms): a link that stalls for so long loses nothing. */
   graceMs: number;
-  /** Least rate after the grace, on average (bytes per second). */
+  /** Least rate after the grace, on average (bytes per second). It binds only while more than `crowd` bodies are arriving. */
   leastRate: number;
+  /** Bodies that may arrive at once at any rate, because they need no room that others lack. */
+  crowd: number;
 }
 
-/** Returns true if a body of which so many bytes have arrived is too slow at this age. */
-export function isTooSlow(received: number, ageMs: number, { limitMs, graceMs, leastRate }: Pace): boolean {
-  return ageMs >= limitMs || received < ((ageMs - graceMs) / SECOND) * leastRate;
+/** Returns true if a body of which so many bytes have arrived is too slow at this age, as one of `arriving` bodies. */
+export function isTooSlow(received: number, ageMs: number, arriving: number, pace: Pace): boolean {
+  if (ageMs >= pace.limitMs) return true;
+  return arriving > pace.crowd && received < ((ageMs - pace.graceMs) / SECOND) * pace.leastRate;
 }
 
 /** A body that is arriving. */
@@ -54,7 +57,7 @@ export function openDeadlines(pace: Pace, clock: () => number = () => performanc
     for (const arrival of arriving) {
       const ageMs = now - arrival.startedAt;
       if (ageMs < pace.graceMs && ageMs < pace.limitMs) return;
-      if (!isTooSlow(arrival.received, ageMs, pace)) continue;
+      if (!isTooSlow(arrival.received, ageMs, arriving.size, pace)) continue;
       arriving.delete(arrival);
       arrival.late();
       ended += 1;

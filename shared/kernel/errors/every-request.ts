@@ -73,7 +73,7 @@ export const REQUEST_ERRORS = {
     status: 408,
     message: 'The request did not arrive in time',
     cause:
-      'Head or body did not arrive within `REQUEST_HEAD_TIMEOUT_MS` or `REQUEST_BODY_TIMEOUT_MS`, or the body came at less than 1 KiB a second.',
+      'Head or body did not arrive within `REQUEST_HEAD_TIMEOUT_MS` or `REQUEST_BODY_TIMEOUT_MS`. While many bodies are arriving: the body came at less than 1 KiB a second.',
     remedy: 'Open a new connection, because the server closes this one, and repeat the request.',
     retry: 'yes',
   },
