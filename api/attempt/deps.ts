@@ -73,8 +73,8 @@ export async function detailOf(
 }
 
 /**
- * Returns a reply with the detail, like `detailOf`. Its questions are the text that this process made for the attempt's saves, if it
- * still has it: examiners see other questions, and everyone else the same ones in every status.
+ * Returns a reply with the detail, like `detailOf`. If this process still has the questions as text, from the attempt's saves, the reply
+ * contains that text. Examiners see other questions; all other viewers see the same ones in every status.
  */
 export async function detailReply(
   deps: AttemptDeps,
