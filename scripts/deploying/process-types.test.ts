@@ -42,6 +42,19 @@ t.test('every platform runs the process types of the Procfile, each with its nam
   t.strictSame(Object.keys(formation).sort(), PROCESSES, 'app.json');
 });
 
+t.test('compose builds or pulls the image once, by the process that all others wait for', async (t) => {
+  const { release, ...others } = composeProcesses();
+  t.match(release, { build: '.', pull_policy: 'missing' });
+  for (const [name, { image, build, pull_policy, depends_on }] of Object.entries(others)) {
+    t.strictSame(
+      { image, build, pull_policy },
+      { image: release?.image, build: undefined, pull_policy: 'never' },
+      name,
+    );
+    t.match(depends_on, { release: { condition: 'service_completed_successfully' } }, name);
+  }
+});
+
 t.test('every variable of the platforms is one of the configuration', async (t) => {
   const known = new Set([...Object.keys(VARIABLES), ...FILED.map((name) => `${name}_FILE`)]);
   const pods = [...ofKind('Deployment'), ...ofKind('Job')].flatMap((manifest) => podOf(manifest).containers);
