@@ -107,7 +107,7 @@ t.test('deploy/run starts the command of the Procfile with the permissions of No
     t.notMatch(word, /^--allow-(child-process|worker|inspector|wasi)|=\*$|=\/(proc\/self\/?)?$/);
 });
 
-t.test('deploy/run passes a port on, and no empty one, which Dokku gives to workers', async (t) => {
+t.test('deploy/run passes a port on, and no empty one, which Dokku sets for workers', async (t) => {
   const portOf = (env: NodeJS.ProcessEnv) =>
     arguments_(t, ['grading'], { env, script: 'printenv PORT || echo none' }).words;
   t.strictSame(portOf({}), ['none']);
