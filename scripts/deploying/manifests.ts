@@ -29,6 +29,10 @@ export function podOf({ spec }: Manifest): Manifest {
 /** One service of `compose.yaml`. */
 export interface ComposeService {
   readonly profiles?: readonly string[];
+  readonly image?: string;
+  readonly build?: string;
+  readonly pull_policy?: string;
+  readonly depends_on?: Readonly<Record<string, unknown>>;
   readonly command: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly read_only?: boolean;

@@ -42,6 +42,37 @@ t.test('every platform runs the process types of the Procfile, each with its nam
   t.strictSame(Object.keys(formation).sort(), PROCESSES, 'app.json');
 });
 
+t.test('compose builds or pulls the image once, by the process that all others wait for', async (t) => {
+  const { release, ...others } = composeProcesses();
+  t.match(release, { build: '.', pull_policy: 'missing' });
+  for (const [name, { image, build, pull_policy, depends_on }] of Object.entries(others)) {
+    t.strictSame(
+      { image, build, pull_policy },
+      { image: release?.image, build: undefined, pull_policy: 'never' },
+      name,
+    );
+    t.match(depends_on, { release: { condition: 'service_completed_successfully' } }, name);
+  }
+});
+
+t.test('every platform turns the opt-in workers on that it runs', async (t) => {
+  const flags = ['AI_CLASSIFIER_WORKER_ENABLED', 'AI_GENERATION_SETTLEMENT_WORKER_ENABLED'];
+  const { env } = JSON.parse(read('app.json')) as { env: Record<string, { value?: string }> };
+  const unit = unitSetting(read('deploy/systemd/examhall@.service'), 'Environment').map((pair) => pair.split('='));
+  const settings: Record<string, Readonly<Record<string, string | undefined>>> = {
+    'app.json': Object.fromEntries(Object.entries(env).map(([name, { value }]) => [name, value])),
+    'deploy/kubernetes': Object.assign({}, ...ofKind('ConfigMap').map(({ data }) => data)),
+    'deploy/systemd': Object.fromEntries(unit),
+    ...Object.fromEntries(
+      Object.entries(composeProcesses()).map(([name, { environment = {} }]) => [`compose.yaml ${name}`, environment]),
+    ),
+  };
+  for (const [platform, values] of Object.entries(settings))
+    for (const flag of flags) t.equal(values[flag], '1', `${platform}: ${flag}`);
+  for (const command of ['heroku config:set', 'dokku config:set --no-restart examhall'])
+    t.match(read('docs/deploying.md'), `${command} ${flags.map((flag) => `${flag}=1`).join(' ')}`, command);
+});
+
 t.test('every variable of the platforms is one of the configuration', async (t) => {
   const known = new Set([...Object.keys(VARIABLES), ...FILED.map((name) => `${name}_FILE`)]);
   const pods = [...ofKind('Deployment'), ...ofKind('Job')].flatMap((manifest) => podOf(manifest).containers);

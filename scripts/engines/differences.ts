@@ -113,7 +113,8 @@ export const DIFFERENCES: readonly Difference[] = [
     manual: 'A filter returns the same rows, whichever index the server chooses.',
     differs:
       'The index `due` has `status` among its keys and holds pending commands only. A filter by `status` and by a field outside this index ' +
-      'returns no row. With a hint, or if the condition is not a key of the index, the rows are right.',
+      'returns no row. With a hint, or if the condition is not a key of the index, the rows are right. `updateOne` and `updateMany` take a hint ' +
+      'and do not use it: they change no row, unless `status` is compared by `$in`.',
     workaround:
       'Such reads name an index, for example those of due commands in turns (`shared/infra/mongo/mailbox/due.ts`). New partial indexes leave their ' +
       'condition out of their keys.',

@@ -76,14 +76,18 @@ ENV A=1 B="two words"
   t.strictSame(assignments(last?.instructions[1]?.text ?? ''), { A: '1', B: 'two words' });
 });
 
-/** Runs `deploy/run` with a `node` that prints its arguments. */
-function arguments_(t: { teardown(work: () => void): void }, args: readonly string[]) {
+/** Runs `deploy/run` with a `node` that prints its arguments, or what `script` prints. */
+function arguments_(
+  t: { teardown(work: () => void): void },
+  args: readonly string[],
+  { env: more = {}, script = 'printf "%s\\n" "$@"' }: { env?: NodeJS.ProcessEnv; script?: string } = {},
+) {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-run-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   mkdirSync(path.join(folder, 'bin'));
-  writeFileSync(path.join(folder, 'bin/node'), '#!/bin/sh\nprintf "%s\\n" "$@"\n', { mode: 0o755 });
+  writeFileSync(path.join(folder, 'bin/node'), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
   symlinkSync(RUN, path.join(folder, 'run'));
-  const env = { PATH: `${folder}/bin:/usr/bin:/bin` };
+  const env = { ...more, PATH: `${folder}/bin:/usr/bin:/bin` };
   const { status, stdout, stderr } = spawnSync('sh', [path.join(folder, 'run'), ...args], { env, encoding: 'utf8' });
   return { status, words: stdout.trim().split('\n'), stderr };
 }
@@ -101,6 +105,14 @@ t.test('deploy/run starts the command of the Procfile with the permissions of No
   );
   for (const word of words)
     t.notMatch(word, /^--allow-(child-process|worker|inspector|wasi)|=\*$|=\/(proc\/self\/?)?$/);
+});
+
+t.test('deploy/run passes a port on, and no empty one, which Dokku sets for workers', async (t) => {
+  const portOf = (env: NodeJS.ProcessEnv) =>
+    arguments_(t, ['grading'], { env, script: 'printenv PORT || echo none' }).words;
+  t.strictSame(portOf({}), ['none']);
+  t.strictSame(portOf({ PORT: '' }), ['none']);
+  t.strictSame(portOf({ PORT: '3001' }), ['3001']);
 });
 
 t.test('deploy/run runs the tool of the operator, which may use files below /work', async (t) => {

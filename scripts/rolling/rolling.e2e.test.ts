@@ -9,7 +9,8 @@ const root = path.resolve(import.meta.dirname, '../..');
 
 /** Returns the reason why the test cannot run here; false if it can. */
 function missing(): string | false {
-  if (process.env.FAULTS_FULL !== '1') return 'it takes minutes: set FAULTS_FULL=1, or use `npm run rolling`';
+  if (process.env.FAULTS_FULL !== '1')
+    return 'it takes a minute, most of it processor time: set FAULTS_FULL=1, or use `npm run rolling`';
   try {
     chooseRelease(root);
     return false;

@@ -11,6 +11,7 @@ import { fillInboxes } from './inboxes.ts';
 import { useModels } from './model-work.ts';
 import { DEVELOPMENT_PASSWORD, registerPeople, type SignIn } from './people.ts';
 import { contactsOf, type School, schoolOf } from './school.ts';
+import { startingPoints } from './starting-points.ts';
 
 const DEFAULT_URL = 'http://127.0.0.1:3000';
 const DEFAULT_NEIGHBOURS = 'http://127.0.0.1:3999';
@@ -69,7 +70,8 @@ export async function runSeed(args: readonly string[], { env, output, fail }: Ar
     await fillInboxes(filling);
     await sitExams(filling);
     await useModels(filling);
-    for (const line of report(url, { school, signIns, added, notes })) progress.line(line);
+    const hasGatewayToken = Boolean(env.GATEWAY_TOKEN);
+    for (const line of report(url, { hasGatewayToken, school, signIns, added, notes })) progress.line(line);
     return 0;
   } catch (error) {
     fail(`error: ${error instanceof Error ? error.message : error}; a further run continues here`);
@@ -151,6 +153,7 @@ async function teachNeighbours(url: string, school: School): Promise<string[]> {
 }
 
 interface Facts {
+  hasGatewayToken: boolean;
   school: School;
   signIns: readonly SignIn[];
   added: ReadonlyMap<AddedKind, number>;
@@ -158,9 +161,7 @@ interface Facts {
 }
 
 /** Returns the lines at the end of a run. */
-function report(url: string, { school, signIns, added, notes }: Facts): string[] {
-  const [inbox] = school.classes.flatMap((room) => room.students);
-  const released = school.exams.find(({ state }) => state === 'released');
+function report(url: string, { hasGatewayToken, school, signIns, added, notes }: Facts): string[] {
   return [
     '',
     ...addedLines(added),
@@ -171,11 +172,7 @@ function report(url: string, { school, signIns, added, notes }: Facts): string[]
     ...(signIns.length === 0 ? [] : ['', `Sign-ins, all with the password ${DEVELOPMENT_PASSWORD}`]),
     ...signIns.map(({ role, email, fullName }) => `  ${role.padEnd(8)} ${email.padEnd(36)} ${fullName}`),
     '',
-    'To look at',
-    `  console  ${url}/ops`,
-    `  inbox    curl -s ${url}/v1/notifications -H x-actor-id:${inbox?.id} -H x-actor-role:STUDENT`,
-    `  exam     npm run examhall -- exam ${released?.id}`,
-    `  trace    npm run examhall -- trace student:${inbox?.id}`,
+    ...startingPoints(url, school, { hasGatewayToken }),
   ];
 }
 

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { insertRow, updateRow } from './guarded-row.ts';
+import { insertRow, putRow, updateRow } from './guarded-row.ts';
 import { guardedUpdate, wasAccepted } from './guarded-update.ts';
 
 interface Counter {
@@ -29,21 +29,46 @@ t.test('an update whose conditions fail returns the row unchanged, a new one too
   t.notOk(wasAccepted(update, row));
 });
 
-t.test('a row that is deleted between insert and update is inserted again, and not for ever', async (t) => {
-  let deletions = 3;
-  const vanishing = new Proxy(counters, {
+/** Returns the collection as a caller sees it whose row others remove before each change and insert before each insertion. */
+function contested(id: string, others: { removals: number; insertions: number }) {
+  return new Proxy(counters, {
     get(rows, name) {
       if (name === 'collectionName') return 'counters';
-      if (name === 'insertOne') return rows.insertOne.bind(rows);
-      return async (...given: Parameters<typeof rows.findOneAndUpdate>) => {
-        if (deletions-- > 0) await rows.deleteOne({ _id: 'c' });
-        return rows.findOneAndUpdate(...given);
+      if (name === 'insertOne')
+        return async (...given: Parameters<typeof rows.insertOne>) => {
+          if (others.insertions-- > 0) await rows.insertOne({ _id: id, count: 100 });
+          return rows.insertOne(...given);
+        };
+      const change = Reflect.get(rows, name).bind(rows);
+      return async (...given: unknown[]) => {
+        if (others.removals-- > 0) await rows.deleteOne({ _id: id });
+        return change(...given);
       };
     },
   });
-  t.match(await updateRow(vanishing, { _id: 'c', count: 0 }, increment()), { count: 1 });
-  deletions = Number.POSITIVE_INFINITY;
-  await t.rejects(updateRow(vanishing, { _id: 'c', count: 0 }, increment()), /a row of counters was deleted/);
+}
+
+t.test('a row that is deleted between insert and update is inserted again, and not for ever', async (t) => {
+  const empty = { _id: 'c', count: 0 };
+  t.match(await updateRow(contested('c', { removals: 3, insertions: 0 }), empty, increment()), { count: 1 });
+  const always = contested('c', { removals: Number.POSITIVE_INFINITY, insertions: 0 });
+  await t.rejects(updateRow(always, empty, increment()), /a row of counters was deleted/);
+});
+
+t.test('a put row has its fields: inserted, changed, and when others insert and remove it meanwhile', async (t) => {
+  const stored = () => counters.findOne({ _id: 'e' });
+  await putRow(counters, { _id: 'e', count: 1, stamp: 'first' });
+  t.strictSame(await stored(), { _id: 'e', count: 1, stamp: 'first' });
+  await putRow(counters, { _id: 'e', count: 2 });
+  t.strictSame(await stored(), { _id: 'e', count: 2, stamp: 'first' }, 'it sets the fields that it has');
+  await putRow(contested('e', { removals: 3, insertions: 2 }), { _id: 'e', count: 3 });
+  t.strictSame(await stored(), { _id: 'e', count: 3 }, 'inserted, because the last pass found no row');
+  await putRow(contested('e', { removals: 1, insertions: 1 }), { _id: 'e', count: 4 });
+  t.strictSame(await stored(), { _id: 'e', count: 4 }, 'changed, because another one had inserted it');
+  const always = contested('e', { removals: Number.POSITIVE_INFINITY, insertions: Number.POSITIVE_INFINITY });
+  await t.rejects(putRow(always, { _id: 'e', count: 5 }), /a row of counters was deleted/);
+  await Promise.all(Array.from({ length: 8 }, (_, n) => putRow(counters, { _id: 'f', count: n })));
+  t.equal(await counters.countDocuments({ _id: 'f' }), 1);
 });
 
 t.test('an insert of an existing row changes nothing', async (t) => {

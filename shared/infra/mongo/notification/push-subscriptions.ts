@@ -1,11 +1,9 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { insertRow } from '#infra/mongo/guarded-row.ts';
+import { putRow } from '#infra/mongo/guarded-row.ts';
 import { MAX_SUBSCRIPTIONS, type PushSubscription } from '#shared/notification/push.ts';
 import { type PushSubscriptionRow, pushSubscriptions } from './collections.ts';
 
 const BOUND = { maxTimeMS: QUERY_LIMIT_MS };
-/** Passes after which `storeSubscription` throws. Each further pass means that the browser was removed meanwhile. */
-const MAX_PASSES = 10;
 /** Rows of one user that a registration reads. Only registrations at the same moment store more than MAX_SUBSCRIPTIONS. */
 const MAX_READ = 10 * MAX_SUBSCRIPTIONS;
 
@@ -27,21 +25,13 @@ function newestOf(mongo: Mongo, userId: string, limit: number): Promise<PushSubs
  */
 export async function storeSubscription(mongo: Mongo, userId: string, subscription: PushSubscription): Promise<void> {
   const { id: _id, ...facts } = subscription;
-  const row: PushSubscriptionRow = { _id, userId, ...facts };
-  for (let pass = 1; !(await putRow(mongo, row)); pass++)
-    if (pass === MAX_PASSES) throw new Error('a push subscription was removed too often');
+  await putRow(pushSubscriptions(mongo), { _id, userId, ...facts });
   const over = (await newestOf(mongo, userId, MAX_READ)).slice(MAX_SUBSCRIPTIONS);
   const [newest] = over;
   if (newest === undefined) return;
   // One that was registered again since the read has a later time, and one that has another user now is not theirs.
   const dropped = { _id: { $in: over.map(({ _id }) => _id) }, userId, createdAt: { $lte: newest.createdAt } };
   await pushSubscriptions(mongo).deleteMany(dropped, BOUND);
-}
-
-/** Changes or inserts a row. Returns false if it was inserted and removed by others in between. */
-async function putRow(mongo: Mongo, { _id, ...fields }: PushSubscriptionRow): Promise<boolean> {
-  const changed = await pushSubscriptions(mongo).updateOne({ _id }, { $set: fields }, BOUND);
-  return changed.matchedCount === 1 || insertRow(pushSubscriptions(mongo), { _id, ...fields });
 }
 
 /** Deletes a browser of a user. Returns false if the user has none with this id. */
