@@ -1,4 +1,4 @@
-import type { ReasonCode, Standing } from '#shared/operations/reasons.ts';
+import type { Effect, ReasonCode, Standing } from '#shared/operations/reasons.ts';
 import type { LineKind } from '#shared/operations/timeline.ts';
 import { type Text, words } from './words.ts';
 
@@ -102,6 +102,38 @@ export const REASON_NAMES: Readonly<Record<ReasonCode, Text>> = {
   ACCOUNT_DELETED: { en: 'Account deleted', vi: 'Tài khoản đã xóa' },
   RUNNING: { en: 'Runs', vi: 'Đang chạy' },
   DUE: { en: 'Due', vi: 'Đến hạn' },
+};
+
+/** Effects in Vietnamese. In English, the sentence of a statement begins with the effect. */
+export const EFFECTS_VI: Readonly<Record<Effect, string>> = {
+  'not graded': 'chưa chấm điểm',
+  'not graded completely': 'chưa chấm xong',
+  'not submitted': 'chưa nộp bài',
+  'handoff not applied': 'điểm chấm tay chưa được ghi',
+  'results not visible': 'kết quả chưa hiển thị',
+  'results not released everywhere': 'kết quả chưa công bố hết',
+  'no notice queued': 'không có tin báo nào chờ gửi',
+  'student not notified': 'học sinh chưa được báo',
+  'parents not notified': 'phụ huynh chưa được báo',
+  'owner not notified': 'chủ tài khoản chưa được báo',
+  'not notified': 'không được báo',
+  'not delivered over `log`': 'chưa gửi qua `log`',
+  'not delivered over `webhook`': 'chưa gửi qua `webhook`',
+  'not delivered over `email`': 'chưa gửi qua `email`',
+  'not delivered over `webpush`': 'chưa gửi qua `webpush`',
+  'job not finished': 'tác vụ AI chưa xong',
+  'job failed': 'tác vụ AI thất bại',
+  'no questions generated': 'chưa tạo được câu hỏi',
+  'generation not charged': 'câu hỏi tạo mới chưa trừ phí',
+  'login refused': 'không được đăng nhập',
+  'account refused': 'tài khoản bị từ chối',
+  'sweep not run': 'lượt quét chưa chạy',
+  'fan-out not finished': 'phân phát chưa xong',
+  'bulk act not finished': 'thao tác hàng loạt chưa xong',
+  'not reported to analytics': 'chưa báo cho dịch vụ phân tích',
+  'not reported to audit': 'chưa báo cho dịch vụ kiểm toán',
+  'event not published': 'sự kiện chưa được phát',
+  'event not sent to a subscriber': 'sự kiện chưa gửi đến bên đăng ký',
 };
 
 export const KIND_NAMES: Readonly<Record<LineKind, Text>> = {

@@ -64,7 +64,10 @@ t.test('the first screen of a pupil answers why a parent was not notified', asyn
     const { status, text } = await show(read, `q=student:${attempt.studentId}`, language);
     t.equal(status, 200);
     const first = text.slice(0, text.indexOf('<ol'));
-    t.match(first, language === 'en' ? 'Never happens · Muted by the user' : 'Người dùng tắt thông báo');
+    t.match(
+      first,
+      language === 'en' ? 'Never happens · Muted by the user' : 'không được báo · Người dùng tắt thông báo',
+    );
     t.match(first, 'not notified: the user has muted notifications');
     t.match(first, 'href="/ops/trace?q=user%3Amother-1"', 'the mother is one click away');
     t.match(text, `href="/ops/trace?q=${attempt._id}"`);

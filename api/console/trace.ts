@@ -6,7 +6,7 @@ import type { LineKind, TraceLine, Verdict } from '#shared/operations/timeline.t
 import { type Html, html } from './html.ts';
 import { time } from './layout.ts';
 import type { ConsoleDeps, Screen } from './screen.ts';
-import { KIND_NAMES, REASON_NAMES, STANDINGS, TRACE_WORDS } from './trace-words.ts';
+import { EFFECTS_VI, KIND_NAMES, REASON_NAMES, STANDINGS, TRACE_WORDS } from './trace-words.ts';
 import type { Language } from './words.ts';
 
 const PATH = '/ops/trace';
@@ -92,8 +92,9 @@ function statement(
   language: Language,
 ): Html {
   const w = TRACE_WORDS[language];
-  const name = `${STANDINGS[standing][language]} · ${REASON_NAMES[code][language]}`;
-  return html`<p class="${CLASS_OF[standing]}"><strong>${name}</strong>${count > 1 && html` · ${w.times(count)}`}<br>
+  const effect = language === 'vi' && first?.effect != null ? [EFFECTS_VI[first.effect]] : [];
+  const name = [STANDINGS[standing][language], ...effect, REASON_NAMES[code][language]].join(' · ');
+  return html`<p class="${CLASS_OF[standing]}"><strong>${marked(name)}</strong>${count > 1 && html` · ${w.times(count)}`}<br>
 ${marked(text)}${remedy !== null && html`<br>→ ${marked(remedy)}`}
 ${first !== undefined && html`<br>${aboutOf(first).map((link) => html`${link} `)}`}
 ${isShown && html`<a href="#${anchorOf(id)}">${w.example}</a>`}</p>`;

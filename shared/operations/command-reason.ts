@@ -1,6 +1,6 @@
 import { actorOf, type Command, type CommandError, type Queue } from '#shared/kernel/command.ts';
 import type { FailureCode } from '#shared/kernel/failure.ts';
-import { type Reason, reason, span, suppressionReason } from './reasons.ts';
+import { type Effect, type Reason, reason, span, suppressionReason } from './reasons.ts';
 
 /** A worker process that is alive, as its row describes it. */
 export interface LiveWorker {
@@ -37,7 +37,7 @@ export type TracedCommand = Pick<
 > & { body?: unknown };
 
 /** The effect that a command has not had, as the beginning of a verdict. */
-export const EFFECTS: Readonly<Record<Queue, string>> = {
+export const EFFECTS: Readonly<Record<Queue, Effect>> = {
   grading: 'not graded',
   essayhandoff: 'handoff not applied',
   resultsrelease: 'results not released everywhere',

@@ -50,11 +50,48 @@ export const REASONS = {
 
 export type ReasonCode = keyof typeof REASONS;
 
+/** Everything that a trace can state as not having happened, as the beginning of a verdict. Consoles translate each of them. */
+export type Effect =
+  | 'not graded'
+  | 'not graded completely'
+  | 'not submitted'
+  | 'handoff not applied'
+  | 'results not visible'
+  | 'results not released everywhere'
+  | 'no notice queued'
+  | 'student not notified'
+  | 'parents not notified'
+  | 'owner not notified'
+  | 'not notified'
+  | 'not delivered over `log`'
+  | 'not delivered over `webhook`'
+  | 'not delivered over `email`'
+  | 'not delivered over `webpush`'
+  | 'job not finished'
+  | 'job failed'
+  | 'no questions generated'
+  | 'generation not charged'
+  | 'login refused'
+  | 'account refused'
+  | 'sweep not run'
+  | 'fan-out not finished'
+  | 'bulk act not finished'
+  | 'not reported to analytics'
+  | 'not reported to audit'
+  | 'event not published'
+  | 'event not sent to a subscriber';
+
 /** A reason with its facts. `remedy` is the next step of an operator, or null if none is needed. */
 export interface Reason {
   code: ReasonCode;
   text: string;
   remedy: string | null;
+}
+
+/** The part of a line that a verdict states: what has not happened, and why. Empty if nothing holds the object of the line. */
+export interface Why {
+  effect?: Effect;
+  reason?: Reason;
 }
 
 /** Returns a reason. Texts begin in lower case, because a verdict puts its subject before them. */

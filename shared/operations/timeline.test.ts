@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { lineView, pageOf, readCursor, verdictText } from './page.ts';
-import { reason } from './reasons.ts';
+import { type Effect, reason } from './reasons.ts';
 import { folded, LINE_KINDS, MAX_VERDICTS, summaryOf, type TraceLine, timelineOf, traceLine } from './timeline.ts';
 
 const line = (at: number, change: Partial<TraceLine> = {}): TraceLine =>
@@ -29,15 +29,15 @@ t.test('neighbouring events of one type are one line, and others are not', async
 });
 
 t.test('a summary begins with what needs an operator, and counts equal statements', async (t) => {
-  const because = (at: number, code: Parameters<typeof reason>[0], effect: string) =>
+  const because = (at: number, code: Parameters<typeof reason>[0], effect: Effect) =>
     line(at, { effect, reason: reason(code, code.toLowerCase(), 'act') });
   const lines = [
     because(1, 'MUTED', 'not notified'),
     because(2, 'RUNNING', 'not graded'),
-    because(3, 'BACKS_OFF', 'not sent'),
+    because(3, 'BACKS_OFF', 'event not published'),
     because(4, 'NO_WORKER', 'not graded'),
     because(5, 'NO_WORKER', 'not graded'),
-    because(6, 'DEAD', 'not sent'),
+    because(6, 'DEAD', 'event not published'),
   ];
   const { verdicts, moreVerdicts } = summaryOf(lines);
   t.equal(verdicts.length, MAX_VERDICTS);

@@ -1,4 +1,4 @@
-import { REASONS, type Reason, type ReasonCode, type Standing } from './reasons.ts';
+import { type Effect, REASONS, type Reason, type ReasonCode, type Standing } from './reasons.ts';
 
 /** Kinds of lines, in the order of lines of the same time: a cause comes before its effect. */
 export const LINE_KINDS = [
@@ -43,7 +43,7 @@ export interface TraceLine {
   requestId: string | null;
   reason: Reason | null;
   /** Beginning of its verdict: what did not happen. Null for a line that is never part of a verdict. */
-  effect: string | null;
+  effect: Effect | null;
   /** Number of lines that were folded into this one; 1 for a single line. */
   count: number;
 }

@@ -1,7 +1,7 @@
 import { accounts, securityEvents, sessions, throttles } from '#infra/mongo/auth/collections.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
-import { reason, span } from '#shared/operations/reasons.ts';
+import { reason, span, type Why } from '#shared/operations/reasons.ts';
 import { traceLine } from '#shared/operations/timeline.ts';
 import { addCommand, BOUND, CAP, capped, commandsOf, type Reading } from './reading.ts';
 
@@ -37,13 +37,13 @@ export async function addAccount(reading: Reading, id: string): Promise<boolean>
       `wrong passwords; logins are refused for ${span(blockedMs)}`,
       '`examhall account unlock`',
     );
-    const about = { about: id, nextAt: throttle.blockedUntil, effect: 'login refused', reason: why };
+    const about = { about: id, nextAt: throttle.blockedUntil, effect: 'login refused', reason: why } as const;
     lines.push(traceLine({ at: throttle.lastTryAt, kind: 'login', id: `${id}:lock`, state: 'LOCKED', ...about }));
   }
   return account !== null || events.length > 0;
 }
 
-function whyRefused(status: string, id: string) {
+function whyRefused(status: string, id: string): Why {
   const effect = 'account refused';
   if (status === 'SUSPENDED') {
     const text = 'an operator has suspended the account; its requests are refused with AUTH_ACCOUNT_DISABLED';

@@ -3,7 +3,7 @@ import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { type Reason, reason, span } from '#shared/operations/reasons.ts';
+import { reason, span, type Why } from '#shared/operations/reasons.ts';
 import { traceLine } from '#shared/operations/timeline.ts';
 import { addActs } from './act-lines.ts';
 import { addEventsOf } from './notification-lines.ts';
@@ -91,7 +91,7 @@ export async function addExam(reading: Reading, examId: string): Promise<boolean
   );
   if (any !== null && waitsForRelease(any)) {
     const about = { id: examId, state: 'NONE', about: examId };
-    const why = { effect: 'results not visible', reason: NOT_RELEASED };
+    const why: Why = { effect: 'results not visible', reason: NOT_RELEASED };
     reading.lines.push(traceLine({ at: any.startedAt, kind: 'release', ...about, ...why }));
   }
   return any !== null || waiting.length > 0 || commands.length > 0;
@@ -140,11 +140,7 @@ function addHead({ lines, cluster }: Reading, head: Head, commands: readonly Com
 }
 
 /** Returns why an attempt does not go on, beside its commands; an empty object if nothing holds it. */
-function whyAttemptWaits(
-  head: Head,
-  commands: readonly Command[],
-  { now, workers }: Reading['cluster'],
-): { reason?: Reason; effect?: string } {
+function whyAttemptWaits(head: Head, commands: readonly Command[], { now, workers }: Reading['cluster']): Why {
   const { status, deadlineAt, exam, pendingManualCount, erasedAt } = head;
   if (erasedAt != null) return { effect: 'no notice queued', reason: reason('ERASED', 'the student is erased') };
   if (status === 'IN_PROGRESS') {
@@ -190,7 +186,7 @@ async function addReleases(reading: Reading, examId: string): Promise<boolean> {
   for (const { _id: id, releasedAt, sourceEventId } of capped(reading, 'release', rows)) {
     const aheadMs = releasedAt.getTime() - reading.cluster.now;
     const ahead = `the release time is ${releasedAt.toISOString()}, in ${span(aheadMs)}`;
-    const why = aheadMs > 0 ? { effect: 'results not visible', reason: reason('RELEASE_AHEAD', ahead) } : {};
+    const why: Why = aheadMs > 0 ? { effect: 'results not visible', reason: reason('RELEASE_AHEAD', ahead) } : {};
     const state = aheadMs > 0 ? 'AHEAD' : 'RELEASED';
     reading.lines.push(
       traceLine({ at: releasedAt, kind: 'release', id, state, what: sourceEventId, about: examId, ...why }),

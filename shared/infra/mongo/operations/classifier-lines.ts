@@ -2,7 +2,7 @@ import { aiJobBatches, aiJobs, generationHolds, generations } from '#infra/mongo
 import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import type { Generation } from '#shared/classifier/generation.ts';
 import type { ClassificationJob, JobBatch } from '#shared/classifier/job.ts';
-import { type Reason, reason, refusalReason } from '#shared/operations/reasons.ts';
+import { reason, refusalReason, type Why } from '#shared/operations/reasons.ts';
 import { traceLine } from '#shared/operations/timeline.ts';
 import { addCommand, BOUND, CAP, capped, commandsOf, type Reading } from './reading.ts';
 
@@ -114,7 +114,7 @@ export async function addModelWork(reading: Reading, actorId: string): Promise<n
 function addJobLine({ lines }: Reading, job: TracedJob): void {
   const { _id: id, status: state, createdAt: at, finishedAt: endedAt, actorId: about, counts, error } = job;
   const what = `${counts.batchesDone} of ${counts.batchesTotal} batches`;
-  const why: { effect?: string; reason?: Reason } =
+  const why: Why =
     state === 'FAILED'
       ? {
           effect: 'job failed',
@@ -130,7 +130,7 @@ function addGenerationLine({ lines, cluster }: Reading, row: TracedGeneration): 
   const { _id: id, state, closed, createdAt: at, actor, settledAt: endedAt, failure, leaseUntil } = row;
   const isHeld = leaseUntil.getTime() > cluster.now;
   const effect = state === 'MAKING' ? 'no questions generated' : 'generation not charged';
-  const why: { reason?: Reason } =
+  const why: Why =
     state === 'MAKING' && failure !== null
       ? { reason: refusalReason(codeOf(failure.rejection)) }
       : state === 'MAKING' && isHeld

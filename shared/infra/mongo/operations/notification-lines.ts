@@ -14,7 +14,7 @@ import type { Command } from '#shared/kernel/command.ts';
 import { auditOrder, finishFanOutOrder } from '#shared/notification/commands.ts';
 import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
 import type { NotificationEvent } from '#shared/notification/event.ts';
-import { reason, suppressionReason } from '#shared/operations/reasons.ts';
+import { reason, suppressionReason, type Why } from '#shared/operations/reasons.ts';
 import { traceLine } from '#shared/operations/timeline.ts';
 import { addCommand, BOUND, CAP, capped, type Reading } from './reading.ts';
 
@@ -109,7 +109,7 @@ export async function addInbox(reading: Reading, userId: string): Promise<number
   const mutedUntil = own?.mutedUntil ?? null;
   if (own?.updatedAt != null && mutedUntil !== null && mutedUntil.getTime() > cluster.now) {
     const why = reason('MUTED', `the user has muted notifications until ${mutedUntil.toISOString()}`);
-    const about = { effect: 'not notified', reason: why, nextAt: mutedUntil };
+    const about = { effect: 'not notified', reason: why, nextAt: mutedUntil } as const;
     lines.push(
       traceLine({ at: own.updatedAt, kind: 'suppression', id: userId, state: 'MUTED', about: userId, ...about }),
     );
@@ -130,7 +130,7 @@ export async function addSuppressed(
     'suppression',
     rows,
   )) {
-    const why = { reason: suppressionReason(state), effect: 'not notified' };
+    const why: Why = { reason: suppressionReason(state), effect: 'not notified' };
     reading.lines.push(traceLine({ at, kind: 'suppression', id, state, what, about, requestId, ...why }));
   }
   return rows.length;
@@ -154,7 +154,7 @@ function addEventLine(reading: Reading, event: TracedEvent, userId: string | nul
   reading.lines.push(traceLine({ at, kind: 'notification-event', id, state, what, about }));
   const suppressed = (event.suppressed ?? []).filter((one) => userId === null || one.userId === userId);
   for (const one of capped(reading, 'suppression', suppressed)) {
-    const why = { reason: suppressionReason(one.reason), effect: 'not notified' };
+    const why: Why = { reason: suppressionReason(one.reason), effect: 'not notified' };
     reading.lines.push(
       traceLine({ at, kind: 'suppression', id: `${id}:${one.userId}`, state: one.reason, about: one.userId, ...why }),
     );
@@ -174,7 +174,7 @@ async function addFanOuts(reading: Reading, ids: readonly string[]): Promise<num
   ]);
   for (const { _id: id, state, rows: total, staged, stageBy, publishedAt: endedAt } of rows) {
     const text = `${staged} of ${total} rows are staged; it is visible to no reader before all are`;
-    const why = state === 'PUBLISHED' ? {} : { effect: 'not notified', reason: reason('STAGING', text) };
+    const why: Why = state === 'PUBLISHED' ? {} : { effect: 'not notified', reason: reason('STAGING', text) };
     reading.lines.push(traceLine({ at: endedAt ?? stageBy, kind: 'fan-out', id, state, endedAt, ...why }));
   }
   for (const command of commands) addCommand(reading, command);
