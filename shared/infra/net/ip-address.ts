@@ -52,3 +52,21 @@ export function countedAs(text: string): string {
   const network = groupsOf(address).slice(0, COUNTED_GROUPS);
   return `${network.map((group) => group.toString(16)).join(':')}::/64`;
 }
+
+/**
+ * Returns the networks that contain a counted address, the widest first, the address itself last. A provider hands out a /48 or /56 to
+ * one customer, who could otherwise appear as 65,536 strangers. IPv4: /24 and address. Any other key is alone.
+ */
+export function networksOf(counted: string): string[] {
+  if (isIPv4(counted)) return [`${counted.slice(0, counted.lastIndexOf('.'))}.0/24`, counted];
+  const prefix = counted.replace(/\/64$/, '');
+  if (prefix === counted || !isIPv6(prefix)) return [counted];
+  const [a = 0, b = 0, c = 0, d = 0] = groupsOf(prefix);
+  const [site, part] = [
+    [a, b, c],
+    [a, b, c, d & 0xff00],
+  ];
+  const named = (groups: readonly number[], bits: number) =>
+    `${groups.map((group) => group.toString(16)).join(':')}::/${bits}`;
+  return [named(site, 48), named(part, 56), counted];
+}
