@@ -62,6 +62,16 @@ t.test('one address holds at most an eighth of the anonymous requests', async (t
   t.match(await door.open(school), { status: 200 }, 'the share is released');
 });
 
+t.test('65,536 networks of one customer hold no more than one address', async (t) => {
+  const door = await openDoor(t);
+  const subnet = (n: number) => `2001:db8:a:${n.toString(16)}::1`;
+  await door.begin(subnet(1));
+  await door.begin(subnet(0x2000));
+  for (let n = 3; n < 16; n += 1) t.match(await door.open(subnet(n << 12)), busy);
+  t.match(await door.open('2001:db8:b::1'), { status: 200 }, 'another customer');
+  t.match(await door.open(home), { status: 200 });
+});
+
 t.test('one address holds at most an eighth of the body bytes of anonymous requests', async (t) => {
   const door = await openDoor(t);
   const first = await door.begin(school, 'x'.repeat(90));

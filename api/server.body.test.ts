@@ -219,8 +219,9 @@ t.test('requests share the body budget, get 503 beyond it and release it afterwa
     },
   });
   const { port } = await openTestDoor(t, { routes: [slow, echoRoute({ guards })], limits: { bodyBudgetBytes: 1_500 } });
-  const headers = ['X-User-Id: student-1', 'X-User-Role: STUDENT', JSON_TYPE];
-  const first = ask(t, port, 'POST', '/v1/slow', headers, fill(1_000));
+  const as = (id: string) => [`X-User-Id: ${id}`, 'X-User-Role: STUDENT', JSON_TYPE];
+  const first = ask(t, port, 'POST', '/v1/slow', as('student-1'), fill(1_000));
+  const headers = as('student-2');
   await entered.promise;
   const busy = { status: 503, headers: { 'retry-after': '1' }, json: { code: 'UNAVAILABLE' } };
   t.match(await ask(t, port, 'POST', '/v1/echo/a', headers, fill(600)), busy);
@@ -242,7 +243,7 @@ t.test('requests share the body budget, get 503 beyond it and release it afterwa
   gone.write(`${requestText('POST', '/v1/echo/a', [...headers, 'Content-Length: 1000'])}${'x'.repeat(900)}`);
   gone.socket.end();
   await gone.closed;
-  t.match(await ask(t, port, 'POST', '/v1/echo/a', headers, fill(1_024)), { status: 200 }, 'all of it is back');
+  t.match(await ask(t, port, 'POST', '/v1/echo/a', as('student-1'), fill(1_024)), { status: 200 }, 'all of it is back');
 });
 
 function nested(depth: number): string {

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type BodyLimits, type BodyRead, type BodyReader, openBodyReader } from '#api/http/body.ts';
-import { openCountedAddress, openCountedPeer } from '#api/http/caller-address.ts';
+import { openCountedNetwork, openCountedPeer } from '#api/http/caller-address.ts';
 import { type DropReason, limitConnections } from '#api/http/connections.ts';
 import { type Door, openDoor } from '#api/http/door.ts';
 import {
@@ -96,7 +96,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     return methods.map((name) => ({ method: name, path, value: row }));
   });
   const table = withPages(compileTable(named), rows);
-  const bodies = openBodyReader(deps.limits, openCountedAddress(deps.trustedProxies));
+  const bodies = openBodyReader(deps.limits, openCountedNetwork(deps.trustedProxies));
   const running = openRunningRequests();
   const newest = new WeakMap<Duplex, Exchange>();
   const listener = openListener(serve, deps.limits, (socket) => newest.get(socket));

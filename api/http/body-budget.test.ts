@@ -7,8 +7,8 @@ import type { ClassifierDeps } from '#api/classifier/deps.ts';
 import { classifierRoutes } from '#api/classifier/mount.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import { notificationRoutes } from '#api/notification/mount.ts';
-import { SMALL_BODY } from '#api/route.ts';
-import { callersOf, sharesOf } from './body-budget.ts';
+import { ESSAY_BODY, type Identity, LARGE_BODY, SMALL_BODY } from '#api/route.ts';
+import { callersOf, holderOf, limitsOf, openBodyBudget } from './body-budget.ts';
 
 // Building the route table reads only tokens and senders of its dependencies.
 const routes = [
@@ -27,11 +27,43 @@ t.test('the guards of a route decide whose body it reads', async (t) => {
   t.equal(pathsOf('identified').length, withBody.length - 6);
 });
 
+const MIB = 1 << 20;
+
 t.test('the share of one address has room for a school and for a body of the largest size', async (t) => {
-  const MIB = 1 << 20;
-  const { anonymous, accounts } = sharesOf({ bodyBudgetBytes: 256 * MIB, maxConnections: 32_768 });
+  const { anonymous, accounts } = limitsOf({ bodyBudgetBytes: 256 * MIB, maxConnections: 32_768 });
   t.same(anonymous, { bodyBytes: 32 * MIB, requests: 16_384 });
   t.same(accounts, { bodyBytes: 32 * MIB, requests: 4_096 });
-  const least = sharesOf({ bodyBudgetBytes: 8 * MIB, maxConnections: 1_024 });
+  const least = limitsOf({ bodyBudgetBytes: 8 * MIB, maxConnections: 1_024 });
   t.equal(least.anonymous.bodyBytes, 8 * SMALL_BODY);
+});
+
+t.test('a person holds 1/32 of the budget and a service 1/8, and each at least one body of its route', async (t) => {
+  const person = { actor: { id: 'student-1', role: 'STUDENT' } };
+  /** Returns the number of bodies of the largest size that one caller holds at once. */
+  const held = (budgetMib: number, identity: Identity, bytes: number) => {
+    const budget = openBodyBudget({ bodyBytes: budgetMib * MIB, requests: Number.POSITIVE_INFINITY });
+    let count = 0;
+    while (count < 1_000 && budget.enter(holderOf(identity, bytes))?.charge(bytes) === true) count += 1;
+    return count;
+  };
+  t.equal(held(256, person, ESSAY_BODY), 8, 'saves of 1 MiB');
+  t.equal(held(256, person, LARGE_BODY), 1, 'starts of 8 MiB');
+  t.equal(held(256, { ...person, sender: 'api-gateway' }, LARGE_BODY), 1, 'a service that passes on a person');
+  t.equal(held(256, { sender: 'exam-service' }, LARGE_BODY), 4, 'events of 8 MiB');
+  t.equal(held(256, { operator: 'OPS_TOKEN' }, SMALL_BODY), 32, 'bulk acts of an operator');
+  t.equal(held(8, person, LARGE_BODY), 1, 'in the smallest budget');
+  t.equal(held(8, person, ESSAY_BODY), 1);
+});
+
+t.test('a share is counted by caller and is released with the request', async (t) => {
+  const budget = openBodyBudget({ bodyBytes: 3_200, requests: Number.POSITIVE_INFINITY });
+  const enter = (id: string) => budget.enter(holderOf({ actor: { id, role: 'STUDENT' } }, 1));
+  const [first, second] = [enter('an'), enter('an')];
+  t.equal(first?.charge(60), true);
+  t.equal(second?.charge(41), false, 'both requests of one caller are one share');
+  t.equal(enter('binh')?.charge(100), true);
+  first?.release();
+  t.equal(second?.charge(100), true);
+  second?.release();
+  t.equal(budget.used(), 100);
 });

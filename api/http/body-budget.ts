@@ -1,6 +1,6 @@
-import { type Guard, SMALL_BODY } from '#api/route.ts';
+import { type Guard, type Identity, SMALL_BODY } from '#api/route.ts';
 import type { CountedAddress } from './caller-address.ts';
-import type { Exchange, Share } from './exchange.ts';
+import type { Exchange } from './exchange.ts';
 
 /**
  * Kinds of callers whose bodies are read. `identified`: the gateway or a service vouches for them. `accounts`: their access token is
@@ -16,53 +16,48 @@ export function callersOf(guards: readonly Pick<Guard, 'proves'>[]): Callers {
   return proofs.has('account') ? 'accounts' : 'anonymous';
 }
 
+/** A caller whose requests share a budget with those of others. */
+export interface Holder {
+  name: string;
+  /** Part of both limits that the caller may hold. */
+  part: number;
+  /** Bytes that the caller may hold even if they are a larger part. */
+  leastBytes: number;
+}
+
+/** Part of a person among identified callers. At the default budget, eight saves of 1 MiB at once, or one start of 8 MiB. */
+const PERSON_PART = 1 / 32;
 /**
- * Limits what the requests of one kind of callers hold at once. Without it, a few hundred concurrent large starts would fill the heap
- * although each is within its own limit. A byte counts once it has arrived: an announced length costs its sender nothing.
+ * Part of a service among identified callers, and of a network among the others. A service sends the events of a whole school, four of
+ * the largest size at once at the default budget.
  */
-export interface BodyBudget {
-  /** Bytes that these callers may hold together. */
-  limit: number;
-  /** Returns the bytes that their requests hold. */
-  used(): number;
-  /** Counts a request until its release. Returns false and counts nothing if a limit is reached. */
-  enter(exchange: Exchange): boolean;
-  /** Adds bytes that have arrived. Returns false and adds nothing if a limit would be exceeded. */
-  charge(exchange: Exchange, bytes: number): boolean;
-  /** Releases all that the exchange holds. */
-  release(exchange: Exchange): void;
+const WIDE_PART = 1 / 8;
+
+/**
+ * Returns the identified caller of a request, who may hold at least one body of the largest size of its route. A service that passes on a
+ * person counts as that person.
+ */
+export function holderOf({ actor, sender, operator }: Identity, leastBytes: number): Holder {
+  if (actor !== undefined) return { name: `person ${actor.id}`, part: PERSON_PART, leastBytes };
+  if (sender !== undefined) return { name: `service ${sender}`, part: WIDE_PART, leastBytes };
+  return { name: `operator ${operator ?? ''}`, part: PERSON_PART, leastBytes };
 }
 
-/** Opens the budget of identified callers: `limit` bytes for all of them together, and any number of requests. */
-export function openBodyBudget(limit: number): BodyBudget {
-  let used = 0;
-  const budget: BodyBudget = {
-    limit,
-    used: () => used,
-    enter(exchange) {
-      exchange.budget = budget;
-      return true;
-    },
-    charge(exchange, bytes) {
-      if (used + bytes > limit) return false;
-      used += bytes;
-      exchange.bodyBytes += bytes;
-      return true;
-    },
-    release(exchange) {
-      used -= exchange.bodyBytes;
-    },
+/** Returns a function that finds the network of a caller who is not identified. */
+export function networkHolders(networkOf: CountedAddress): (exchange: Pick<Exchange, 'request'>) => Holder {
+  return ({ request: { socket, headers } }) => {
+    const peer = socket.remoteAddress ?? '';
+    return { name: networkOf({ peer, headers: headers as Record<string, string> }), part: WIDE_PART, leastBytes: 0 };
   };
-  return budget;
 }
 
-/** Limits of one kind of callers, for all addresses together. */
+/** Limits of one kind of callers together. */
 export interface ShareLimits {
   bodyBytes: number;
   requests: number;
 }
 
-/** Limits of a process, from which those of callers without an identity follow. */
+/** Limits of a process, from which those of each kind follow. */
 export interface ProcessLimits {
   /** Bytes of bodies of identified callers that the process holds at once. */
   bodyBudgetBytes: number;
@@ -70,65 +65,71 @@ export interface ProcessLimits {
   maxConnections: number;
 }
 
-/** One address may hold this part of a limit, so that no address alone can use it up. */
-const PART = 1 / 8;
-
 /**
- * Returns the limits of callers with an account and of anonymous ones. Half of the connections remain for others, whatever anonymous
- * callers have in flight. At the defaults, 2,048 people behind one address may wait for their login at once. Every address can send
- * one body of the largest size.
+ * Returns the limits of each kind of callers. Half of the connections remain for others, whatever anonymous callers have in flight. At
+ * the defaults, 2,048 people behind one address may wait for their login at once. Every network can send one body of the largest size.
  */
-export function sharesOf({
-  bodyBudgetBytes,
-  maxConnections,
-}: ProcessLimits): Record<'accounts' | 'anonymous', ShareLimits> {
-  const bodyBytes = Math.max(bodyBudgetBytes / 8, SMALL_BODY / PART);
+export function limitsOf({ bodyBudgetBytes, maxConnections }: ProcessLimits): Record<Callers, ShareLimits> {
+  const bodyBytes = Math.max(bodyBudgetBytes / 8, SMALL_BODY / WIDE_PART);
   return {
+    identified: { bodyBytes: bodyBudgetBytes, requests: Number.POSITIVE_INFINITY },
     accounts: { bodyBytes, requests: maxConnections / 8 },
     anonymous: { bodyBytes, requests: maxConnections / 2 },
   };
 }
 
-/** Opens a budget that addresses share. `addressOf` returns the address of a request. */
-export function openSharedBudget(limits: ShareLimits, addressOf: CountedAddress): BodyBudget {
-  const shares = new Map<string, Share>();
-  const used = { bodyBytes: 0, requests: 0 };
+/** The part of a budget that one request holds, until its release. */
+export interface Holding {
+  /** Adds bytes that have arrived. Returns false and adds nothing if a limit would be exceeded. */
+  charge(bytes: number): boolean;
+  release(): void;
+}
 
-  function fits(share: Share, what: keyof ShareLimits, more: number): boolean {
-    return used[what] + more <= limits[what] && share[what] + more <= limits[what] * PART;
-  }
+/**
+ * Limits what the requests of one kind of callers hold at once. Without it, a few hundred concurrent large starts would fill the heap
+ * although each is within its own limit. A byte counts once it has arrived: an announced length costs its sender nothing. No caller alone
+ * can use up the budget, because each has a share: a part of both limits.
+ */
+export interface BodyBudget {
+  /** Bytes that these callers may hold together. */
+  limit: number;
+  /** Returns the bytes that their requests hold. */
+  used(): number;
+  /** Counts a request of this caller. Returns null and counts nothing if a limit of requests is reached. */
+  enter(holder: Holder): Holding | null;
+}
 
-  const budget: BodyBudget = {
+/** Opens the budget of one kind of callers. */
+export function openBodyBudget(limits: ShareLimits): BodyBudget {
+  const used: ShareLimits = { bodyBytes: 0, requests: 0 };
+  const shares = new Map<string, ShareLimits>();
+  return {
     limit: limits.bodyBytes,
     used: () => used.bodyBytes,
-    enter(exchange) {
-      const { socket, headers } = exchange.request;
-      const address = addressOf({ peer: socket.remoteAddress ?? '', headers: headers as Record<string, string> });
-      const share = shares.get(address) ?? { address, bodyBytes: 0, requests: 0 };
-      if (!fits(share, 'requests', 1)) return false;
-      share.requests += 1;
+    enter({ name, part, leastBytes }) {
+      const share = shares.get(name) ?? { bodyBytes: 0, requests: 0 };
+      if (used.requests + 1 > limits.requests || share.requests + 1 > limits.requests * part) return null;
+      const mostBytes = Math.max(limits.bodyBytes * part, leastBytes);
+      let held = 0;
       used.requests += 1;
-      shares.set(address, share);
-      exchange.budget = budget;
-      exchange.share = share;
-      return true;
-    },
-    charge(exchange, bytes) {
-      const { share } = exchange;
-      if (share === undefined || !fits(share, 'bodyBytes', bytes)) return false;
-      share.bodyBytes += bytes;
-      used.bodyBytes += bytes;
-      exchange.bodyBytes += bytes;
-      return true;
-    },
-    release({ share, bodyBytes }) {
-      if (share === undefined) return;
-      share.bodyBytes -= bodyBytes;
-      used.bodyBytes -= bodyBytes;
-      share.requests -= 1;
-      used.requests -= 1;
-      if (share.requests === 0) shares.delete(share.address);
+      share.requests += 1;
+      shares.set(name, share);
+      return {
+        charge(bytes) {
+          if (used.bodyBytes + bytes > limits.bodyBytes || share.bodyBytes + bytes > mostBytes) return false;
+          used.bodyBytes += bytes;
+          share.bodyBytes += bytes;
+          held += bytes;
+          return true;
+        },
+        release() {
+          used.bodyBytes -= held;
+          share.bodyBytes -= held;
+          used.requests -= 1;
+          share.requests -= 1;
+          if (share.requests === 0) shares.delete(name);
+        },
+      };
     },
   };
-  return budget;
 }

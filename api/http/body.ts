@@ -4,11 +4,13 @@ import { SECOND } from '#shared/kernel/time.ts';
 import {
   type BodyBudget,
   type Callers,
+  type Holding,
+  holderOf,
+  limitsOf,
+  networkHolders,
   openBodyBudget,
-  openSharedBudget,
   type ProcessLimits,
   type ShareLimits,
-  sharesOf,
 } from './body-budget.ts';
 import type { CountedAddress } from './caller-address.ts';
 import { type Deadlines, openDeadlines } from './deadlines.ts';
@@ -73,19 +75,19 @@ const GRACE_MS: Readonly<Record<Callers, number>> = {
   anonymous: 5 * SECOND,
 };
 
-/** Opens the reader of request bodies. `addressOf` returns the address of a request, which shares a budget with others. */
-export function openBodyReader(limits: BodyLimits, addressOf: CountedAddress): BodyReader {
+/** Opens the reader of request bodies. `networkOf` returns the network of a caller that is not identified. */
+export function openBodyReader(limits: BodyLimits, networkOf: CountedAddress): BodyReader {
   const { bodyTimeoutMs: limitMs, graceMs = GRACE_MS, crowd = CROWD } = limits;
-  const { accounts, anonymous } = sharesOf(limits);
-  const deadlinesOf = (callers: Callers) =>
-    openDeadlines({ limitMs, graceMs: graceMs[callers], leastRate: LEAST_RATE, crowd });
-  const readers: Readonly<Record<Callers, Pick<ReadLimits, 'budget' | 'deadlines'>>> = {
-    identified: { budget: openBodyBudget(limits.bodyBudgetBytes), deadlines: deadlinesOf('identified') },
-    accounts: { budget: openSharedBudget(accounts, addressOf), deadlines: deadlinesOf('accounts') },
-    anonymous: {
-      budget: openSharedBudget(limits.anonymous ?? anonymous, addressOf),
-      deadlines: deadlinesOf('anonymous'),
-    },
+  const ofNetwork = networkHolders(networkOf);
+  const ofKind = limitsOf(limits);
+  const readerOf = (callers: Callers, shared: ShareLimits) => ({
+    budget: openBodyBudget(shared),
+    deadlines: openDeadlines({ limitMs, graceMs: graceMs[callers], leastRate: LEAST_RATE, crowd }),
+  });
+  const readers: Readonly<Record<Callers, { budget: BodyBudget; deadlines: Deadlines }>> = {
+    identified: readerOf('identified', ofKind.identified),
+    accounts: readerOf('accounts', ofKind.accounts),
+    anonymous: readerOf('anonymous', limits.anonymous ?? ofKind.anonymous),
   };
   return {
     read(exchange, head, { maxBytes, isForm, callers }) {
@@ -93,15 +95,18 @@ export function openBodyReader(limits: BodyLimits, addressOf: CountedAddress): B
       if (announced.kind === 'refused') return announced;
       const { headers } = head;
       const { budget, deadlines } = readers[callers];
-      if (!budget.enter(exchange)) return refused(BUSY);
+      const holder = callers === 'identified' ? holderOf(exchange.identity, maxBytes) : ofNetwork(exchange);
+      const holding = budget.enter(holder);
+      if (holding === null) return refused(BUSY);
+      exchange.holding = holding;
       if (announced.kind === 'none') return { kind: 'read', bytes: EMPTY };
-      const bounds = { maxBytes, budget, deadlines };
+      const bounds = { maxBytes, holding, deadlines };
       return announced.length === undefined || headers.expect !== undefined
         ? readArriving(exchange, announced, bounds)
         : readAnnounced(exchange, announced.length, bounds);
     },
     release(exchange) {
-      exchange.budget?.release(exchange);
+      exchange.holding?.release();
     },
     budget: (callers) => readers[callers].budget,
   };
@@ -149,7 +154,7 @@ function tooLarge(maxBytes: number): Rejection {
 
 interface ReadLimits {
   maxBytes: number;
-  budget: BodyBudget;
+  holding: Holding;
   deadlines: Deadlines;
 }
 
@@ -174,7 +179,7 @@ async function readAnnounced(exchange: Exchange, length: number, limits: ReadLim
   if (request.readableLength !== length || request.destroyed) {
     return readArriving(exchange, { kind: 'announced', length, typeMissing: false }, limits);
   }
-  if (!limits.budget.charge(exchange, length)) return refused(BUSY);
+  if (!limits.holding.charge(length)) return refused(BUSY);
   return { kind: 'read', bytes: request.read() as Buffer };
 }
 
@@ -182,7 +187,7 @@ async function readAnnounced(exchange: Exchange, length: number, limits: ReadLim
 function readArriving(
   exchange: Exchange,
   announced: Announced,
-  { maxBytes, budget, deadlines }: ReadLimits,
+  { maxBytes, holding, deadlines }: ReadLimits,
 ): Promise<BodyRead> {
   const { request, response } = exchange;
   if (request.headers.expect?.toLowerCase() === '100-continue') response.writeContinue();
@@ -194,7 +199,7 @@ function readArriving(
       arrival.received += chunk.length;
       if (announced.typeMissing) finish(refused({ rejected: 'UNSUPPORTED_MEDIA_TYPE' }));
       else if (arrival.received > maxBytes) finish(refused(tooLarge(maxBytes)));
-      else if (!budget.charge(exchange, chunk.length)) finish(refused(BUSY));
+      else if (!holding.charge(chunk.length)) finish(refused(BUSY));
       else chunks.push(chunk);
     }
     function onEnd(): void {

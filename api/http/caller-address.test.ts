@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { openCallerAddress, openCountedPeer } from './caller-address.ts';
+import { openCallerAddress, openCountedNetwork, openCountedPeer } from './caller-address.ts';
 
 t.test('the caller’s address is the peer, or the last hop that is no trusted proxy', async (t) => {
   const addressOf = openCallerAddress(['10.0.0.0/8', '192.168.1.7', 'fd00::/8']);
@@ -55,13 +55,25 @@ t.test('whatever a caller writes before the hops of the proxies, its address is 
   );
 });
 
-t.test('a connection counts for the address of its peer, unless the peer is a trusted proxy', async (t) => {
+t.test('a connection counts for the network of its peer, unless the peer is a trusted proxy', async (t) => {
   const peerOf = openCountedPeer(['10.0.0.0/8']);
   t.equal(peerOf('203.0.113.9'), '203.0.113.9');
   t.equal(peerOf('::ffff:203.0.113.9'), '203.0.113.9');
-  t.equal(peerOf('2001:db8::1'), peerOf('2001:db8::2'), 'an IPv6 network is one address');
+  t.equal(peerOf('2001:db8:a:1::1'), peerOf('2001:db8:a:ffff::1'), 'a /48 is one network');
+  t.not(peerOf('2001:db8:a::1'), peerOf('2001:db8:b::1'));
+  t.not(peerOf('203.0.113.9'), peerOf('203.0.113.10'), 'an IPv4 address is a network of its own');
   t.equal(peerOf('10.1.2.3'), null);
   t.equal(peerOf('::ffff:10.1.2.3'), null);
   t.equal(peerOf(''), null, 'the peer has left');
   t.equal(openCountedPeer([])('203.0.113.9'), null, 'without configuration any peer may be the gateway');
+});
+
+t.test('the 65,536 networks of a customer are one caller among strangers', async (t) => {
+  const networkOf = openCountedNetwork(['10.0.0.0/8']);
+  const names = new Set<string>();
+  for (let subnet = 0; subnet < 65_536; subnet += 1) {
+    const forwarded = `2001:db8:a:${subnet.toString(16)}::1`;
+    names.add(networkOf({ peer: '10.0.0.1', headers: { 'x-forwarded-for': forwarded } }));
+  }
+  t.strictSame([...names], ['2001:db8:a::/48']);
 });

@@ -1,14 +1,29 @@
-import { BlockList, isIPv6 } from 'node:net';
+import { BlockList, isIPv4, isIPv6 } from 'node:net';
 import type { Call } from '#api/route.ts';
-import { countedAs, readAddress } from '#infra/net/ip-address.ts';
+import { countedAs, networksOf, readAddress } from '#infra/net/ip-address.ts';
 
-/** Returns the address under which a caller's login attempts are counted. */
+/** Returns the address, or the network, under which a caller is counted. */
 export type CountedAddress = (call: Pick<Call, 'peer' | 'headers'>) => string;
 
 /** Returns a function that reads the counted address of a call: an IPv4 address, or an IPv6 /64 network. */
 export function openCountedAddress(trusted: readonly string[]): CountedAddress {
   const addressOf = openCallerAddress(trusted);
   return ({ peer, headers }) => countedAs(addressOf(peer, headers['x-forwarded-for']));
+}
+
+/**
+ * Returns a function that reads the network of a call, which is one caller among strangers: an IPv4 address, or an IPv6 /48. A provider
+ * hands out a /48 to one customer, so that 65,536 counted addresses cost nothing. A /24 of IPv4 has many customers, and a few addresses of
+ * different ones are as cheap as one whole.
+ */
+export function openCountedNetwork(trusted: readonly string[]): CountedAddress {
+  const addressOf = openCountedAddress(trusted);
+  return (call) => networkOf(addressOf(call));
+}
+
+function networkOf(counted: string): string {
+  const [widest = counted] = networksOf(counted);
+  return isIPv4(counted) ? counted : widest;
 }
 
 type CallerAddress = (peer: string, forwardedFor: string | undefined) => string;
@@ -44,19 +59,19 @@ function addressOfHop(hop: string): string | null {
   return readAddress(bracketed ?? dotted ?? text);
 }
 
-/** Returns the address under which a connection from this peer is counted, or null if none counts it. */
+/** Returns the network under which a connection from this peer is counted, or null if none counts it. */
 export type CountedPeer = (peer: string) => string | null;
 
 /**
- * Returns a function that reads the counted address of a connection. A trusted proxy's connections carry the requests of many callers
- * and count for no address. Without any trusted proxy no connection counts, because each may come from a gateway.
+ * Returns a function that reads the counted network of a connection. A trusted proxy's connections carry the requests of many callers
+ * and count for no network. Without any trusted proxy no connection counts, because each may come from a gateway.
  */
 export function openCountedPeer(trusted: readonly string[]): CountedPeer {
   if (trusted.length === 0) return () => null;
   const isProxy = openProxies(trusted);
   return (peer) => {
     const address = readAddress(peer);
-    return address === null || isProxy(address) ? null : countedAs(address);
+    return address === null || isProxy(address) ? null : networkOf(countedAs(address));
   };
 }
 

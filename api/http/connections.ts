@@ -4,13 +4,13 @@ import type { CountedPeer } from './caller-address.ts';
 
 /**
  * Reason why a connection was closed without a reply. `full`: the process has no room. `silent`: it made room for a newer one, because
- * it had sent no request. `address`: its address has its share already.
+ * it had sent no request. `address`: its network has its share already.
  */
 export type DropReason = 'full' | 'silent' | 'address';
 
 interface ConnectionLimits {
   max: number;
-  /** Returns the address under which a connection is counted; null for one that no share limits. */
+  /** Returns the network under which a connection is counted; null for one that no share limits. */
   peerOf: CountedPeer;
   dropped(reason: DropReason): void;
 }
@@ -20,7 +20,7 @@ export interface Connections {
   spoke(socket: Socket): void;
 }
 
-/** One address may hold this part of the connections. */
+/** One network may hold this part of the connections. */
 const PART = 1 / 8;
 
 /**
@@ -43,17 +43,17 @@ export function limitConnections(server: Server, { max, peerOf, dropped }: Conne
     }
   }
 
-  /** Counts the connection for its address until it closes. Returns false and counts nothing beyond the share. */
+  /** Counts the connection for its network until it closes. Returns false and counts nothing beyond the share. */
   function enter(socket: Socket): boolean {
-    const address = peerOf(socket.remoteAddress ?? '');
-    if (address === null) return true;
-    const held = shares.get(address) ?? 0;
+    const network = peerOf(socket.remoteAddress ?? '');
+    if (network === null) return true;
+    const held = shares.get(network) ?? 0;
     if (held + 1 > max * PART) return false;
-    shares.set(address, held + 1);
+    shares.set(network, held + 1);
     socket.once('close', () => {
-      const left = (shares.get(address) ?? 1) - 1;
-      if (left === 0) shares.delete(address);
-      else shares.set(address, left);
+      const left = (shares.get(network) ?? 1) - 1;
+      if (left === 0) shares.delete(network);
+      else shares.set(network, left);
     });
     return true;
   }

@@ -16,12 +16,8 @@ export interface Exchange {
   /** `performance.now()` at the start, and when the reply was passed to the socket. */
   startedAt: number;
   answeredAt: number | undefined;
-  /** The budget that counts this request and its body; set once the body is about to be read. */
-  budget: { release(exchange: Exchange): void } | undefined;
-  /** Bytes of the budget that this request holds. */
-  bodyBytes: number;
-  /** Holdings of the caller's address, if the budget is one that addresses share. */
-  share: Share | undefined;
+  /** The part of a body budget that the request holds; set once the body is about to be read. */
+  holding: { release(): void } | undefined;
   /** Set while the body is being read. Passes a fault of the connection to the reader. */
   interrupt: ((why: Rejection) => void) | undefined;
   /** True if the rest of the body will not arrive or its end cannot be found; the connection then ends with the reply. */
@@ -31,13 +27,6 @@ export interface Exchange {
   stop: AbortController | undefined;
   /** True once its handler has ended and its reply is written. */
   ended: boolean;
-}
-
-/** Holdings of all requests of one address. */
-export interface Share {
-  address: string;
-  bodyBytes: number;
-  requests: number;
 }
 
 const UNROUTED = '(none)';
@@ -54,9 +43,7 @@ export function newExchange(request: IncomingMessage, response: ServerResponse):
     identity: {},
     startedAt: performance.now(),
     answeredAt: undefined,
-    budget: undefined,
-    bodyBytes: 0,
-    share: undefined,
+    holding: undefined,
     interrupt: undefined,
     broken: false,
     abort: undefined,

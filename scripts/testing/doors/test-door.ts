@@ -1,8 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import type { Test } from 'tap';
-import type { Door } from '#api/http/door.ts';
 import type { Call, Route } from '#api/route.ts';
-import { openServer, type ServerDeps, type ServerLimits } from '#api/server.ts';
+import { type MeasuredDoor, openServer, type ServerDeps, type ServerLimits } from '#api/server.ts';
 import { openLog } from '#infra/log/log.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 
@@ -19,7 +18,7 @@ export interface TestDoorOptions {
 }
 
 export interface TestDoor {
-  door: Door;
+  door: MeasuredDoor;
   port: number;
   draining: AbortController;
   /** Lines of the log, parsed; request lines have `msg: 'request'`. */

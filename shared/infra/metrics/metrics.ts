@@ -124,7 +124,7 @@ export function httpMetrics(metrics: Metrics): ObserveHttp {
 export function connectionMetrics(metrics: Metrics): (reason: string) => void {
   const counter = metrics.counter(
     'examhall_connections_dropped_total',
-    'Connections closed without a reply: no room, no request sent, or the share of their address used up',
+    'Connections closed without a reply: no room, no request sent, or the share of their network used up',
     ['reason'],
   );
   // Prometheus finds no increase in a counter that only appears with its first drop.
