@@ -109,7 +109,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     redis,
     doorbells,
     replies,
-    streams: openStreams(draining.signal, accountEnds),
+    streams: openStreams(draining.signal, accountEnds, config.auth.trustedProxies),
     accountEnds,
     atEnd: (close: () => Promise<unknown>) => void closers.push(close),
   };

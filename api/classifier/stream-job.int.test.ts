@@ -1,5 +1,6 @@
 import t from 'tap';
-import { openStreamSlots, openStreams } from '#api/http/live-stream.ts';
+import { openStreams } from '#api/http/live-stream.ts';
+import { openStreamSlots } from '#api/http/stream-slots.ts';
 import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';

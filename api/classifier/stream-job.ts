@@ -36,6 +36,7 @@ export async function streamJob(deps: JobDeps, call: Call): Promise<RawReply | R
     now: deps.now,
     maxUnreadBytes: MAX_UNREAD_BYTES,
     holder: caller.actorId,
+    call,
     listen: (changed) => jobChanges.listen(jobId, changed),
     async begin() {
       const job = (await findJob(mongo, jobId)) ?? first;

@@ -8,7 +8,15 @@ import { type Beginning, liveStream, openStreams, type Streams } from './live-st
 /** Serves one live stream that begins with `begin`. Returns its URL. */
 async function served(t: Test, streams: Streams, begin: () => Promise<Beginning>): Promise<string> {
   return openReceiver(t, async (_call, response) => {
-    const reply = await liveStream({ streams, now: Date.now, holder: 'an', listen: () => () => undefined, begin });
+    const call = { peer: '127.0.0.1', headers: {} };
+    const reply = await liveStream({
+      streams,
+      now: Date.now,
+      holder: 'an',
+      call,
+      listen: () => () => undefined,
+      begin,
+    });
     if (isRejection(reply)) response.writeHead(429).end();
     else await reply.raw(response);
   });
@@ -25,10 +33,13 @@ const quiet: Beginning = {
 t.test('a process allows each actor five streams of ten minutes', async (t) => {
   const { slots, maxAgeMs } = openStreams(new AbortController().signal);
   t.equal(maxAgeMs, 600_000);
-  const taken = Array.from({ length: 6 }, () => slots.acquire('an'));
+  const taken = Array.from({ length: 6 }, () => slots.acquire({ actorId: 'an', networks: [] }, () => undefined));
   t.strictSame(taken.map(isRejection), [false, false, false, false, false, true]);
   t.match(taken[5], { rejected: 'RATE_LIMITED', retryAfter: 15 });
-  t.notOk(isRejection(slots.acquire('binh')), 'another actor has streams of its own');
+  t.notOk(
+    isRejection(slots.acquire({ actorId: 'binh', networks: [] }, () => undefined)),
+    'another actor has streams of its own',
+  );
 });
 
 t.test('a stream that reaches its maximum age ends cleanly and releases its place', async (t) => {

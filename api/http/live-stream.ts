@@ -1,8 +1,11 @@
-import type { RawReply } from '#api/route.ts';
+import type { Call, RawReply } from '#api/route.ts';
+import { networksOf } from '#infra/net/ip-address.ts';
 import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
+import { openCountedAddress } from './caller-address.ts';
 import { type EventStream, openEventStream } from './event-stream.ts';
+import { openStreamSlots, type StreamSlots } from './stream-slots.ts';
 
 /**
  * Sends the current state and each change. Returns once its subject has ended or the stream is no longer live. The wake
@@ -12,8 +15,8 @@ type Follow = (stream: LiveStream, wakeSignal: WakeSignal) => Promise<void>;
 
 export interface LiveStream extends EventStream {
   /**
-   * Returns false once the reply has ended, the stream has reached its maximum age, or its actor may have lost the session. A loop
-   * checks it between two reads, so that the stream ends after a whole event and its last id resumes it without a gap.
+   * Returns false once the reply has ended, the stream has reached its maximum age or lost its slot, or its actor may have lost the session.
+   * A loop checks it between two reads, so that the stream ends after a whole event and its last id resumes it without a gap.
    */
   isLive(): boolean;
 }
@@ -25,6 +28,7 @@ interface LiveSubject {
   streams: Streams;
   /** The actor whose stream limit the stream counts in. */
   holder: string;
+  call: Pick<Call, 'peer' | 'headers'>;
   /** Calls `changed` whenever there may be something to send. Returns a function that stops this. */
   listen(changed: () => void): () => void;
   /** Reads the initial state before headers are sent, so that a failure can still set the status. */
@@ -37,6 +41,8 @@ interface LiveSubject {
 /** State that the live streams of one process share, across all services that it serves. */
 export interface Streams {
   slots: StreamSlots;
+  /** Returns the networks of the caller's address, the widest first. */
+  networksOf(call: LiveSubject['call']): readonly string[];
   /** Aborted when the process begins to drain; all streams then end at once. */
   draining: AbortSignal;
   /** Calls a listener when a session of this account has ended, or the account may no longer sign in. The call may be lost. */
@@ -54,26 +60,46 @@ const MAX_AGE_MS = 10 * MINUTE;
 /** Account ends that never come. */
 const NO_ENDS: Streams['accountEnds'] = { listen: () => () => undefined };
 
-/** Returns the shared stream state of this process; no stream is open yet. Without `accountEnds`, a stream ends by age alone. */
-export function openStreams(draining: AbortSignal, accountEnds = NO_ENDS): Streams {
-  const slots = openStreamSlots({ perActor: STREAMS_PER_ACTOR, inAll: STREAMS_IN_ALL });
-  return { slots, draining, accountEnds, maxAgeMs: MAX_AGE_MS };
+/**
+ * Returns the shared stream state of this process; no stream is open yet. Without `accountEnds`, no end of a session ends a stream.
+ * `trustedProxies`: addresses and networks of the proxies before this process.
+ */
+export function openStreams(
+  draining: AbortSignal,
+  accountEnds = NO_ENDS,
+  trustedProxies: readonly string[] = [],
+): Streams {
+  const addressOf = openCountedAddress(trustedProxies);
+  return {
+    slots: openStreamSlots({ perActor: STREAMS_PER_ACTOR, inAll: STREAMS_IN_ALL }),
+    networksOf: (call) => networksOf(addressOf(call)),
+    draining,
+    accountEnds,
+    maxAgeMs: MAX_AGE_MS,
+  };
 }
 
 const HEARTBEAT_MS = 15 * SECOND;
 
 /** Acquires a slot, reads the initial state and then streams. However the stream ends, its slot is released. */
 export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejection> {
-  const { streams, now, maxUnreadBytes } = subject;
-  const releaseSlot = streams.slots.acquire(subject.holder);
-  if (isRejection(releaseSlot)) return releaseSlot;
+  const { streams, now, holder: actorId, maxUnreadBytes } = subject;
   const wakeSignal = openWakeSignal();
+  let isOver = false;
+  const end = () => {
+    isOver = true;
+    wakeSignal.wake();
+  };
+  const releaseSlot = streams.slots.acquire({ actorId, networks: streams.networksOf(subject.call) }, end);
+  if (isRejection(releaseSlot)) return releaseSlot;
   // Listen before the initial read, so that no change during the read is missed.
   const unlisten = subject.listen(wakeSignal.wake);
-  const session = openSessionWatch(streams, subject.holder, wakeSignal.wake);
+  // A stream does not know its session, so all streams of the actor end; those of other sessions reconnect, and the gateway refuses the
+  // ended one.
+  const unwatch = streams.accountEnds.listen(actorId, end);
   const leave = () => {
     unlisten();
-    session.close();
+    unwatch();
     releaseSlot();
   };
   try {
@@ -95,7 +121,7 @@ export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejec
           });
           void stream.ended.then(wakeSignal.wake);
           const aged = withAge(stream, streams.maxAgeMs, wakeSignal);
-          await first.follow({ ...aged, isLive: () => !session.isOver() && aged.isLive() }, wakeSignal);
+          await first.follow({ ...aged, isLive: () => !isOver && aged.isLive() }, wakeSignal);
           stream.end();
         } finally {
           leave();
@@ -106,19 +132,6 @@ export async function liveStream(subject: LiveSubject): Promise<RawReply | Rejec
     leave();
     throw error;
   }
-}
-
-/**
- * Watches for the end of any session of the stream's actor. A stream does not know its session, so all streams of the actor end; those
- * of other sessions reconnect, and the gateway refuses the ended one.
- */
-function openSessionWatch({ accountEnds }: Streams, holder: string, wake: () => void) {
-  let isOver = false;
-  const close = accountEnds.listen(holder, () => {
-    isOver = true;
-    wake();
-  });
-  return { close, isOver: () => isOver };
 }
 
 /** Returns the stream with a maximum age: after `maxAgeMs` it stops being live and its loop is woken. */
@@ -165,53 +178,5 @@ function openWakeSignal(): WakeSignal {
       return wasWoken;
     },
     pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-  };
-}
-
-/** Limits the open streams of one process. */
-interface StreamSlots {
-  /** Acquires a slot for this caller. Returns the function that releases it, or a rejection if a limit is reached. */
-  acquire(actorId: string): (() => void) | Rejection;
-  /** Returns the number of open streams. */
-  open(): number;
-}
-
-/** `Retry-After` of a stream that was refused (s). */
-const RETRY_AFTER_SECONDS = 15;
-
-/** Opens the slots of a process: at most `perActor` streams for one caller and `inAll` together. */
-export function openStreamSlots({ perActor, inAll }: { perActor: number; inAll: number }): StreamSlots {
-  const open = new Map<string, number>();
-  let all = 0;
-  return {
-    open: () => all,
-    acquire(actorId) {
-      const own = open.get(actorId) ?? 0;
-      if (own >= perActor) {
-        return {
-          rejected: 'RATE_LIMITED',
-          message: 'The caller has too many open streams; close one or retry later',
-          retryAfter: RETRY_AFTER_SECONDS,
-        };
-      }
-      if (all >= inAll) {
-        return {
-          rejected: 'UNAVAILABLE',
-          message: 'This process has too many open streams; retry later',
-          retryAfter: RETRY_AFTER_SECONDS,
-        };
-      }
-      open.set(actorId, own + 1);
-      all += 1;
-      let released = false;
-      return () => {
-        if (released) return;
-        released = true;
-        all -= 1;
-        const left = (open.get(actorId) ?? 1) - 1;
-        if (left === 0) open.delete(actorId);
-        else open.set(actorId, left);
-      };
-    },
   };
 }

@@ -41,6 +41,7 @@ export async function streamInbox(deps: NotificationDeps, call: Call): Promise<R
     streams: deps.streams,
     now: deps.now,
     holder: userId,
+    call,
     listen: (changed) => deps.inboxChanges.listen(userId, changed),
     async begin() {
       const resumed = decodeCursor(call.headers['last-event-id'] ?? '', deps.now(), OLDEST_MS);
