@@ -127,6 +127,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
         log.info(fields, message),
       ),
     },
+    loopbackOnly: config.loopbackOnly,
     trustedProxies: config.auth.trustedProxies,
     dropped: connectionMetrics(metrics),
     isOutage: isPassing,

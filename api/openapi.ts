@@ -6,12 +6,12 @@ import { accessText, requirementsOf, securityOf, securitySchemesOf } from './ope
 import type { HeaderDoc, ReplyDoc, Route, Tag } from './route.ts';
 
 /**
- * Codes that the server returns before or around a handler. `unrouted` codes belong to no operation: unknown route, or known path
- * with another method. A path parameter that is not an id also returns `ROUTE_NOT_FOUND`. Every method but GET refuses the media
+ * Codes that the server returns before or around a handler. `unrouted` codes belong to no operation: unknown route, known path with
+ * another method, or a host that is not served. A path parameter that is not an id also returns `ROUTE_NOT_FOUND`. Every method but GET refuses the media
  * types of a form. Every route refuses brackets in a query name.
  */
 export const SERVER_CODES = {
-  unrouted: ['ROUTE_NOT_FOUND', 'METHOD_NOT_ALLOWED'],
+  unrouted: ['MISDIRECTED_REQUEST', 'ROUTE_NOT_FOUND', 'METHOD_NOT_ALLOWED'],
   parameters: ['ROUTE_NOT_FOUND'],
   changes: ['UNSUPPORTED_MEDIA_TYPE'],
   body: ['INVALID_JSON', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_ENCODING'],
@@ -98,7 +98,8 @@ const LICENSE = { name: 'Apache License 2.0', identifier: 'Apache-2.0' };
 
 const DESCRIPTION = `Success is \`{success: true, data, message}\`, failure \`{success: false, code, message, data?, details?, requestId}\`.
 An optional field that is null counts as absent. Unknown query names are ignored. An unlisted path is answered with
-404 \`ROUTE_NOT_FOUND\`, an unlisted method of a listed path with 405 \`METHOD_NOT_ALLOWED\` and \`Allow\`.
+404 \`ROUTE_NOT_FOUND\`, an unlisted method of a listed path with 405 \`METHOD_NOT_ALLOWED\` and \`Allow\`. Outside production, a request to
+another host than loopback is answered with 421 \`MISDIRECTED_REQUEST\`.
 
 **Retries.** After a timeout, a reset or a 503 send the same request again, with the same key; each operation states what a repeat returns. Wait
 for \`Retry-After\` on 429 and 503. Never repeat another 4xx unchanged. A 202 means that the request is stored and will run.

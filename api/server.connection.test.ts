@@ -48,21 +48,6 @@ t.test('two requests in one packet get two replies, in order', async (t) => {
   t.match(await wire.reply(), { json: { data: { params: { id: 'two' } } } });
 });
 
-t.test('a request without Host gets the failure envelope', async (t) => {
-  const { port } = await openTestDoor(t);
-  const wire = openWire(t, port);
-  wire.write('GET /v1/nowhere HTTP/1.1\r\n\r\n');
-  t.match(await wire.reply(), {
-    status: 400,
-    headers: { 'x-request-id': String, connection: 'close' },
-    json: { success: false, code: 'VALIDATION_FAILED' },
-  });
-  await wire.closed;
-  const old = openWire(t, port);
-  old.write('GET /v1/nowhere HTTP/1.0\r\n\r\n');
-  t.match(await old.reply(), { status: 404 }, 'HTTP/1.0 has none');
-});
-
 t.test('100 Continue is sent only after the head has passed', async (t) => {
   const { port } = await openTestDoor(t, { routes: [guarded, echoRoute()] });
   const expecting = [JSON_TYPE, 'Expect: 100-continue', 'Content-Length: 2'];

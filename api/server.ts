@@ -11,8 +11,10 @@ import {
   openRunningRequests,
   RouteCall,
   readHead,
+  repeatedHeaders,
   splitTarget,
 } from '#api/http/exchange.ts';
+import { openHostCheck } from '#api/http/host.ts';
 import { parseBody } from '#api/http/json.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
 import { formFields, isForm } from '#api/http/media-type.ts';
@@ -50,6 +52,8 @@ export interface ServerDeps {
   /** Aborted when the process begins to drain. From then on every reply closes its connection. */
   draining: AbortSignal;
   limits: ServerLimits;
+  /** True if a request must name a host of loopback. */
+  loopbackOnly?: boolean;
   /** Addresses and networks of the proxies before this process. */
   trustedProxies: readonly string[];
   /** Counts a connection that was closed without a reply. */
@@ -69,12 +73,6 @@ interface RequestBody {
 
 /** Status of a request whose client left before the reply; appears only in logs and metrics. */
 const CLIENT_LEFT = 499;
-/** Rejection of an HTTP/1.1 request without a Host header (RFC 9112, section 3.2). */
-const WITHOUT_HOST: Refusal = {
-  rejected: 'VALIDATION_FAILED',
-  message: 'The Host header is missing',
-  headers: { Connection: 'close' },
-};
 /** Values of the metrics label `method`; any other method is counted as OTHER, so that callers cannot add values. */
 const KNOWN_METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 const NO_QUERY = Object.freeze({});
@@ -97,6 +95,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
   });
   const table = withPages(compileTable(named), rows);
   const bodies = openBodyReader(deps.limits, openCountedNetwork(deps.trustedProxies));
+  const hostFault = openHostCheck({ loopbackOnly: deps.loopbackOnly === true });
   const running = openRunningRequests();
   const newest = new WeakMap<Duplex, Exchange>();
   const listener = openListener(serve, deps.limits, (socket) => newest.get(socket));
@@ -138,7 +137,9 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
   async function live(exchange: Exchange): Promise<ServeResult> {
     const { request } = exchange;
     const method = request.method ?? '';
-    if (request.headers.host === undefined && request.httpVersionMinor > 0) return refused(WITHOUT_HOST);
+    const repeated = repeatedHeaders(request);
+    const misdirected = hostFault(request, repeated);
+    if (misdirected !== undefined) return refused(misdirected);
     const { path, query } = splitTarget(request.url ?? '');
 
     const match = table(method, path, request.headers.accept);
@@ -150,7 +151,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     exchange.template = mounted.route.path;
     exchange.params = params;
 
-    const head = readHead(request, method, path, params);
+    const head = readHead(request, method, path, params, repeated);
     for (const guard of mounted.route.guards) {
       const rejection = guard.check(head, exchange.identity);
       if (rejection !== undefined) return refused(rejection);

@@ -66,6 +66,10 @@ door also warns if it trusts the network, if the attempt service has no receiver
 A process refuses a \`HOST\` that other machines reach if a token has a development default or \`GATEWAY_TOKEN\` is unset: a forgotten \`NODE_ENV\` would
 otherwise make every caller an admin. \`EXAMHALL_OPEN=1\` permits it, and each front door then logs a warning.
 
+A front door on loopback answers 421 \`MISDIRECTED_REQUEST\` if \`Host\` names anything but \`127.0.0.0/8\`, \`[::1]\` or a name without a dot, such as
+\`localhost\`. A page on the web could otherwise let its own name resolve to 127.0.0.1 and act as an admin from the browser of a developer. \`EXAMHALL_OPEN=1\`
+turns the check off, for a tunnel or a proxy that keeps another \`Host\`. Production never makes it.
+
 ## What \`npm start\` sets
 
 Each variable only if the environment does not set it, and none of them with \`NODE_ENV=production\`, except the store URLs:

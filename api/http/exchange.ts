@@ -84,20 +84,24 @@ export function splitTarget(target: string): { path: string; query: string } {
 const NONE: ReadonlySet<string> = new Set();
 
 /**
- * Returns the head of a request for its guards. Node joins or drops a repeated header, which would hide a second X-User-Id,
- * so `repeated` is computed from the raw list.
+ * Returns the names of the headers that a request has twice. Node joins or drops a repeated header, which would hide a second X-User-Id,
+ * so they are read from the raw list.
  */
+export function repeatedHeaders({ headers, rawHeaders }: IncomingMessage): ReadonlySet<string> {
+  let distinct = 0;
+  for (const _ in headers) distinct += 1;
+  return distinct * 2 === rawHeaders.length ? NONE : repeatedNames(rawHeaders);
+}
+
+/** Returns the head of a request for its guards. */
 export function readHead(
   request: IncomingMessage,
   method: string,
   path: string,
   params: Readonly<Record<string, string>>,
+  repeated = repeatedHeaders(request),
 ): Head {
-  const headers = request.headers as Readonly<Record<string, string | undefined>>;
-  const raw = request.rawHeaders;
-  let distinct = 0;
-  for (const _ in headers) distinct += 1;
-  return { method, path, headers, params, repeated: distinct * 2 === raw.length ? NONE : repeatedNames(raw) };
+  return { method, path, headers: request.headers as Head['headers'], params, repeated };
 }
 
 function repeatedNames(raw: readonly string[]): ReadonlySet<string> {

@@ -11,6 +11,8 @@ export interface TestDoorOptions {
   limits?: Partial<ServerLimits>;
   isOutage?: ServerDeps['isOutage'];
   mayTrace?: ServerDeps['mayTrace'];
+  /** True if a request must name a host of loopback; default false. */
+  loopbackOnly?: boolean;
   /** Proxies whose X-Forwarded-For is believed; default none. */
   trustedProxies?: readonly string[];
   /** `product` checks queries and bodies by the schemas of the product; default: those of `echoRoute`. */
@@ -49,6 +51,7 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
     observe: (method, route, status) => observed.push({ method, route, status }),
     isOutage: options.isOutage ?? (() => false),
     ...(options.mayTrace === undefined ? {} : { mayTrace: options.mayTrace }),
+    loopbackOnly: options.loopbackOnly ?? false,
     trustedProxies: options.trustedProxies ?? [],
     dropped: (reason) => dropped.push(reason),
     limits: {

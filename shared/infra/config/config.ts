@@ -16,7 +16,7 @@ import {
   readRetention,
   readSenderTokens,
 } from './settings.ts';
-import { trustFaults, type Warnings, warningsOf } from './trust.ts';
+import { servesLoopbackAlone, trustFaults, type Warnings, warningsOf } from './trust.ts';
 import {
   ENVIRONMENTS,
   type Environment,
@@ -51,6 +51,8 @@ export interface Config extends Warnings {
   gatewayTrust: GatewayTrust;
   /** True if a process outside production may listen for other machines with well-known tokens or without a gateway token. */
   isOpen: boolean;
+  /** True if a request must name a host of loopback: outside production on loopback, unless `isOpen`. */
+  loopbackOnly: boolean;
   // Each token below has its accepted values, the current one first.
   /** Undefined: not required. Empty: required, but no request can match it, so routes that trust identity headers are closed. */
   gatewayToken: Secrets | undefined;
@@ -78,7 +80,7 @@ export interface Config extends Warnings {
 }
 
 /** A configuration without its warnings. */
-type Settings = Omit<Config, keyof Warnings>;
+type Settings = Omit<Config, keyof Warnings | 'loopbackOnly'>;
 
 /** Thrown if the environment is invalid. The message lists every fault, one per line, and shows no secret. */
 export class ConfigError extends Error {
@@ -156,7 +158,7 @@ export function readConfig(given: NodeJS.ProcessEnv): Config {
   // A token that several settings use is read several times, so remove duplicate faults.
   const faults = [...new Set([...fileFaults, ...from.faults, ...trustFaults(from, config)])];
   if (faults.length > 0) throw new ConfigError(faults);
-  return { ...config, ...warningsOf(from, config) };
+  return { ...config, loopbackOnly: servesLoopbackAlone(config), ...warningsOf(from, config) };
 }
 
 function databaseOf(mongodbUrl: string): string {

@@ -102,6 +102,20 @@ t.test('outside production an address that other machines reach needs secrets of
     t.strictSame(readConfig({ MONGODB_URL, HOST, ...DEVELOPMENT_DEFAULTS }).doorWarnings, [], HOST);
 });
 
+t.test(
+  'requests must name a host of loopback outside production, if the process listens there and is not opened',
+  async (t) => {
+    const isStrict = (env: NodeJS.ProcessEnv) => readConfig({ MONGODB_URL, ...env }).loopbackOnly;
+    for (const HOST of ['127.0.0.1', '127.9.9.9', '::1', 'localhost']) {
+      t.equal(isStrict({ HOST }), true, HOST);
+      t.equal(isStrict({ HOST, EXAMHALL_OPEN: '1' }), false, HOST);
+    }
+    t.equal(isStrict({ HOST: '0.0.0.0', EXAMHALL_OPEN: '1' }), false);
+    t.equal(isStrict({ HOST: '0.0.0.0', GATEWAY_TOKEN: 'g', AUTH_JWT_SECRET: 'j' }), false);
+    t.equal(readConfig({ ...PRODUCTION, HOST: '127.0.0.1' }).loopbackOnly, false);
+  },
+);
+
 t.test('production warns about missing tokens, missing proxies and each address of plain http', async (t) => {
   const all = (env: NodeJS.ProcessEnv) => {
     const { warnings, doorWarnings } = readConfig(env);

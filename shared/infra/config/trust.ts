@@ -73,6 +73,14 @@ function openingOf({ wellKnown }: VariableReader, { host, gatewayToken }: Settin
   return opening.length > 0 ? opening.join(' and ') : undefined;
 }
 
+/**
+ * Returns true if only requests to a host of loopback are served. Outside production any caller on this machine can act as an ADMIN. A
+ * page whose name resolves to 127.0.0.1 would be such a caller.
+ */
+export function servesLoopbackAlone({ production, host, isOpen }: Settings): boolean {
+  return !production && !isOpen && isLoopback(host);
+}
+
 function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 }

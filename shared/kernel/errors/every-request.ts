@@ -16,6 +16,15 @@ export const REQUEST_ERRORS = {
     remedy: 'Use a method that the `Allow` header lists.',
     retry: 'no',
   },
+  MISDIRECTED_REQUEST: {
+    status: 421,
+    message: 'This process serves requests to 127.0.0.1, localhost and [::1] only',
+    cause:
+      'Outside production, `Host` names neither an address of loopback nor a name without a dot. A foreign page could otherwise act as an ADMIN on the machine of a developer.',
+    remedy:
+      'Send the request to 127.0.0.1 or localhost. Behind a proxy that keeps another `Host`, set `EXAMHALL_OPEN=1`.',
+    retry: 'no',
+  },
   UNAUTHENTICATED: {
     status: 401,
     message: 'Identity is missing or malformed',
@@ -65,7 +74,7 @@ export const REQUEST_ERRORS = {
     status: 400,
     message: 'The request is invalid; see `details`',
     cause:
-      'Body or query do not fit the schema or a rule. Malformed HTTP and a missing `Host` header get this code too, without `details`.',
+      'Body or query do not fit the schema or a rule. Malformed HTTP, and a `Host` header that is missing, sent twice or invalid, get this code too, without `details`.',
     remedy: 'Correct every place that `details` lists.',
     retry: 'no',
   },

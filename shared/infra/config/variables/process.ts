@@ -138,7 +138,7 @@ export const TRUST = {
     default: '0',
     words: ['0', '1'],
     description:
-      '`1` allows a process outside production to listen for other machines with well-known tokens or without `GATEWAY_TOKEN`. Any of them can then act as any user.',
+      '`1` allows a process outside production to listen for other machines with well-known tokens or without `GATEWAY_TOKEN`. Any of them can then act as any user. A process on loopback then also serves requests to other hosts.',
   },
   INTERNAL_SERVICE_TOKEN: {
     group: TRUST_GROUP,
