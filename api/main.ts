@@ -2,7 +2,7 @@ import { mountAttempt } from '#api/attempt/mount.ts';
 import { mountAuth } from '#api/auth/mount.ts';
 import { mountClassifier } from '#api/classifier/mount.ts';
 import { mountConsole } from '#api/console/mount.ts';
-import { behindGateway, gatewayToken, tracingCallers } from '#api/http/guards/tokens.ts';
+import { behindGateway, gatewayToken, provenCallers } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
@@ -131,7 +131,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     trustedProxies: config.auth.trustedProxies,
     dropped: connectionMetrics(metrics),
     isOutage: isPassing,
-    mayTrace: tracingCallers(config),
+    isProven: provenCallers(config),
     observe: httpMetrics(metrics),
   });
   doorMetrics(metrics, door, context.streams);

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type BodyLimits, type BodyRead, type BodyReader, openBodyReader } from '#api/http/body.ts';
+import { type BodyLimits, type BodyReader, openBodyReader } from '#api/http/body.ts';
 import { openCountedNetwork, openCountedPeer } from '#api/http/caller-address.ts';
 import { type DropReason, limitConnections } from '#api/http/connections.ts';
 import { type Door, openDoor } from '#api/http/door.ts';
@@ -15,9 +15,9 @@ import {
   splitTarget,
 } from '#api/http/exchange.ts';
 import { openHostCheck } from '#api/http/host.ts';
-import { parseBody } from '#api/http/json.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
-import { formFields, isForm } from '#api/http/media-type.ts';
+import { isForm } from '#api/http/media-type.ts';
+import { furtherFaults, parsedBody, UNREAD } from '#api/http/parsed-body.ts';
 import {
   NO_SNIFFING,
   type Refusal,
@@ -36,7 +36,7 @@ import { noteStatus } from '#infra/trace/calls.ts';
 import { currentScope, inScope } from '#infra/trace/scope.ts';
 import { inSpan, isTracing, type SpanNotes } from '#infra/trace/spans.ts';
 import { causeOfRequest, traceIdOf } from '#shared/kernel/cause.ts';
-import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
 import type { Head, RawReply, Reply, Route, TextReply } from './route.ts';
 
 export interface ServerDeps {
@@ -47,8 +47,8 @@ export interface ServerDeps {
   observe: ObserveHttp;
   /** Returns true for an error that means "MongoDB is unavailable"; the caller then gets 503 and may retry. */
   isOutage(error: unknown): boolean;
-  /** Returns true if the `traceparent` of a request is believed. Default: of every request. */
-  mayTrace?: (headers: IncomingHttpHeaders) => boolean;
+  /** Returns true if the caller may choose the id of its request and continue a trace. Default: every caller may. */
+  isProven?: (headers: IncomingHttpHeaders) => boolean;
   /** Aborted when the process begins to drain. From then on every reply closes its connection. */
   draining: AbortSignal;
   limits: ServerLimits;
@@ -64,19 +64,11 @@ export type ServerLimits = ListenerLimits & BodyLimits;
 
 type ServeResult = { kind: 'reply'; reply: Reply } | TextReply | RawReply | Refused | { kind: 'gone' };
 
-/** A parsed body: its value, and the faults of that value. */
-interface RequestBody {
-  kind: 'body';
-  value: unknown;
-  faults: FaultDetail[];
-}
-
 /** Status of a request whose client left before the reply; appears only in logs and metrics. */
 const CLIENT_LEFT = 499;
 /** Values of the metrics label `method`; any other method is counted as OTHER, so that callers cannot add values. */
 const KNOWN_METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 const NO_QUERY = Object.freeze({});
-const UNREAD = { kind: 'unread' } as const;
 
 /** A front door, with the parts of its state that metrics show. */
 export interface MeasuredDoor extends Door {
@@ -107,10 +99,15 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
   return { ...openDoor(listener, running), inFlight: running.size, bodyBudget: bodies.budget };
 
   function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const exchange = newExchange(request, response);
+    const { headers } = request;
+    const leavesTrail = headers['x-request-id'] !== undefined || headers.traceparent !== undefined;
+    const isProven = leavesTrail && (deps.isProven?.(headers) ?? true);
+    const exchange = newExchange(request, response, isProven);
     newest.set(request.socket, exchange);
     connections.spoke(request.socket);
-    const scope = { cause: causeOfRequest(exchange.requestId, request.headers, deps.mayTrace) };
+    const { requestId, clientRequestId } = exchange;
+    const cause = causeOfRequest(requestId, isProven ? headers : {});
+    const scope = { cause, ...(clientRequestId === undefined ? {} : { clientRequestId }) };
     return isTracing() ? inScope(scope, serveInSpan, exchange) : inScope(scope, answer, exchange, null);
   }
 
@@ -198,7 +195,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
         writeRefusal(exchange, outcome.rejection, closing);
         return undefined;
       case 'raw':
-        exchange.response.setHeader('X-Request-Id', exchange.requestId).setHeader(...NO_SNIFFING);
+        exchange.response.setHeader('X-Request-Id', exchange.repliedId).setHeader(...NO_SNIFFING);
         if (closing) exchange.response.setHeader('Connection', 'close');
         return outcome.raw(exchange.response);
       case 'gone':
@@ -229,7 +226,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
   }
 
   function record(exchange: Exchange, span: SpanNotes | null): void {
-    const { request, response, requestId, template, params, identity } = exchange;
+    const { request, response, requestId, clientRequestId, template, params, identity } = exchange;
     const ms = (exchange.answeredAt ?? performance.now()) - exchange.startedAt;
     const status = response.headersSent ? response.statusCode : CLIENT_LEFT;
     const method = methodOf(request);
@@ -237,9 +234,11 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     const scope = currentScope();
     span?.rename(`${method} ${template}`);
     span?.set({ 'http.route': template, 'examhall.request_id': requestId });
+    if (clientRequestId !== undefined) span?.set({ 'examhall.client_request_id': clientRequestId });
     noteStatus(span, status, 500);
     deps.access({
       requestId,
+      clientRequestId,
       traceId: traceIdOf(scope?.cause),
       attemptId: params.attemptId,
       commandId: scope?.awaited,
@@ -264,37 +263,4 @@ const STAFF: ReadonlySet<string> = new Set(['ADMIN', 'TEACHER']);
 function staffOf({ identity, params }: Exchange): AccessLine['staff'] {
   const role = identity.actor?.role ?? '';
   return STAFF.has(role) ? { role, objectIds: params } : undefined;
-}
-
-/**
- * Returns the faults that a refused body has beside those of its shape, so that its sender gets all faults at once. Returns none
- * if the list of faults is full, because a truncated list describes only part of the body.
- */
-function furtherFaults({ route }: MountedRoute, { value, faults }: { value: unknown; faults: FaultDetail[] }) {
-  const further = faults.length >= MAX_FAULTS ? undefined : route.body?.moreFaults?.(value, faults);
-  return further ?? [];
-}
-
-/** Checks JSON and shape of a body that was read. */
-function parsedBody(
-  read: BodyRead | typeof UNREAD,
-  { body }: MountedRoute,
-): RequestBody | Exclude<BodyRead, { kind: 'read' }> {
-  if (read.kind === 'refused' || read.kind === 'gone') return read;
-  if (read.kind === 'unread' || body === undefined) return { kind: 'body', value: undefined, faults: [] };
-  const parsed = parse(read.bytes, body.isForm);
-  if (isRejection(parsed)) return refused(parsed);
-  return { kind: 'body', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
-}
-
-function parse(bytes: Buffer, isForm: boolean): ReturnType<typeof parseBody> {
-  if (isForm) return { value: formFields(bytes), faults: [] };
-  return bytes.length === 0 ? { value: {}, faults: [] } : parseBody(bytes);
-}
-
-/** Returns both lists, faults of values first. Drops a fault of shape at the same path, which would only repeat one of them. */
-function merge(ofValues: FaultDetail[], ofShape: FaultDetail[]): FaultDetail[] {
-  if (ofValues.length === 0) return ofShape;
-  const reported = new Set(ofValues.map((fault) => fault.path));
-  return [...ofValues, ...ofShape.filter((fault) => !reported.has(fault.path))];
 }

@@ -19,7 +19,8 @@ Every failure is \`{success: false, code, message, data?, details?, requestId}\`
 
 - Branch on \`code\`: a code is never renamed. The message may be more specific than the one on this page.
 - \`details\` lists all shape faults of a request at once, at most 1,000. Each is \`{path, message}\` with a JSON pointer.
-- \`requestId\` finds the request in the log. It is also the header \`X-Request-Id\`.
+- \`requestId\` finds the request in the log. It is also the header \`X-Request-Id\`. The log has the id of a caller that is not proven as
+  \`clientRequestId\`.
 - \`GET /openapi.json\` lists the codes of each operation.
 
 May the client send the same request again? Each code has one of four answers:

@@ -53,7 +53,6 @@ export async function readEvents(deps: AttemptDeps, call: Call): Promise<RawRepl
       response.writeHead(200, {
         'Content-Type': 'application/json; charset=utf-8',
         'Cache-Control': 'no-store',
-        'X-Request-Id': call.requestId,
       });
       response.write('{"success":true,"data":[');
       let separator = '';

@@ -11,7 +11,7 @@ async function openReader(t: Test) {
   const bodies = openBodyReader({ bodyTimeoutMs: 5_000, bodyBudgetBytes: 1 << 20, maxConnections: 16 }, () => '');
   const reads: { text: string; listeners: number }[] = [];
   const server = createServer(async (request, response) => {
-    const exchange = newExchange(request, response);
+    const exchange = newExchange(request, response, true);
     const reading = bodies.read(exchange, readHead(request, 'POST', '/', {}), {
       maxBytes: 1_024,
       isForm: false,

@@ -7,7 +7,12 @@ import type { Rejection } from '#shared/kernel/errors.ts';
 export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
+  /** Id of the request in logs and traces: the caller's, if the caller is proven, otherwise our own. */
   requestId: string;
+  /** The id that the client of the caller has chosen, or the caller itself if it is not proven. It is no key of anything. */
+  clientRequestId: string | undefined;
+  /** `X-Request-Id` of the reply: that of the request, if it has a valid one. */
+  repliedId: string;
   /** Path of the route as mounted, never the path as sent: it labels logs and metrics. */
   template: string;
   /** Values of the path's parameters, which match the form of an id. */
@@ -32,12 +37,16 @@ export interface Exchange {
 const UNROUTED = '(none)';
 const NO_PARAMS = Object.freeze({});
 
-/** Returns the exchange of a request whose head has arrived. Its time begins now. */
-export function newExchange(request: IncomingMessage, response: ServerResponse): Exchange {
+/** Returns the exchange of a request whose head has arrived. Its time begins now. `isProven`: the caller may choose the request's id. */
+export function newExchange(request: IncomingMessage, response: ServerResponse, isProven: boolean): Exchange {
+  const sent = sentId(request.headers['x-request-id']);
+  const requestId = (isProven ? sent : undefined) ?? randomUUID();
   return {
     request,
     response,
-    requestId: requestIdOf(request.headers['x-request-id']),
+    requestId,
+    clientRequestId: isProven ? sentId(request.headers['x-client-request-id']) : sent,
+    repliedId: sent ?? requestId,
     template: UNROUTED,
     params: NO_PARAMS,
     identity: {},
@@ -54,9 +63,9 @@ export function newExchange(request: IncomingMessage, response: ServerResponse):
 
 const ACCEPTED = /^[\w.-]{1,128}$/;
 
-/** Returns the caller's X-Request-Id if it is safe in a header and a log line; otherwise a new one. */
-export function requestIdOf(header: string | string[] | undefined): string {
-  return typeof header === 'string' && ACCEPTED.test(header) ? header : randomUUID();
+/** Returns the id in a header if it is safe in a header and a log line. */
+function sentId(header: string | string[] | undefined): string | undefined {
+  return typeof header === 'string' && ACCEPTED.test(header) ? header : undefined;
 }
 
 /** Returns true once no reply can reach the client. */

@@ -1,10 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type restify from 'restify';
 import Router from 'restify/lib/router.js';
 import RestifyServer from 'restify/lib/server.js';
 import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
-import { type Exchange, requestIdOf } from './exchange.ts';
+import type { Exchange } from './exchange.ts';
 import { failureText, NO_SNIFFING } from './reply.ts';
 
 export interface ListenerLimits {
@@ -109,7 +110,7 @@ function rejectionOf(code: string): Rejection {
 
 /** Writes a rejection to a socket that has no ServerResponse, then closes the connection. */
 function writeRaw(socket: Duplex, rejection: Rejection): void {
-  const requestId = requestIdOf(undefined);
+  const requestId = randomUUID();
   const text = failureText(rejection, requestId);
   const { status } = ERRORS[rejection.rejected];
   socket.end(

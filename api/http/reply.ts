@@ -42,7 +42,7 @@ export function writeRefusal(exchange: Exchange, refusal: Refusal, closing: bool
     ...(retryAfter === undefined ? {} : { 'Retry-After': String(Math.ceil(retryAfter)) }),
     ...(refusal.rejected === 'AUTH_INVALID_TOKEN' ? { 'WWW-Authenticate': 'Bearer' } : {}),
   };
-  send(exchange, status, [failureText(refusal, exchange.requestId)], headers, closing);
+  send(exchange, status, [failureText(refusal, exchange.repliedId)], headers, closing);
 }
 
 /** Returns the failure envelope as JSON; absent fields are left out. */
@@ -81,7 +81,7 @@ function send(
     'Content-Length',
     String(bytesOf(text)),
     'X-Request-Id',
-    exchange.requestId,
+    exchange.repliedId,
     'Cache-Control',
     'no-store',
     NO_SNIFFING[0],

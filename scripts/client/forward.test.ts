@@ -49,11 +49,11 @@ t.test(
     await gateway.forward({ method: 'GET', path: '/v1/notifications', headers, address: '192.0.2.7' });
     await gateway.forward({ method: 'POST', path: '/v1/auth/login', headers, body: '{"a":1}' });
     await gateway.forward({ method: 'GET', path: '/v1/auth/me', headers });
-    const own = new Set([...Object.keys(forged), 'user-agent', 'x-request-id']);
+    const own = new Set([...Object.keys(forged), 'user-agent', 'x-request-id', 'x-client-request-id']);
     const [list, login, me] = calls.map((call) =>
       Object.fromEntries(Object.entries(call.headers).filter(([name]) => own.has(name))),
     );
-    const passed = { 'user-agent': 'a browser', 'x-request-id': 'mine' };
+    const passed = { 'user-agent': 'a browser', 'x-client-request-id': 'mine' };
     t.strictSame(list, {
       ...passed,
       'x-actor-id': 'teacher-1',

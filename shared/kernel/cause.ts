@@ -3,7 +3,7 @@
  * serves operators alone: no rule, key or replay depends on it.
  */
 export interface Cause {
-  /** `X-Request-Id` of the request, as its reply and its access line have it. Absent in work of a sweep. */
+  /** Id of the request, as its access line has it. Absent in work of a sweep. */
   requestId?: string;
   /** Position in a trace (W3C Trace Context): `00-{traceId}-{spanId}-{flags}`. Absent if no caller and no SDK traces. */
   traceparent?: string;
@@ -47,14 +47,10 @@ export function tracestateOf(header: unknown): string | undefined {
   return isList && areValid ? members.join() : undefined;
 }
 
-/** Returns the cause that a request is: its id, and its place in the trace of its caller, unless the caller may not continue a trace. */
-export function causeOfRequest<Headers extends Readonly<Record<string, unknown>>>(
-  requestId: string,
-  headers: Headers,
-  mayTrace: (headers: Headers) => boolean = () => true,
-): Cause {
+/** Returns the cause that a request is: its id, and the place in the trace of its caller that these headers name. */
+export function causeOfRequest(requestId: string, headers: Readonly<Record<string, unknown>>): Cause {
   const traceparent = traceparentOf(headers.traceparent);
-  if (traceparent === undefined || !mayTrace(headers)) return { requestId };
+  if (traceparent === undefined) return { requestId };
   const tracestate = tracestateOf(headers.tracestate);
   return tracestate === undefined ? { requestId, traceparent } : { requestId, traceparent, tracestate };
 }

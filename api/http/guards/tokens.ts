@@ -198,11 +198,11 @@ interface CallerTokens {
 }
 
 /**
- * Returns a function that decides, for any route, which callers may continue a trace: the gateway and neighbours, with a token of theirs. A
- * client that is believed could mix its requests into the traces of others, or have all of them recorded. If no gateway token is
- * configured, every caller is believed, as with identity headers.
+ * Returns a function that decides, for any route, which callers may choose the id of their request and continue a trace: the gateway and
+ * neighbours, with a token of theirs. A client that is believed could mix its requests into the logs and traces of others, or have all of
+ * them recorded. If no gateway token is configured, every caller is believed, as with identity headers.
  */
-export function tracingCallers(tokens: CallerTokens): (headers: IncomingHttpHeaders) => boolean {
+export function provenCallers(tokens: CallerTokens): (headers: IncomingHttpHeaders) => boolean {
   const { gatewayToken, internalServiceToken, attempt, notification } = tokens;
   if (gatewayToken === undefined) return () => true;
   const ofNeighbours = [internalServiceToken, attempt.receiverToken, ...Object.values(notification.senderTokens)];

@@ -24,7 +24,7 @@ interface FoundOperation {
   readonly isStream: boolean;
 }
 
-const PASSED = ['content-type', 'accept', 'user-agent', 'last-event-id', 'x-request-id', 'idempotency-key'];
+const PASSED = ['content-type', 'accept', 'user-agent', 'last-event-id', 'idempotency-key'];
 /** A segment that is an id. `fetch` would resolve `.` and `..`, and so reach another route. */
 const SEGMENT = '(?!\\.{1,2}(?:/|$))(?:[\\w.:@-]|%40|%3[Aa])+';
 const OPERATIONS = [...operationsIn(ROUTES, false), ...operationsIn(STREAM_ROUTES, true)].sort(
@@ -52,6 +52,9 @@ export async function forward(settings: RequestSettings, request: ForwardedReque
     const value = request.headers[header];
     if (value !== undefined) headers.set(header, String(value));
   }
+  // The X-Request-Id of a gateway is the key of logs and traces, which a browser must not choose.
+  const chosen = request.headers['x-request-id'];
+  if (chosen !== undefined) headers.set('x-client-request-id', String(chosen));
   if (address !== undefined) headers.set('x-forwarded-for', address);
   // examhall itself refuses a person without the organization that the operation requires.
   const lenient = route.organization === 'required' ? { ...route, organization: 'optional' as const } : route;

@@ -10,7 +10,7 @@ export interface TestDoorOptions {
   routes?: Route[];
   limits?: Partial<ServerLimits>;
   isOutage?: ServerDeps['isOutage'];
-  mayTrace?: ServerDeps['mayTrace'];
+  isProven?: ServerDeps['isProven'];
   /** True if a request must name a host of loopback; default false. */
   loopbackOnly?: boolean;
   /** Proxies whose X-Forwarded-For is believed; default none. */
@@ -50,7 +50,7 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
     draining: draining.signal,
     observe: (method, route, status) => observed.push({ method, route, status }),
     isOutage: options.isOutage ?? (() => false),
-    ...(options.mayTrace === undefined ? {} : { mayTrace: options.mayTrace }),
+    ...(options.isProven === undefined ? {} : { isProven: options.isProven }),
     loopbackOnly: options.loopbackOnly ?? false,
     trustedProxies: options.trustedProxies ?? [],
     dropped: (reason) => dropped.push(reason),

@@ -3,6 +3,8 @@ import { hash } from 'node:crypto';
 /** One answered request. */
 export interface AccessLine {
   requestId: string;
+  /** The id that an unproven client has chosen. */
+  clientRequestId: string | undefined;
   traceId: string | undefined;
   /** The attempt that the path names. */
   attemptId: string | undefined;
@@ -29,8 +31,9 @@ const LEVEL_INFO = 30;
 export function accessWriter(name: string, sink: { write(text: string): void }): (line: AccessLine) => void {
   let stampedAt = 0;
   let stamp = '';
-  return ({ requestId, traceId, attemptId, commandId, method, route, status, ms, actorId, staff }) => {
+  return ({ requestId, clientRequestId, traceId, attemptId, commandId, method, route, status, ms, actorId, staff }) => {
     const actor = actorId === undefined ? '' : `,"actor":"${actorHash(actorId)}"`;
+    const client = clientRequestId === undefined ? '' : `,"clientRequestId":"${clientRequestId}"`;
     const trace = traceId === undefined ? '' : `,"traceId":"${traceId}"`;
     const attempt = attemptId === undefined ? '' : `,"attemptId":"${attemptId}"`;
     const command = commandId === undefined ? '' : `,"commandId":"${commandId}"`;
@@ -41,7 +44,7 @@ export function accessWriter(name: string, sink: { write(text: string): void }):
       stamp = new Date(now).toISOString();
     }
     sink.write(
-      `{"level":${LEVEL_INFO},"time":"${stamp}","name":"${name}","requestId":"${requestId}"${trace},` +
+      `{"level":${LEVEL_INFO},"time":"${stamp}","name":"${name}","requestId":"${requestId}"${client}${trace},` +
         `"method":"${method}","route":"${route}","status":${status},"ms":${ms.toFixed(2)}` +
         `${actor}${attempt}${command}${read},"msg":"request"}\n`,
     );

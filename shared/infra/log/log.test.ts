@@ -63,6 +63,7 @@ t.test('the log writes message, code, stack and causes of an error, and none of 
 t.test('request lines contain the route, status, duration and a hash of the actor', async (t) => {
   const line = {
     requestId: 'r-1',
+    clientRequestId: undefined,
     traceId: undefined,
     attemptId: undefined,
     commandId: undefined,
@@ -96,8 +97,10 @@ t.test('request lines contain the route, status, duration and a hash of the acto
   t.notOk('objectIds' in teacher, 'a path without ids');
   t.notOk('role' in first);
   t.notOk('traceId' in first);
-  access({ ...line, traceId: 'trace-1', attemptId: 'a-1', commandId: 'c-1' });
-  t.match(JSON.parse(lines[4] ?? ''), { traceId: 'trace-1', attemptId: 'a-1', commandId: 'c-1' });
+  t.notOk('clientRequestId' in first);
+  const ids = { clientRequestId: 'chosen-1', traceId: 'trace-1', attemptId: 'a-1', commandId: 'c-1' };
+  access({ ...line, ...ids });
+  t.match(JSON.parse(lines[4] ?? ''), ids);
   const quiet = rig('warn');
   quiet.access(line);
   t.equal(quiet.lines.length, 0);
@@ -106,14 +109,19 @@ t.test('request lines contain the route, status, duration and a hash of the acto
 t.test('each line of a request or a run contains the ids by which it is found', async (t) => {
   const { log, lines } = rig();
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-  const scope: Scope = { cause: { requestId: 'r-1', traceparent }, command: { _id: 'c-1', queue: 'grading' } };
+  const scope: Scope = {
+    cause: { requestId: 'r-1', traceparent },
+    clientRequestId: 'chosen-1',
+    command: { _id: 'c-1', queue: 'grading' },
+  };
   await inScope(scope, async () => {
     await Promise.resolve();
     log.warn({ commandId: 'other' }, 'inside');
   });
   log.warn({}, 'outside');
   const [inside, outside] = lines.map((text) => JSON.parse(text));
-  const ids = { queue: 'grading', requestId: 'r-1', traceId: '4bf92f3577b34da6a3ce929d0e0e4736' };
+  const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+  const ids = { queue: 'grading', requestId: 'r-1', clientRequestId: 'chosen-1', traceId };
   t.match(inside, { ...ids, commandId: 'other' }, 'a field of the line itself has precedence');
   t.equal(lines[0]?.match(/"commandId"/g)?.length, 1);
   t.notOk('requestId' in outside);

@@ -10,6 +10,8 @@ import type { CommandRef } from '#shared/kernel/command.ts';
 export interface Scope {
   /** Undefined in the run of a command without one, and until the command is claimed. */
   cause: Cause | undefined;
+  /** The id that an unproven client has chosen for its request. Lines of the request name it, and nothing that it causes does. */
+  clientRequestId?: string;
   /** The command that runs. */
   command?: Pick<CommandRef, '_id' | 'queue'>;
   /** Id of the command for which the request waits. */
@@ -58,11 +60,12 @@ export function noteAwaited(commandId: string): void {
 export function scopeFields(): Record<string, unknown> {
   const scope = scopes.getStore();
   if (scope === undefined) return {};
-  const { cause, command } = scope;
+  const { cause, clientRequestId, command } = scope;
   const traceId = traceIdOf(cause);
   return {
     ...(command === undefined ? {} : { queue: command.queue, commandId: command._id }),
     ...(cause?.requestId === undefined ? {} : { requestId: cause.requestId }),
+    ...(clientRequestId === undefined ? {} : { clientRequestId }),
     ...(traceId === undefined ? {} : { traceId }),
   };
 }
