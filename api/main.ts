@@ -18,6 +18,7 @@ import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/con
 import { type Log, openLog } from '#infra/log/log.ts';
 import { connectionMetrics, httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
 import { buildMetrics, dependencyMetrics, mongoMetrics, ringMetrics } from '#infra/metrics/process-metrics.ts';
+import { openHashes } from '#infra/mongo/cluster-key.ts';
 import { openMongo, pingMongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
@@ -77,7 +78,12 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
   ];
 
   // Until the database is usable the process listens and reports unready.
-  const usable = usableOnce(untilUsable({ check: () => checkUsable(mongo, clock), log, stop: draining.signal }));
+  const hashes = openHashes(mongo);
+  const check = async () => {
+    await checkUsable(mongo, clock);
+    await hashes.read();
+  };
+  const usable = usableOnce(untilUsable({ check, log, stop: draining.signal }));
   const ready = readiness({
     draining: draining.signal,
     checks: {
@@ -120,6 +126,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     schemas,
     log,
     access,
+    actorHash: hashes.ofActor,
     draining: draining.signal,
     limits: {
       ...config.limits,

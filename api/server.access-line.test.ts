@@ -18,7 +18,7 @@ async function lineOf(as: string | undefined, target = '/v1/attempts/a-1/parts/p
 const IDS = { attemptId: 'a-1', partId: 'p-2' };
 
 t.test('the access line of an ADMIN or TEACHER names the role and the objects, refused calls included', async (t) => {
-  t.match(await lineOf('ADMIN'), { status: 200, role: 'ADMIN', objectIds: IDS, actor: /^[0-9a-f]{12}$/ });
+  t.match(await lineOf('ADMIN'), { status: 200, role: 'ADMIN', objectIds: IDS, actor: /^[\w-]{16}$/ });
   const refused = await lineOf('TEACHER');
   t.match(refused, { status: 403, role: 'TEACHER', objectIds: IDS });
   t.notMatch(JSON.stringify(refused), /secret|u-1/, 'neither the query string nor the plain actor id');

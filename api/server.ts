@@ -44,6 +44,8 @@ export interface ServerDeps {
   schemas: Pick<Schemas, 'validator' | 'queryParser'>;
   log: Log;
   access(line: AccessLine): void;
+  /** Returns the hash that names a caller in access lines; undefined until its key is read. Default: no line names its caller. */
+  actorHash?: (actorId: string) => string | undefined;
   observe: ObserveHttp;
   /** Returns true for an error that means "MongoDB is unavailable"; the caller then gets 503 and may retry. */
   isOutage(error: unknown): boolean;
@@ -246,7 +248,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
       route: template,
       status,
       ms,
-      actorId: identity.actor?.id,
+      actor: identity.actor && deps.actorHash?.(identity.actor.id),
       staff: staffOf(exchange),
     });
   }

@@ -246,7 +246,7 @@ t.test('suspended account: its requests are refused', async (t) => {
     /^stuck: account refused: an operator has suspended the account; its requests are refused with AUTH_ACCOUNT_DISABLED/;
   for (const wanted of [account._id, session._id, `user:${account._id}`]) t.match(await summary(wanted), why);
   const acts = await operatorAudit(mongo)
-    .find({ subject: tombstoneId(account._id) })
+    .find({ subject: await tombstoneId(mongo, account._id) })
     .toArray();
   t.match(
     acts,

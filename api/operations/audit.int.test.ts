@@ -14,7 +14,7 @@ const get = (query: string, headers = [`Authorization: Bearer ${SECRET}`]) =>
 const examhall = (...words: string[]) => callExamhall(mongo, ['audit', ...words]);
 
 const READER = 'ADMIN a-1';
-const READ = { action: 'account.trace', subject: tombstoneId('student-7'), detail: { lines: 3 } } as const;
+const READ = { action: 'account.trace', subject: await tombstoneId(mongo, 'student-7'), detail: { lines: 3 } } as const;
 for (let n = 0; n < 5; n += 1) {
   const act = { operator: n % 2 === 0 ? READER : 'OPS_TOKEN', reason: `r-${n}`, now: Date.now() + n };
   await writeAudit(mongo, act, n === 4 ? { action: 'account.unlock', subject: 'account-1', detail: {} } : READ);

@@ -1,8 +1,8 @@
-import { actorHash } from '#infra/log/access-line.ts';
 import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
+import { clusterHash } from '#infra/mongo/cluster-key.ts';
 import { type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
 import { auditFacts, type Noted, verifyAudit } from '#infra/mongo/operator-audit.ts';
-import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
+import { tombstoneIds } from '#infra/mongo/person/erased-persons.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { EXIT } from './exit-codes.ts';
@@ -33,7 +33,8 @@ export const EVIDENCE_COMMANDS: CliCommands = {
   hash: {
     summary: 'print the two digests under which logs and the audit name a person',
     details: `\`actor\` names the caller in request lines of the logs. \`subject\` names the person in the audit: pass it to
-\`audit --subject\` to list who read, exported or erased the data. Nothing is read from the database.`,
+\`audit --subject\` to list who read, exported or erased the data. \`earlier\` does so in rows of versions without a key.
+Nothing is read from the database but the key of these digests.`,
     args: { '<id>': 'id of a student, a teacher or any other caller' },
     options: ['json'],
     examples: ['hash student-7'],
@@ -42,9 +43,11 @@ export const EVIDENCE_COMMANDS: CliCommands = {
 };
 
 async function printHash(operator: Operator, [id = '']: string[], flags: Flags): Promise<number> {
-  const actor = actorHash(id);
-  const subject = tombstoneId(id);
-  print(operator, flags, { id, actor, subject }, () => `actor    ${actor}\nsubject  ${subject}`);
+  const hash = await clusterHash(operator.mongo);
+  const actor = hash('actor', id);
+  const [subject, earlier] = await tombstoneIds(operator.mongo, id);
+  const text = `actor    ${actor}\nsubject  ${subject}\nearlier  ${earlier}`;
+  print(operator, flags, { id, actor, subject, earlier }, () => text);
   return 0;
 }
 

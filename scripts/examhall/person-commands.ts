@@ -186,14 +186,14 @@ function receiptOf({ _id, operator, reason, erasedAt, counts }: ErasedPerson): s
   return lines;
 }
 
-function audit(
+async function audit(
   { mongo }: Operator,
   id: string,
   act: OperatorAct,
   action: 'account.person-show' | 'account.person-export',
   detail: Readonly<Record<string, number>>,
 ): Promise<void> {
-  return writeAudit(mongo, act, { action, subject: tombstoneId(id), detail });
+  await writeAudit(mongo, act, { action, subject: await tombstoneId(mongo, id), detail });
 }
 
 function sumOf(numbers: Iterable<number>): number {

@@ -226,7 +226,7 @@ t.test('a bulk act for a person is named by a digest, and an erasure lets it end
   t.match(await view(act), { state: 'DONE', done: 0 });
   const lines = await operatorAudit(mongo).find({ commandId: act._id }).sort({ _id: 1 }).toArray();
   t.match(lines, [{ action: 'dead.bulk-begin' }, { action: 'dead.bulk-end' }]);
-  for (const { subject } of lines) t.equal(subject, tombstoneId(person));
+  for (const { subject } of lines) t.equal(subject, await tombstoneId(mongo, person));
   for (const name of [COMMANDS, OPERATOR_AUDIT])
     t.notOk(JSON.stringify(await mongo.db.collection(name).find({}).toArray()).includes(person), name);
 });
@@ -260,7 +260,7 @@ t.test('each act on a notice to the owner of an account names the owner by a dig
   const replayed = await findCommand(mongo, command._id);
   t.match(replayed, { status: 'PENDING', replays: 1 });
   if (replayed === null) throw new Error('the notice is gone');
-  t.match(await actsOnLetter(mongo, replayed), [{ action: 'dead.replay', subject: tombstoneId(person) }]);
+  t.match(await actsOnLetter(mongo, replayed), [{ action: 'dead.replay', subject: await tombstoneId(mongo, person) }]);
   const trace = await readTrace(mongo, { by: 'user', value: person }, { now: Date.now(), redis: 'up' });
   const acts = trace?.lines.filter(({ kind }) => kind === 'act').map(({ state }) => state);
   t.strictSame(acts?.sort(), ['dead.bulk-begin', 'dead.bulk-end', 'dead.replay']);

@@ -30,7 +30,7 @@ t.test('the sweep ends each erasure whose second pass is due, and no other', asy
   const lines = await sweep();
   t.match(
     lines.filter(({ message }) => message === 'second pass of an erasure ended'),
-    [{ level: 'info', fields: { tombstone: tombstoneId(due), found: true } }],
+    [{ level: 'info', fields: { tombstone: await tombstoneId(mongo, due), found: true } }],
   );
   t.match(lines.find(({ message }) => message === 'operator act')?.fields, {
     action: 'account.person-erase',
@@ -46,11 +46,11 @@ t.test('the sweep ends each erasure whose second pass is due, and no other', asy
 t.test('a pass that fails is logged, runs again later, and blocks no other', async (t) => {
   const [failing, next] = [await storeErasedMeanwhile(mongo), await storeErasedMeanwhile(mongo)];
   const broken = { state: 'ERASING', pseudonym: null } as const;
-  await erasedPersons(mongo).updateOne({ _id: tombstoneId(failing) }, { $set: broken });
+  await erasedPersons(mongo).updateOne({ _id: await tombstoneId(mongo, failing) }, { $set: broken });
   for (const id of [failing, next]) await makePassDue(mongo, id);
   const errors = (await sweep()).filter(({ level }) => level === 'error');
   const message = 'second pass of an erasure failed; a later sweep retries';
-  t.match(errors, [{ message, fields: { tombstone: tombstoneId(failing), err: Error } }]);
+  t.match(errors, [{ message, fields: { tombstone: await tombstoneId(mongo, failing), err: Error } }]);
   t.equal(await rowsOf(next), 0);
   t.strictSame(
     (await sweep()).filter(({ level }) => level === 'error'),
@@ -58,7 +58,7 @@ t.test('a pass that fails is logged, runs again later, and blocks no other', asy
     'it waits for its pause',
   );
   const mended = { state: 'ERASED' } as const;
-  await erasedPersons(mongo).updateOne({ _id: tombstoneId(failing) }, { $set: mended });
+  await erasedPersons(mongo).updateOne({ _id: await tombstoneId(mongo, failing) }, { $set: mended });
   await makePassDue(mongo, failing);
   await sweep();
   t.equal(await rowsOf(failing), 0);

@@ -3,6 +3,7 @@ import type { Test } from 'tap';
 import type { Call, Route } from '#api/route.ts';
 import { type MeasuredDoor, openServer, type ServerDeps, type ServerLimits } from '#api/server.ts';
 import { openLog } from '#infra/log/log.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 
 /** Settings of the front door that a test may override. */
@@ -47,6 +48,7 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
         : loadSchemas(t.testdir({ test: { 'body.json': BODY, 'query.json': QUERY } })),
     log,
     access,
+    actorHash: (id) => openKeyedHash('x')('actor', id),
     draining: draining.signal,
     observe: (method, route, status) => observed.push({ method, route, status }),
     isOutage: options.isOutage ?? (() => false),

@@ -22,7 +22,7 @@ export async function storeErasedMeanwhile(mongo: Mongo): Promise<string> {
 export async function makePassDue(mongo: Mongo, id: string): Promise<void> {
   const at = new Date(Date.now() - 60_000);
   await erasedPersons(mongo).updateOne(
-    { _id: tombstoneId(id), again: { $exists: true } },
+    { _id: await tombstoneId(mongo, id), again: { $exists: true } },
     { $set: { 'again.at': at } },
   );
 }

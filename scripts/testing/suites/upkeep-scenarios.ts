@@ -129,7 +129,7 @@ function secondPass(): CrashScenario {
         again: undefined,
         counts: { notifications: { deleted: 2 } },
       });
-      const lines = { subject: tombstoneId(id), action: 'account.person-erase' } as const;
+      const lines = { subject: await tombstoneId(mongo, id), action: 'account.person-erase' } as const;
       t.equal(await operatorAudit(mongo).countDocuments(lines), 2, 'one line of each pass');
     },
   };

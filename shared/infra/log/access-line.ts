@@ -1,5 +1,3 @@
-import { hash } from 'node:crypto';
-
 /** One answered request. */
 export interface AccessLine {
   requestId: string;
@@ -16,7 +14,8 @@ export interface AccessLine {
   status: number;
   /** From the head of the request to its reply, in milliseconds. */
   ms: number;
-  actorId: string | undefined;
+  /** Keyed hash of the caller's id, by which an operator follows one caller through the log without knowing the id. */
+  actor: string | undefined;
   /** The role of an ADMIN or TEACHER and the ids in the path, by the route's parameter names. Undefined for other callers. */
   staff: { role: string; objectIds: Readonly<Record<string, string>> } | undefined;
 }
@@ -31,8 +30,8 @@ const LEVEL_INFO = 30;
 export function accessWriter(name: string, sink: { write(text: string): void }): (line: AccessLine) => void {
   let stampedAt = 0;
   let stamp = '';
-  return ({ requestId, clientRequestId, traceId, attemptId, commandId, method, route, status, ms, actorId, staff }) => {
-    const actor = actorId === undefined ? '' : `,"actor":"${actorHash(actorId)}"`;
+  return ({ requestId, clientRequestId, traceId, attemptId, commandId, method, route, status, ms, actor, staff }) => {
+    const caller = actor === undefined ? '' : `,"actor":"${actor}"`;
     const client = clientRequestId === undefined ? '' : `,"clientRequestId":"${clientRequestId}"`;
     const trace = traceId === undefined ? '' : `,"traceId":"${traceId}"`;
     const attempt = attemptId === undefined ? '' : `,"attemptId":"${attemptId}"`;
@@ -46,7 +45,7 @@ export function accessWriter(name: string, sink: { write(text: string): void }):
     sink.write(
       `{"level":${LEVEL_INFO},"time":"${stamp}","name":"${name}","requestId":"${requestId}"${client}${trace},` +
         `"method":"${method}","route":"${route}","status":${status},"ms":${ms.toFixed(2)}` +
-        `${actor}${attempt}${command}${read},"msg":"request"}\n`,
+        `${caller}${attempt}${command}${read},"msg":"request"}\n`,
     );
   };
 }
@@ -54,22 +53,4 @@ export function accessWriter(name: string, sink: { write(text: string): void }):
 function staffFields({ role, objectIds }: NonNullable<AccessLine['staff']>): string {
   const ids = Object.entries(objectIds).map(([name, id]) => `"${name}":"${id}"`);
   return `,"role":"${role}"${ids.length === 0 ? '' : `,"objectIds":{${ids.join()}}`}`;
-}
-
-/** Maximum number of cached actor hashes. */
-const REMEMBERED = 10_000;
-const hashes = new Map<string, string>();
-
-/**
- * Returns twelve hex digits by which an operator can follow one caller through the log without knowing its identity. They are cached,
- * because hashing costs more than the rest of a log line.
- */
-export function actorHash(actorId: string): string {
-  let hashed = hashes.get(actorId);
-  if (hashed === undefined) {
-    if (hashes.size >= REMEMBERED) hashes.clear();
-    hashed = hash('sha256', actorId, 'hex').slice(0, 12);
-    hashes.set(actorId, hashed);
-  }
-  return hashed;
 }

@@ -71,12 +71,12 @@ t.test('request lines contain the route, status, duration and a hash of the acto
     route: '/v1/:id',
     status: 200,
     ms: 1.234,
-    actorId: 'student-1',
+    actor: 'hash-of-actor',
     staff: undefined,
   };
   const { access, lines } = rig();
   access(line);
-  access({ ...line, actorId: undefined });
+  access({ ...line, actor: undefined });
   const [first, second] = lines.map((text) => JSON.parse(text));
   t.match(first, {
     level: 30,
@@ -85,10 +85,9 @@ t.test('request lines contain the route, status, duration and a hash of the acto
     route: '/v1/:id',
     status: 200,
     ms: 1.23,
-    actor: /^[0-9a-f]{12}$/,
+    actor: 'hash-of-actor',
   });
   t.notOk('actor' in second);
-  t.notMatch(lines.join(), /student-1/);
   access({ ...line, staff: { role: 'ADMIN', objectIds: { attemptId: 'a-1' } } });
   access({ ...line, staff: { role: 'TEACHER', objectIds: {} } });
   const [, , admin, teacher] = lines.map((text) => JSON.parse(text));

@@ -188,7 +188,7 @@ export async function replayDead(
   by: OperatorAct,
   { chargeSuperseded = false }: { chargeSuperseded?: boolean } = {},
 ): Promise<boolean> {
-  return changeDead(mongo, command, replayOf(command, { chargeSuperseded }), by);
+  return changeDead(mongo, command, await replayOf(mongo, command, { chargeSuperseded }), by);
 }
 
 /**
@@ -201,7 +201,7 @@ export async function markDead(
   letter: DeadLetterMark,
   by: OperatorAct,
 ): Promise<boolean> {
-  return changeDead(mongo, command, markOf(command, letter), by);
+  return changeDead(mongo, command, await markOf(mongo, command, letter), by);
 }
 
 /** A change of a dead letter, with its line of the audit. */
@@ -213,10 +213,11 @@ export interface DeadLetterChange {
 }
 
 /** Returns the change that replays a letter; see `replayDead`. */
-export function replayOf(
+export async function replayOf(
+  mongo: Mongo,
   command: Command,
   { chargeSuperseded = false }: { chargeSuperseded?: boolean } = {},
-): DeadLetterChange {
+): Promise<DeadLetterChange> {
   const changes = {
     status: 'PENDING',
     attempts: 0,
@@ -229,22 +230,23 @@ export function replayOf(
     replays: { $add: ['$replays', 1] },
     ...(chargeSuperseded ? { 'body.chargeSuperseded': true } : {}),
   };
-  const line = { ...lineOf('dead.replay', command), ...(chargeSuperseded ? { chargeSuperseded } : {}) };
+  const line = { ...(await lineOf(mongo, 'dead.replay', command)), ...(chargeSuperseded ? { chargeSuperseded } : {}) };
   return { pipeline: [{ $set: changes }, { $unset: 'letter' }], marks: MARKS_BEFORE.replay, line };
 }
 
 /** Returns the change that marks a letter; see `markDead`. */
-export function markOf(command: Command, letter: DeadLetterMark): DeadLetterChange {
+export async function markOf(mongo: Mongo, command: Command, letter: DeadLetterMark): Promise<DeadLetterChange> {
   const act = letter === 'DROPPED' ? 'drop' : 'ack';
-  return { pipeline: [{ $set: { letter } }], marks: MARKS_BEFORE[act], line: lineOf(`dead.${act}`, command) };
+  const line = await lineOf(mongo, `dead.${act}`, command);
+  return { pipeline: [{ $set: { letter } }], marks: MARKS_BEFORE[act], line };
 }
 
 /** Queues whose commands may concern a person. The audit is stored for ever and names a person by a digest. */
 const MAY_NAME_PERSON: ReadonlySet<Queue> = new Set<Queue>(['accountnotices', 'upkeep:deadletters']);
 
-function lineOf(action: DeadLetterLine['action'], command: Command): DeadLetterLine {
+async function lineOf(mongo: Mongo, action: DeadLetterLine['action'], command: Command): Promise<DeadLetterLine> {
   const { _id: commandId, queue, lastError } = command;
-  const subject = MAY_NAME_PERSON.has(queue) ? tombstoneId(command.subject) : command.subject;
+  const subject = MAY_NAME_PERSON.has(queue) ? await tombstoneId(mongo, command.subject) : command.subject;
   return { action, commandId, queue, subject, lastError };
 }
 

@@ -1,5 +1,5 @@
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { findTombstone, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
+import { findTombstone, tombstoneIds } from '#infra/mongo/person/erased-persons.ts';
 import { traceLine } from '#shared/operations/timeline.ts';
 import { BOUND, CAP, capped, type Reading } from './reading.ts';
 
@@ -9,9 +9,10 @@ import { BOUND, CAP, capped, type Reading } from './reading.ts';
  */
 export async function addActs(reading: Reading, subjects: readonly string[]): Promise<number> {
   if (subjects.length === 0) return 0;
+  const digests = await Promise.all(subjects.map((subject) => tombstoneIds(reading.mongo, subject)));
   const rows = await operatorAudit(reading.mongo)
     .find(
-      { subject: { $in: [...subjects, ...subjects.map(tombstoneId)] } },
+      { subject: { $in: [...subjects, ...digests.flat()] } },
       { ...BOUND, hint: 'subject_in_pages', sort: { at: -1 }, limit: CAP + 1 },
     )
     .toArray();
@@ -26,11 +27,10 @@ export async function addActs(reading: Reading, subjects: readonly string[]): Pr
 
 /** Adds the acts on a person, whom the audit names by the id of an account or by a digest, and the tombstone of an erased one. */
 export async function addActsOnPerson(reading: Reading, personId: string): Promise<number> {
-  const digest = tombstoneId(personId);
   const count = await addActs(reading, [personId]);
   const tombstone = await findTombstone(reading.mongo, personId);
   if (tombstone === null) return count;
-  const { state, operator: what, begunAt: at, erasedAt: endedAt } = tombstone;
-  reading.lines.push(traceLine({ at, kind: 'act', id: digest, state, what, endedAt }));
+  const { _id: id, state, operator: what, begunAt: at, erasedAt: endedAt } = tombstone;
+  reading.lines.push(traceLine({ at, kind: 'act', id, state, what, endedAt }));
   return count + 1;
 }

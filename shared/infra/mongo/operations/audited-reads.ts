@@ -37,7 +37,7 @@ async function auditRead(
   person: string,
   { action, detail }: Pick<AccountLine, 'action' | 'detail'>,
 ): Promise<void> {
-  const digest = tombstoneId(person);
+  const digest = await tombstoneId(mongo, person);
   const recent = await operatorAudit(mongo).findOne(
     { subject: digest, at: { $gt: new Date(now - ONE_ROW_MS) }, operator, action },
     { ...BOUND, hint: 'subject_in_pages', projection: { _id: 1 } },

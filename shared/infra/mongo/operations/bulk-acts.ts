@@ -7,7 +7,7 @@ import { type DeadGroups, deadGroups } from '#infra/mongo/mailbox/dead-groups.ts
 import { findCommand, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findLive, mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { actAsOperator, type BulkLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
-import { isErased, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
+import { earlierTombstoneId, isErased, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { type BulkBody, bulkOrder, isSameRequest, isTaken } from '#shared/operations/bulk-act.ts';
 import type { LetterFilter } from '#shared/operations/letter-filter.ts';
 import type { DeadOrder } from './dead-acts.ts';
@@ -96,7 +96,7 @@ export async function postBulk(
     reason,
     counted,
     ...(more ? { more } : {}),
-    ...(subject === undefined ? {} : { subjectDigest: tombstoneId(subject) }),
+    ...(subject === undefined ? {} : { subjectDigest: await tombstoneId(mongo, subject) }),
   };
   const command = newCommand({ ...bulkOrder(key, body), maxAttempts, now });
   try {
@@ -125,7 +125,7 @@ export function bulkLine(
   { _id: commandId, queue, subject, body: { filter, subjectDigest } }: BulkAct,
   detail: BulkLine['detail'],
 ): BulkLine {
-  const named = filter.subject === undefined ? subject : (subjectDigest ?? tombstoneId(filter.subject));
+  const named = filter.subject === undefined ? subject : (subjectDigest ?? earlierTombstoneId(filter.subject));
   return { action: `dead.bulk-${step}`, commandId, queue, subject: named, detail };
 }
 

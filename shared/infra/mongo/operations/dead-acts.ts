@@ -13,7 +13,7 @@ import {
   replayOf,
 } from '#infra/mongo/mailbox/dead-letters.ts';
 import { type AuditRow, type OperatorAct, operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
+import { tombstoneIds } from '#infra/mongo/person/erased-persons.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
 import { type DeadActName, DONE_WORDS } from '#shared/operations/bulk-act.ts';
@@ -46,9 +46,9 @@ async function wouldCharge(mongo: Mongo, { queue, subject }: Command): Promise<b
 
 /** Returns the change that an act makes to a letter, or null if the act is refused because the settlement is superseded. */
 export async function decideOn(mongo: Mongo, order: DeadOrder, letter: Command): Promise<DeadLetterChange | null> {
-  if (order.act !== 'replay') return markOf(letter, order.act === 'drop' ? 'DROPPED' : 'ACKNOWLEDGED');
+  if (order.act !== 'replay') return markOf(mongo, letter, order.act === 'drop' ? 'DROPPED' : 'ACKNOWLEDGED');
   const chargeSuperseded = await wouldCharge(mongo, letter);
-  return chargeSuperseded && !order.chargeSuperseded ? null : replayOf(letter, { chargeSuperseded });
+  return chargeSuperseded && !order.chargeSuperseded ? null : replayOf(mongo, letter, { chargeSuperseded });
 }
 
 /** Does one act on each letter, with an audit line of its own. Without `by` it only returns what would be done. */
@@ -142,7 +142,7 @@ const MAX_ACTS = 50;
 export async function actsOnLetter(mongo: Mongo, { _id, subject }: Command): Promise<AuditRow[]> {
   const options = { hint: 'subject_in_pages', sort: { at: -1 }, limit: MAX_ACTS, maxTimeMS: QUERY_LIMIT_MS } as const;
   const rows = await operatorAudit(mongo)
-    .find({ subject: { $in: [subject, tombstoneId(subject)] } }, options)
+    .find({ subject: { $in: [subject, ...(await tombstoneIds(mongo, subject))] } }, options)
     .toArray();
   return rows.filter((row) => 'commandId' in row && row.commandId === _id);
 }

@@ -11,7 +11,6 @@ import {
   newPseudonym,
   openTombstone,
   secondPass,
-  tombstoneId,
 } from './erased-persons.ts';
 import { countRows, findPerson, type Person } from './find.ts';
 import { eraseLink, type Walk } from './walk.ts';
@@ -53,7 +52,7 @@ export async function erasePerson(mongo: Mongo, id: string, act: OperatorAct): P
   for (const link of linksBy('person', 'email')) await eraseLink(walk, link, valuesFor(person, link));
   const stored = async () => (await findTombstone(mongo, id)) ?? tombstone;
   if (walk.waiting.size > 0) return { kind: 'waiting', tombstone: await stored(), rows: walk.waiting };
-  await finish(walk, act);
+  await finish(mongo, tombstone, act);
   return { kind: 'erased', tombstone: await stored(), already: false };
 }
 
@@ -69,8 +68,7 @@ async function closeAccount({ mongo, keys }: Walk): Promise<void> {
 }
 
 /** Closes the tombstone and writes the audit line, both or neither. The pseudonym is forgotten, so that it leads back to no id. */
-async function finish({ mongo, keys }: Walk, act: OperatorAct): Promise<void> {
-  const _id = tombstoneId(keys.id);
+async function finish(mongo: Mongo, { _id }: Pick<ErasedPerson, '_id'>, act: OperatorAct): Promise<void> {
   await actAsOperator(mongo, act, async (session) => {
     const closed = await erasedPersons(mongo).findOneAndUpdate(
       { _id, state: 'ERASING' },

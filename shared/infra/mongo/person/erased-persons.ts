@@ -1,6 +1,7 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { ClientSession, Collection } from 'mongodb';
 import { readIn } from '#infra/mongo/causal-read.ts';
+import { clusterHash } from '#infra/mongo/cluster-key.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { Stamped } from '#infra/mongo/guarded-update.ts';
@@ -47,9 +48,20 @@ export const ERASED_PERSONS = 'erased_persons';
 
 export const erasedPersons = (mongo: Mongo): Collection<ErasedPerson> => mongo.db.collection(ERASED_PERSONS);
 
-/** Returns the `_id` of a person's tombstone: a digest of the id. */
-export function tombstoneId(personId: string): string {
-  return createHash('sha256').update('examhall person:').update(personId).digest('base64url');
+/** Returns the `_id` of a person's tombstone, under which the audit names the person too: a keyed hash of the id. */
+export async function tombstoneId(mongo: Mongo, personId: string): Promise<string> {
+  const keyed = await clusterHash(mongo);
+  return keyed('person', personId);
+}
+
+/** Returns the `_id` of tombstones of earlier versions, whose digest had no key. They stay, as do the rows of the audit. */
+export function earlierTombstoneId(personId: string): string {
+  return hash('sha256', `examhall person:${personId}`, 'base64url');
+}
+
+/** Returns every `_id` that a tombstone of the person can have, and every digest under which the audit names the person. */
+export async function tombstoneIds(mongo: Mongo, personId: string): Promise<[now: string, earlier: string]> {
+  return [await tombstoneId(mongo, personId), earlierTombstoneId(personId)];
 }
 
 /** Returns a new pseudonym: 96 random bits. */
@@ -57,8 +69,8 @@ export function newPseudonym(): string {
   return `erased-${randomBytes(12).toString('base64url')}`;
 }
 
-/** Ids in one query. */
-const AT_ONCE = 1_000;
+/** Ids in one query, whose digests are computed without a pause. */
+const AT_ONCE = 500;
 
 /** Returns those of these ids whose persons are erased, or are being erased. */
 export async function erasedAmong(
@@ -66,13 +78,16 @@ export async function erasedAmong(
   ids: readonly (string | null | undefined)[],
   session?: ClientSession,
 ): Promise<Set<string>> {
-  const byDigest = new Map(ids.flatMap((id) => (id == null ? [] : [[tombstoneId(id), id] as const])));
-  const digests = [...byDigest.keys()];
+  const named = [...new Set(ids)].filter((id) => id != null);
   const erased = new Set<string>();
-  for (let from = 0; from < digests.length; from += AT_ONCE) {
+  for (let from = 0; from < named.length; from += AT_ONCE) {
+    const byDigest = new Map<string, string>();
+    for (const id of named.slice(from, from + AT_ONCE)) {
+      for (const digest of await tombstoneIds(mongo, id)) byDigest.set(digest, id);
+    }
     const found = await erasedPersons(mongo)
       .find(
-        { _id: { $in: digests.slice(from, from + AT_ONCE) } },
+        { _id: { $in: [...byDigest.keys()] } },
         { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS, ...readIn(session) },
       )
       .toArray();
@@ -86,8 +101,9 @@ export async function isErased(mongo: Mongo, personId: string): Promise<boolean>
   return (await erasedAmong(mongo, [personId])).has(personId);
 }
 
-export function findTombstone(mongo: Mongo, personId: string): Promise<ErasedPerson | null> {
-  return erasedPersons(mongo).findOne({ _id: tombstoneId(personId) }, { maxTimeMS: QUERY_LIMIT_MS });
+export async function findTombstone(mongo: Mongo, personId: string): Promise<ErasedPerson | null> {
+  const _id = { $in: await tombstoneIds(mongo, personId) };
+  return erasedPersons(mongo).findOne({ _id }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
 /** Returns the plan of the second pass of an erasure that begins now. */
@@ -97,8 +113,10 @@ export function secondPass(id: string, { now }: Pick<OperatorAct, 'now'>): Requi
 
 /** Returns the person's tombstone, and inserts it if it does not exist. An erasure that was interrupted goes on under its first pseudonym. */
 export async function openTombstone(mongo: Mongo, personId: string, act: OperatorAct): Promise<ErasedPerson> {
+  const earlier = await findTombstone(mongo, personId);
+  if (earlier !== null) return earlier;
   const row: ErasedPerson = {
-    _id: tombstoneId(personId),
+    _id: await tombstoneId(mongo, personId),
     state: 'ERASING',
     pseudonym: newPseudonym(),
     operator: act.operator,

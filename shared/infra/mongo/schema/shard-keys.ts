@@ -64,6 +64,7 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   workers: onOne(1e4, 'it has one row for each process'),
   cluster_samples: onOne(200, 'a row is deleted after two hours, and each is that of a minute'),
   console_ends: by('_id'),
+  cluster_keys: onOne(1, 'it holds the key of the hashes of persons'),
   schema_state: onOne(1, 'it holds the version of the schema'),
 };
 

@@ -1,3 +1,4 @@
+import type { ClusterKey } from '#infra/mongo/cluster-key.ts';
 import type { WorkerRow } from '#infra/mongo/live-workers.ts';
 import type { ConsoleEnd } from '#infra/mongo/operations/console-ends.ts';
 import type { ClusterSample } from '#infra/mongo/operations/samples.ts';
@@ -79,6 +80,10 @@ export const OPERATION_FIELDS = {
     links: [],
     fields: { _id: 'no person', endsAt: 'no person' },
   } satisfies Declaration<ConsoleEnd>,
+  cluster_keys: {
+    links: [],
+    fields: { _id: 'no person', key: { secret: 'no person' }, createdAt: 'no person' },
+  } satisfies Declaration<ClusterKey>,
   schema_state: {
     links: [],
     fields: {
