@@ -5,6 +5,7 @@ import { learnPair, pairOf } from '#infra/mongo/auth/known-pairs.ts';
 import { changePassword as storePassword } from '#infra/mongo/auth/passwords.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import { HasherBusy } from '#infra/passwords/fair-queue.ts';
+import type { HashLane } from '#infra/passwords/hash-queue.ts';
 import {
   ACCOUNT_CODE_BYTES,
   type Account,
@@ -50,7 +51,8 @@ async function createdAccount(deps: AuthDeps, call: Call<RegisterRequest>): Prom
   const weak = weakPassword(deps, call.body.password, registration, '/password');
   if (weak !== null) return weak;
   // Hash before any lookup, so that the response time does not reveal whether the e-mail is taken.
-  const password = await deps.hasher.hashPassword(call.body.password);
+  const lane: HashLane = { kind: 'registration', address: deps.addressOf(call), account: null };
+  const password = await deps.hasher.hashPassword(call.body.password, lane);
   for (let draws = 0; draws < MAX_CODE_DRAWS; draws++) {
     const account = accountOf(deps, registration, password);
     const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);

@@ -102,7 +102,7 @@ const STRANGER = { kind: 'stranger' } as const;
 
 /** Returns true if the line of strangers from the address has room for this account. */
 export function hasRoomForStranger(hasher: AdmissionDeps['hasher'], { email, address }: Origin): boolean {
-  return hasher.hasRoom({ kind: 'stranger', name: address, account: email });
+  return hasher.hasRoom({ kind: 'stranger', address, account: email });
 }
 
 /** Returns true if a login attempt of a stranger is refused now; `turn` as in `admit`. */

@@ -1,5 +1,5 @@
 import type { Call } from '#api/route.ts';
-import type { Lane } from '#infra/passwords/fair-queue.ts';
+import type { HashLane } from '#infra/passwords/hash-queue.ts';
 import type { Turn } from '#infra/redis/stranger-turns.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
@@ -34,7 +34,7 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   then: (found: Found, admission: Admitted) => Promise<Result>,
 ): Promise<Result | Rejection> {
   const address = deps.addressOf(call);
-  const { admission, early } = await deps.gate(address, async () => {
+  const { admission, early } = await deps.gate.run({ kind: 'login', address, account: null }, async () => {
     // If the line of strangers is full, they are refused whatever the turn is. A flood then costs Redis nothing.
     const hasRoom = () => hasRoomForStranger(deps.hasher, { email: attempt.email, address });
     const looking = hasRoom() ? deps.strangerTurns.look(address) : null;
@@ -48,7 +48,7 @@ export async function withPassword<Found extends PasswordHolder, Result>(
     return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, admission.retryAfterMs / SECOND) };
   }
   const kind = admission.isKnown ? 'known' : 'stranger';
-  const lane: Lane = { kind, name: address, account: attempt.email };
+  const lane: HashLane = { kind, address, account: attempt.email };
   const reading = early.then((read) => (read === 'unread' ? attempt.find() : read));
   const found = await verify(deps, { admission, lane }, attempt.password, reading);
   if (found === null) {
@@ -88,7 +88,7 @@ export async function checkPassword(
  */
 async function verify<Found extends PasswordHolder>(
   deps: AuthDeps,
-  { admission, lane }: { admission: Admitted; lane: Lane },
+  { admission, lane }: { admission: Admitted; lane: HashLane },
   password: string,
   reading: Promise<Found | null>,
 ): Promise<Found | null> {

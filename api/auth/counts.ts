@@ -1,5 +1,5 @@
 import type { Metrics } from '#infra/metrics/metrics.ts';
-import { LANE_KINDS } from '#infra/passwords/fair-queue.ts';
+import { LANE_KINDS } from '#infra/passwords/hash-queue.ts';
 import type { Hasher } from '#infra/passwords/hasher.ts';
 
 /** Outcomes of a login. `wrong_password`: or an unknown e-mail. `throttled_…`: refused by that throttle. `busy`: the hash queue was full. */

@@ -5,7 +5,8 @@ import type { Signer } from '#infra/jwt/signer.ts';
 import type { PairLookup } from '#infra/mongo/auth/known-pairs.ts';
 import { findSession } from '#infra/mongo/auth/sessions.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { Lane } from '#infra/passwords/fair-queue.ts';
+import type { FairQueue } from '#infra/passwords/fair-queue.ts';
+import type { HashLane } from '#infra/passwords/hash-queue.ts';
 import type { Hasher } from '#infra/passwords/hasher.ts';
 import type { StrangerTurns } from '#infra/redis/stranger-turns.ts';
 import { whyAccountRefused } from '#shared/auth/account.ts';
@@ -13,7 +14,6 @@ import { type Current, isLost, sessionEndOf } from '#shared/auth/session.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { AuthCounts } from './counts.ts';
-import type { FairGate } from './fair-gate.ts';
 import type { LoginEvidence } from './login-evidence.ts';
 
 /** Dependencies of the auth service's front door. */
@@ -21,8 +21,8 @@ export interface AuthDeps {
   mongo: Mongo;
   hasher: Hasher;
   signer: Signer;
-  /** Admits the login attempts of all addresses in turn. */
-  gate: FairGate;
+  /** Admits the login attempts of all networks in turn. */
+  gate: Pick<FairQueue<'login'>, 'run'>;
   isKnownPair: PairLookup;
   /** Slows the login attempts of strangers from one address. */
   strangerTurns: StrangerTurns;
@@ -41,8 +41,8 @@ export interface AuthDeps {
 }
 
 /** Returns the lane of a caller whose password for this e-mail was right: the one of known pairs at its address. */
-export function provenLane(deps: Pick<AuthDeps, 'addressOf'>, call: Call, email: string): Lane {
-  return { kind: 'known', name: deps.addressOf(call), account: email };
+export function provenLane(deps: Pick<AuthDeps, 'addressOf'>, call: Call, email: string): HashLane {
+  return { kind: 'known', address: deps.addressOf(call), account: email };
 }
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };

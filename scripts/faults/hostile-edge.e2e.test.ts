@@ -51,6 +51,24 @@ async function examsAt(door: string, sittings: { who: ReturnType<typeof student>
   return tally(statuses);
 }
 
+/** Sends requests over each of some connections until `end` is called, which returns how often each status came. */
+function flood(connections: number, send: (nth: number) => Promise<{ status: number }>) {
+  let isOver = false;
+  let sent = 0;
+  const seen: number[] = [];
+  const all = crowd(connections, connections, async () => {
+    while (!isOver) seen.push((await send(sent++)).status);
+  });
+  return {
+    seen,
+    async end() {
+      isOver = true;
+      await all;
+      return tally(seen);
+    },
+  };
+}
+
 const EXAM = 'done done done';
 
 async function openSittings(door: string) {
@@ -100,31 +118,52 @@ t.test('logins with invented e-mails from 90 clients refuse neither known pairs 
   for (const from of [attacker, school]) {
     t.match(await callsFrom(from).login(email), { status: 200 }, `the account and ${from} become a known pair`);
   }
-  let isOver = false;
-  const seen: number[] = [];
-  const flood = crowd(90, 90, async () => {
-    while (!isOver) seen.push((await callsFrom(attacker).login(newEmail(), 'wrong password')).status);
-  });
-  await until('the hash queue refuses strangers', () => seen.includes(503));
+  const attack = flood(90, () => callsFrom(attacker).login(newEmail(), 'wrong password'));
+  await until('the hash queue refuses strangers', () => attack.seen.includes(503));
   for (let round = 0; round < 3; round += 1) {
     for (const from of [attacker, school]) t.match(await callsFrom(from).login(email), { status: 200 }, from);
     t.match(await callsFrom(home).register(), { status: 201 });
   }
   t.same(await examsAt(door, sittings), { [EXAM]: PEOPLE });
-  isOver = true;
-  await flood;
-  t.comment('the flood:', JSON.stringify(tally(seen)));
+  t.comment('the attack:', JSON.stringify(await attack.end()));
+});
+
+// Before: 60 networks closed the queue, and 8 of 8 pupils with the right password got 503.
+t.test('logins from 65,536 networks of one customer refuse no pupil on a new network', async (t) => {
+  const pupils = await crowd(8, 4, async () => {
+    const email = newEmail();
+    t.match(await callsFrom(school).register(email), { status: 201 });
+    return email;
+  });
+  const subnet = (nth: number) => ((nth * 7_919) % 65_536).toString(16);
+  const attack = flood(70, (nth) => callsFrom(`2001:db8:a:${subnet(nth)}::1`).login(newEmail(), 'wrong password'));
+  await until('strangers wait', async () => {
+    const metrics = await (await fetch(`${cluster.door(1).url}/metrics`)).text();
+    return Number(/^examhall_password_hashes_waiting\{kind="stranger"\} (\d+)$/m.exec(metrics)?.[1]) > 50;
+  });
+  const replies = await crowd(pupils.length, pupils.length, (n) => callsFrom(`192.0.${n}.20`).login(pupils[n] ?? ''));
+  t.same(tally(replies.map(({ status }) => status)), { 200: pupils.length });
+  t.comment('the attack:', JSON.stringify(await attack.end()));
+});
+
+// Before: all registrations waited in one line, and 10 of 10 from other addresses got 503.
+t.test('ninety connections that register from one address refuse no other address', async (t) => {
+  const attack = flood(90, () => callsFrom(attacker).register());
+  await until('the hash queue refuses registrations', () => attack.seen.includes(503));
+  const replies = await crowd(10, 10, (n) => callsFrom(`192.0.${n}.30`).register());
+  t.same(tally(replies.map(({ status }) => status)), { 201: 10 });
+  t.comment('the attack:', JSON.stringify(await attack.end()));
 });
 
 t.test('connections that send nothing keep no client out', async (t) => {
   const { url: door, port } = cluster.door(2);
   const sittings = await openSittings(door);
-  const flood = new Set<Socket>();
-  const close = () => flood.forEach((socket) => void socket.destroy());
+  const silent = new Set<Socket>();
+  const close = () => silent.forEach((socket) => void socket.destroy());
   t.teardown(close);
   const connected = Array.from({ length: 1_500 }, () => {
     const socket = connect({ port, host: '127.0.0.1' }).on('error', () => undefined);
-    flood.add(socket.once('close', () => flood.delete(socket)));
+    silent.add(socket.once('close', () => silent.delete(socket)));
     return new Promise((resolve) => socket.once('connect', resolve).once('close', resolve));
   });
   await Promise.all(connected);

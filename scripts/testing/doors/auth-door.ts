@@ -1,7 +1,7 @@
 import { openAuthCounts } from '#api/auth/counts.ts';
 import type { AuthDeps } from '#api/auth/deps.ts';
-import { openFairGate } from '#api/auth/fair-gate.ts';
 import { openLoginEvidence } from '#api/auth/login-evidence.ts';
+import { openLoginGate } from '#api/auth/mount.ts';
 import type { Call } from '#api/route.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
 import { openMetrics } from '#infra/metrics/metrics.ts';
@@ -24,7 +24,7 @@ export function authDeps(mongo: Mongo, changed: Partial<Hasher> = {}): AuthDeps 
     settings: testConfig().auth,
     isCommonPassword: () => false,
     signer: openSigner({ ...secret, now: Date.now }),
-    gate: openFairGate(1),
+    gate: openLoginGate(1),
     isKnownPair: openPairLookup(mongo, Date.now),
     strangerTurns: {
       look: async () => ({ spacingMs: 0, waitMs: 0 }),

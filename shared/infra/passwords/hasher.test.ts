@@ -29,6 +29,9 @@ function heldEngine() {
   return { engine, held };
 }
 
+/** Limits of a line with so many places. */
+const lineOf = (places: number) => ({ total: places, ofAddress: places, ofAccount: places });
+
 const plain = (hash: string): StoredPassword => ({ scheme: 'bcrypt', hash });
 
 t.test('a password matches only its own hash', async (t) => {
@@ -112,7 +115,7 @@ t.test('imported bcrypt hashes match under every name and are outdated', async (
 
 t.test('a full hash queue refuses further work at once, and accepts work again once it has room', async (t) => {
   const { engine, held } = heldEngine();
-  const hasher = openHasher({ ...OPTIONS, concurrency: 2, waiting: { registration: 3 } }, engine);
+  const hasher = openHasher({ ...OPTIONS, concurrency: 2, lines: { registration: lineOf(3) } }, engine);
   const running = Array.from({ length: 5 }, (_, index) => hasher.verifyPassword(`${index}`, null));
   await t.rejects(hasher.verifyPassword('one too many', null), HasherBusy);
   await t.rejects(hasher.hashPassword('one too many'), HasherBusy);
@@ -135,7 +138,7 @@ t.test('a full hash queue refuses further work at once, and accepts work again o
 
 t.test('a hash that fails leaves its place in the queue', async (t) => {
   const engine: BcryptEngine = { hash: () => Promise.reject(new Error('no memory')), compare: bcrypt.compare };
-  const hasher = openHasher({ ...OPTIONS, concurrency: 1, waiting: { registration: 0 } }, engine);
+  const hasher = openHasher({ ...OPTIONS, concurrency: 1, lines: { registration: lineOf(0) } }, engine);
   await t.rejects(hasher.hashPassword('x'), /no memory/);
   await t.rejects(hasher.hashPassword('x'), /no memory/, 'not busy');
   t.equal(await hasher.verifyPassword('x', null), false);

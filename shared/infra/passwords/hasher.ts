@@ -3,25 +3,19 @@ import * as bcrypt from 'bcrypt';
 import pLimit from 'p-limit';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { normalizePassword } from '#shared/auth/password-policy.ts';
-import {
-  type FairQueueOptions,
-  fairQueue,
-  HASHER_BUSY,
-  type Lane,
-  type QueueLoad,
-  REGISTRATION,
-} from './fair-queue.ts';
+import { HASHER_BUSY, type QueueLoad } from './fair-queue.ts';
+import { type HashLane, type HashQueueOptions, hashQueue, type LaneKind } from './hash-queue.ts';
 
 /** Every method that returns a promise may reject with HasherBusy. Nothing was hashed then, and the caller may retry in a second. */
 export interface Hasher {
-  /** Hashes a new password. `lane`: the line in which it waits; by default that of registrations. */
-  hashPassword(text: string, lane?: Lane): Promise<StoredPassword>;
+  /** Hashes a new password. `lane`: whose it is; by default that of a caller without an address. */
+  hashPassword(text: string, lane?: HashLane): Promise<StoredPassword>;
   /** Compares a password. If `stored` is null (no account), it takes as long as for a wrong password and returns false. */
-  verifyPassword(text: string, stored: StoredPassword | null, lane?: Lane): Promise<boolean>;
+  verifyPassword(text: string, stored: StoredPassword | null, lane?: HashLane): Promise<boolean>;
   /** Returns true if a password could enter the lane now. */
-  hasRoom(lane: Lane): boolean;
+  hasRoom(lane: HashLane): boolean;
   /** Returns how many passwords are being hashed and how many wait. */
-  load(): QueueLoad;
+  load(): QueueLoad<LaneKind>;
   /**
    * Returns true if the password should be hashed again at the current cost. A cheaper hash is weaker. A more expensive one reveals
    * by its duration that the account exists.
@@ -35,7 +29,7 @@ export interface Hasher {
  * `concurrency`: passwords hashed at once. Hashes run on libuv's threads (UV_THREADPOOL_SIZE, default 4); leave one for other
  * work.
  */
-export interface HasherOptions extends FairQueueOptions {
+export interface HasherOptions extends HashQueueOptions {
   passwordCost: number;
   tokenCost: number;
 }
@@ -46,6 +40,9 @@ export interface BcryptEngine {
   compare(text: string, hash: string): Promise<boolean>;
 }
 
+/** The lane of a caller without an address: the operator's tool. */
+const LOCAL: HashLane = { kind: 'registration', address: '', account: null };
+
 /**
  * Limits of token hashes. They take milliseconds, and their own queue keeps them from waiting behind logins. A full queue is done
  * within a second. Because libuv runs the oldest work first, two token hashes wait for at most one password hash.
@@ -55,7 +52,7 @@ const TOKEN_QUEUE = { concurrency: 2, maxWaiting: 256 };
 /** Opens bcrypt for passwords and refresh tokens, with limits for running and waiting work. */
 export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt): Hasher {
   const { passwordCost, tokenCost } = options;
-  const { run, hasRoom, load } = fairQueue(options);
+  const { run, hasRoom, load } = hashQueue(options);
   const tokens = boundedQueue(TOKEN_QUEUE);
   const decoy = decoyHash(bcrypt.genSaltSync(passwordCost), randomBytes(31));
   const isWrong = (right: boolean) => !right;
@@ -83,11 +80,11 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
   }
 
   return {
-    hashPassword: (text, lane = REGISTRATION) =>
+    hashPassword: (text, lane = LOCAL) =>
       run(lane, async () => {
         return { scheme: 'bcrypt-sha256', hash: await engine.hash(passwordDigest(text), passwordCost) };
       }),
-    verifyPassword: (text, stored, lane = REGISTRATION) => run(lane, () => isRight(text, stored), isWrong),
+    verifyPassword: (text, stored, lane = LOCAL) => run(lane, () => isRight(text, stored), isWrong),
     hasRoom,
     load,
     isOutdated: ({ scheme, hash }) => scheme !== 'bcrypt-sha256' || costOf(hash) !== passwordCost,
