@@ -55,12 +55,12 @@ async function createdAccount(deps: AuthDeps, call: Call<RegisterRequest>): Prom
   const password = await deps.hasher.hashPassword(call.body.password, lane);
   for (let draws = 0; draws < MAX_CODE_DRAWS; draws++) {
     const account = accountOf(deps, registration, password);
-    const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
+    const { session, stored: token, signedIn } = await newSession(deps, account, call.headers['user-agent']);
     const result = await insertAccount(deps.mongo, { account, session, token }, FRONT_DOOR_BUDGET_MS);
     if (result.kind === 'inserted') {
       // The account exists: a 503 would make the caller repeat and get 409. Without a known pair its next login is a stranger's.
       await learnPair(deps.mongo, pairOf(account.email, deps.addressOf(call)), deps.now()).catch(() => undefined);
-      return { status: 201, message: 'Registered', data: envelope };
+      return { status: 201, message: 'Registered', ...signedIn };
     }
     switch (result.field) {
       case 'email':

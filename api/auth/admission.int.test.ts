@@ -27,7 +27,8 @@ function door() {
   const queue = { hasRoom: true };
   const isKnownPair = openPairLookup(mongo, Date.now);
   const deps = { mongo, now: Date.now, isKnownPair, strangerTurns, evidence, hasher: { hasRoom: () => queue.hasRoom } };
-  const enter = (email: string, address: string) => admit(deps, { email, address }, strangerTurns.look(address));
+  const enter = (email: string, address: string) =>
+    admit(deps, { email, address }, { turn: strangerTurns.look(address), device: null });
   async function admitted(email: string, address: string): Promise<Admitted> {
     const admission = await enter(email, address);
     if (admission.kind === 'refused') throw new Error(`${email} was refused for ${admission.retryAfterMs} ms`);

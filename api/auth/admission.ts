@@ -1,5 +1,6 @@
 import {
   learnPair,
+  type Pair,
   pairOf,
   recordPairFailure,
   recordPairSuccess,
@@ -14,6 +15,7 @@ import {
   refundLoginAttempt,
   reserveLoginAttempt,
 } from '#infra/mongo/auth/throttle.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { HASHER_BUSY } from '#infra/passwords/fair-queue.ts';
 import type { Turn } from '#infra/redis/stranger-turns.ts';
 import type { AuthDeps } from './deps.ts';
@@ -22,16 +24,21 @@ type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns' | 'evidenc
   hasher: Pick<AuthDeps['hasher'], 'hasRoom'>;
 };
 
-/** A counted login attempt whose password may be verified. One of `failed`, `succeeded` and `refund` is called, once. */
+/**
+ * A counted login attempt whose password may be verified. One of `failed`, `succeeded` and `refund`
+ * is called, once.
+ */
 export interface Admitted {
   kind: 'admitted';
-  /** True if the account signed in from the address within 30 days. */
+  /** True if the account signed in from the address within 30 days, or in this browser before. */
   isKnown: boolean;
+  /** True if the account did not sign in from the address within 30 days. */
+  isNewAddress: boolean;
   /** The password was wrong. `accountId` is null if the e-mail is unknown. */
   failed(accountId: string | null): Promise<void>;
   /** The password was right. */
   succeeded(): Promise<void>;
-  /** After `succeeded`: the account has signed in, so the account and the address are a known pair from now on. */
+  /** After `succeeded`: the account has signed in, and is a known pair with the address from now on. */
   signedIn(): Promise<void>;
   /** The password could not be verified. */
   refund(): Promise<void>;
@@ -43,6 +50,14 @@ interface Origin {
   address: string;
 }
 
+/** Facts about a login attempt that are being read. */
+export interface Looking {
+  /** The turn of the address; null if the line of its strangers was full before. */
+  turn: Promise<Turn> | null;
+  /** The deviceKey of a device token of the account; null without one. */
+  device: Promise<string | null> | null;
+}
+
 interface Refused {
   kind: 'refused';
   /** The throttle that refused: that of the account or its known pair, or that of the address. */
@@ -51,50 +66,92 @@ interface Refused {
 }
 
 /**
- * Counts a login attempt, or refuses it. A known pair depends on its own failures alone, so that neither strangers nor other
- * accounts behind the same address can hold it up. A stranger needs both the throttle of the account and a turn of the address.
+ * Counts a login attempt, or refuses it. A known pair depends on its own failures alone, so that
+ * neither strangers nor other accounts behind the same address can hold it up. So does a browser with
+ * a device token; while it has to wait, the login attempt counts as one without the token. A stranger
+ * needs both the throttle of the account and a turn of the address.
  *
- * A taken turn and a full line of the hash queue refuse before the account is counted, so that a refused flood costs MongoDB reads that
- * many logins share. `looking`: the turn of the address, which is being read; null if the line of its strangers was full before.
+ * A taken turn and a full line of the hash queue refuse before the account is counted, so that a
+ * refused flood costs MongoDB reads that many logins share.
  *
  * @throws HasherBusy for a stranger, if the line of strangers from the address is full
  */
-export async function admit(
-  deps: AdmissionDeps,
-  { email, address }: Origin,
-  looking: Promise<Turn> | null,
-): Promise<Admitted | Refused> {
-  const { mongo, now, strangerTurns, evidence, hasher, isKnownPair } = deps;
-  const pair = pairOf(email, address);
-  const { account } = pair;
-  const turn = await looking;
-  const hasRoom = () => hasRoomForStranger(hasher, { email, address });
+export async function admit(deps: AdmissionDeps, origin: Origin, looking: Looking): Promise<Admitted | Refused> {
+  const { mongo, now, hasher, isKnownPair } = deps;
+  const { address } = origin;
+  const pair = pairOf(origin.email, address);
+  const [turn, device] = await Promise.all([looking.turn, looking.device]);
+  const attempt = { pair, address };
+
+  const byDevice = device === null ? null : await reserveLoginAttempt(mongo, device, now());
+  if (device !== null && byDevice?.kind === 'granted') {
+    const isNewAddress = !(await isKnownPair(pair));
+    return admitted(deps, attempt, { ...ofKey(mongo, device, byDevice.round), isKnown: true, isNewAddress });
+  }
+
+  const hasRoom = () => hasRoomForStranger(hasher, origin);
   const isStranger = refusesStrangers(turn, hasRoom) && !(await isKnownPair(pair));
   const known = isStranger ? STRANGER : await reservePairAttempt(mongo, pair, now());
   if (known.kind === 'refused') return { ...known, by: 'account' };
-  const isKnown = known.kind === 'granted';
-  const counted = isKnown ? known : await reserveAsStranger(deps, { account, address, hasRoom }, turn);
+  if (known.kind === 'granted') {
+    return admitted(deps, attempt, { ...ofPair(mongo, pair, known.round), isKnown: true, isNewAddress: false });
+  }
+
+  const counted = await reserveAsStranger(deps, { account: pair.account, address, hasRoom }, turn);
   if (counted.kind === 'refused') return counted;
-  const { round } = counted;
+  return admitted(deps, attempt, { ...ofKey(mongo, pair.account, counted.round), isKnown: false, isNewAddress: true });
+}
+
+/** The count that includes a login attempt. */
+interface Count {
+  key: string;
+  failed(): Promise<number>;
+  succeeded(): Promise<void>;
+  refund(): Promise<void>;
+}
+
+function ofKey(mongo: Mongo, key: string, round: string): Count {
+  return {
+    key,
+    failed: () => recordFailure(mongo, key),
+    succeeded: () => recordSuccess(mongo, key),
+    refund: () => refundLoginAttempt(mongo, key, round),
+  };
+}
+
+function ofPair(mongo: Mongo, pair: Pair, round: string): Count {
+  return {
+    key: pair.key,
+    failed: () => recordPairFailure(mongo, pair),
+    succeeded: () => recordPairSuccess(mongo, pair),
+    refund: () => refundPairAttempt(mongo, pair, round),
+  };
+}
+
+function admitted(
+  { mongo, now, strangerTurns, evidence }: AdmissionDeps,
+  { pair, address }: { pair: Pair; address: string },
+  count: Count & Pick<Admitted, 'isKnown' | 'isNewAddress'>,
+): Admitted {
+  const { key, isKnown, isNewAddress, refund } = count;
+  const { account } = pair;
   return {
     kind: 'admitted',
     isKnown,
+    isNewAddress,
     async failed(accountId) {
       const noted = strangerTurns.failed(address, account);
-      const failures = await (isKnown ? recordPairFailure(mongo, pair) : recordFailure(mongo, account));
-      const key = isKnown ? pair.key : account;
+      const failures = await count.failed();
       await Promise.all([noted, evidence.failed({ key, accountId, address, isKnown, failures })]);
     },
     async succeeded() {
-      const recorded = isKnown
-        ? [recordPairSuccess(mongo, pair), clearFailures(mongo, account)]
-        : [recordSuccess(mongo, account)];
-      await Promise.all([...recorded, strangerTurns.succeeded(address, account)]);
+      const cleared = isKnown ? [clearFailures(mongo, account)] : [];
+      await Promise.all([count.succeeded(), ...cleared, strangerTurns.succeeded(address, account)]);
     },
     async signedIn() {
-      if (!isKnown) await learnPair(mongo, pair, now());
+      if (key !== pair.key) await learnPair(mongo, pair, now());
     },
-    refund: () => (isKnown ? refundPairAttempt(mongo, pair, round) : refundLoginAttempt(mongo, account, round)),
+    refund,
   };
 }
 
@@ -105,7 +162,7 @@ export function hasRoomForStranger(hasher: AdmissionDeps['hasher'], { email, add
   return hasher.hasRoom({ kind: 'stranger', address, account: email });
 }
 
-/** Returns true if a login attempt of a stranger is refused now; `turn` as in `admit`. */
+/** Returns true if a login attempt of a stranger is refused now; `turn` as in `Looking`. */
 export function refusesStrangers(turn: Turn | null, hasRoom: () => boolean): boolean {
   return turn === null || turn.waitMs > 0 || !hasRoom();
 }

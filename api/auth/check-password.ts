@@ -1,7 +1,9 @@
 import type { Call } from '#api/route.ts';
+import { deviceKey } from '#infra/mongo/auth/throttle.ts';
 import type { HashLane } from '#infra/passwords/hash-queue.ts';
 import type { Turn } from '#infra/redis/stranger-turns.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
+import { DEVICE_HEADER, type DeviceClaims, type DeviceOwner, isDeviceOf } from '#shared/auth/device.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type Admitted, admit, hasRoomForStranger, refusesStrangers } from './admission.ts';
@@ -17,8 +19,7 @@ export interface LoginAttempt<Found extends PasswordHolder> {
 }
 
 /** The part of an account that the check needs. */
-interface PasswordHolder {
-  _id: string;
+interface PasswordHolder extends DeviceOwner {
   password: StoredPassword;
 }
 
@@ -37,11 +38,13 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   const { admission, early } = await deps.gate.run({ kind: 'login', address, account: null }, async () => {
     // If the line of strangers is full, they are refused whatever the turn is. A flood then costs Redis nothing.
     const hasRoom = () => hasRoomForStranger(deps.hasher, { email: attempt.email, address });
-    const looking = hasRoom() ? deps.strangerTurns.look(address) : null;
-    const early = readEarly(attempt, looking, hasRoom);
+    const turn = hasRoom() ? deps.strangerTurns.look(address) : null;
+    const claims = deps.signer.readDevice(call.headers[DEVICE_HEADER] ?? '');
+    const early = claims === null ? readEarly(attempt, turn, hasRoom) : attempt.find();
     // Awaited once the login attempt is counted. If the throttle refuses the attempt, an error of this read is ignored.
     early.catch(() => undefined);
-    return { early, admission: await admit(deps, { email: attempt.email, address }, looking) };
+    const device = claims === null ? null : early.then((found) => keyOfDevice(found, claims));
+    return { early, admission: await admit(deps, { email: attempt.email, address }, { turn, device }) };
   });
   if (admission.kind === 'refused') {
     attempt.throttled?.(admission.by);
@@ -59,6 +62,11 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   // A suspended account has the right password but has not signed in.
   if (!isRejection(result)) await admission.signedIn();
   return result;
+}
+
+/** Returns the key of a device's count, or null if its token is not one of the account. */
+function keyOfDevice(found: PasswordHolder | null | 'unread', claims: DeviceClaims): string | null {
+  return found !== null && found !== 'unread' && isDeviceOf(found, claims) ? deviceKey(claims) : null;
 }
 
 /**

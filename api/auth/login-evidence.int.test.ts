@@ -29,11 +29,12 @@ function door() {
   return {
     clock,
     evidence,
-    enter: (email: string, address: string) => admit(deps, { email, address }, strangerTurns.look(address)),
+    enter: (email: string, address: string) =>
+      admit(deps, { email, address }, { turn: strangerTurns.look(address), device: null }),
     /** Fails a login attempt whose wait, if any, is over. Returns false if the address refused it. */
     async fail(email: string, address: string, accountId: string | null = null): Promise<boolean> {
       await throttles(mongo).updateOne({ _id: throttleKey(email) }, { $set: { blockedUntil: null } });
-      const admission = await admit(deps, { email, address }, strangerTurns.look(address));
+      const admission = await admit(deps, { email, address }, { turn: strangerTurns.look(address), device: null });
       if (admission.kind === 'admitted') await admission.failed(accountId);
       return admission.kind === 'admitted';
     },

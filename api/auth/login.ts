@@ -47,8 +47,8 @@ async function openedSession(
   const email = normalizeEmail(call.body.email);
   const { password } = call.body;
   const find = () => findExisting(deps, email);
-  return withPassword(deps, call, { email, password, find, throttled }, (account, { isKnown }) => {
-    const strangerFrom = isKnown ? null : deps.evidence.hashOf(deps.addressOf(call));
+  return withPassword(deps, call, { email, password, find, throttled }, (account, { isNewAddress }) => {
+    const strangerFrom = isNewAddress ? deps.evidence.hashOf(deps.addressOf(call)) : null;
     return signIn(deps, call, account, { password, strangerFrom });
   });
 }
@@ -73,14 +73,14 @@ async function signIn(
   const refused = whyAccountRefused(account);
   if (refused !== null) return refused;
   const passwordHash = await upToDate(deps, call, account, proof.password);
-  const { session, stored: token, envelope } = await newSession(deps, account, call.headers['user-agent']);
+  const { session, stored: token, signedIn } = await newSession(deps, account, call.headers['user-agent']);
   const opened = await openSession(
     deps.mongo,
     { session, token, passwordHash, strangerFrom: proof.strangerFrom },
     FRONT_DOOR_BUDGET_MS,
   );
   if (opened.kind === 'outdated') return isAgain ? INVALID : repeatLogin(deps, call, account, proof);
-  return { status: 200, message: 'Logged in', data: envelope };
+  return { status: 200, message: 'Logged in', ...signedIn };
 }
 
 /** Repeats the login once: while the password was checked, the account was changed or suspended, or another login rehashed it. */

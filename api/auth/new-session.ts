@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { type Account, userView } from '#shared/auth/account.ts';
+import { DEVICE_HEADER, deviceClaims } from '#shared/auth/device.ts';
 import {
   type AccessClaims,
   type PairTimes,
@@ -13,11 +14,11 @@ import { newId } from '#shared/kernel/ids.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { AuthDeps } from './deps.ts';
 
-/** A session with its first tokens; neither is stored yet. `envelope` is the reply's data. */
+/** A session with its first tokens; neither is stored yet. `signedIn` is a part of the reply. */
 export interface NewSession {
   session: Session;
   stored: RefreshToken;
-  envelope: SessionEnvelope;
+  signedIn: SignedIn;
 }
 
 /** Returns a new session with its first refresh token and the reply's envelope. The caller stores session and token. */
@@ -34,7 +35,7 @@ export async function newSession(deps: AuthDeps, account: Account, userAgent: st
     endedAt: null,
     endReason: null,
   };
-  return { session, stored: token, envelope: envelopeOf(deps, account, made) };
+  return { session, stored: token, signedIn: signedInAs(deps, account, made) };
 }
 
 /** Returns a header that was sent in UTF-8 as text. Node decodes headers as Latin-1; a header that is not UTF-8 is returned unchanged. */
@@ -84,20 +85,30 @@ export function newPair(
   return { sessionId, times, refreshToken, stored };
 }
 
-/** Returns the reply's data: the user, a new access token and the refresh token. */
-export function envelopeOf(
-  deps: Pick<AuthDeps, 'signer'>,
+/** The part of a reply that signs in. */
+interface SignedIn {
+  data: SessionEnvelope;
+  headers: Record<string, string>;
+}
+
+/** Returns the user with a new access token and the refresh token, and the browser's device token. */
+export function signedInAs(
+  { signer }: Pick<AuthDeps, 'signer'>,
   account: Account,
   { sessionId, times, refreshToken }: NewPair,
-): SessionEnvelope {
+): SignedIn {
   const iat = times.issuedAt / SECOND;
   const exp = times.accessExpiresAt / SECOND;
+  const device = deviceClaims(account, { sessionId, now: times.issuedAt });
   return {
-    user: userView(account),
-    accessToken: deps.signer.access({ ...accessClaims(account, sessionId, newId(times.issuedAt)), iat, exp }),
-    refreshToken,
-    tokenType: 'Bearer',
-    expiresIn: exp - iat,
+    data: {
+      user: userView(account),
+      accessToken: signer.access({ ...accessClaims(account, sessionId, newId(times.issuedAt)), iat, exp }),
+      refreshToken,
+      tokenType: 'Bearer',
+      expiresIn: exp - iat,
+    },
+    headers: { [DEVICE_HEADER]: signer.device(device) },
   };
 }
 

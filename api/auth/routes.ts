@@ -9,12 +9,25 @@ import { endAllOtherSessions, endOneSession, listSessions, logout, refresh } fro
 const ACCOUNTS: Tag = { name: 'Auth: accounts', description: 'Registration, the own account and its password.' };
 const SESSIONS: Tag = { name: 'Auth: sessions', description: 'Login, tokens and the live sessions of an account.' };
 
+const DEVICE_TOKEN = {
+  'X-Device-Token':
+    'Token for `X-Device-Token` of later logins from this browser, for 400 days. It opens nothing. A changed or set password, `unlock` and erasure end it',
+};
+
 /** Returns the auth service's routes: accounts, sessions and tokens. */
 export function authRoutes(deps: AuthDeps): Route[] {
   const signedIn = [accessToken((token) => deps.signer.readAccess(token))];
-  const userAgent = [
-    { name: 'user-agent', required: false, description: 'Stored with the session and shown in the list of sessions' },
-  ];
+  const userAgent = {
+    name: 'user-agent',
+    required: false,
+    description: 'Stored with the session and shown in the list of sessions',
+  };
+  const deviceToken = {
+    name: 'x-device-token',
+    required: false,
+    description:
+      "Device token of an earlier sign-in in this browser. If it is one of the account, only this browser's own failures slow the request. Any other value is ignored",
+  };
   return [
     {
       method: 'POST',
@@ -25,13 +38,20 @@ export function authRoutes(deps: AuthDeps): Route[] {
         'Creates an account with a role that may register itself, and opens its first session. A repeat after a lost reply is 409 `AUTH_EMAIL_TAKEN`: log in instead. AUTH_SELF_REGISTER_ROLES names the roles; if it is empty, registration is closed.',
       tag: ACCOUNTS,
       guards: [registrationOpen(deps)],
-      headers: userAgent,
+      headers: [userAgent],
       body: {
         schema: 'auth/register-request',
         maxBytes: SMALL_BODY,
         moreFaults: (body, known) => registrationFaults(body, known, deps.settings.selfRegisterRoles),
       },
-      replies: [{ status: 201, schema: 'auth/session-envelope', description: 'New account and its tokens' }],
+      replies: [
+        {
+          status: 201,
+          schema: 'auth/session-envelope',
+          description: 'New account and its tokens',
+          headers: DEVICE_TOKEN,
+        },
+      ],
       errors: ['AUTH_WEAK_PASSWORD', 'AUTH_EMAIL_TAKEN', 'AUTH_PHONE_TAKEN'],
       handle: (call) => register(deps, call),
     },
@@ -41,13 +61,18 @@ export function authRoutes(deps: AuthDeps): Route[] {
       operation: 'login',
       summary: 'Sign in with e-mail and password',
       description:
-        'Opens a session and returns its two tokens. Each login is a session of its own, so a repeat opens another one. Failures slow down further attempts: wait for `Retry-After` after `AUTH_THROTTLED`.',
+        'Opens a session and returns its two tokens. Each login is a session of its own, so a repeat opens another one. Failures slow down further attempts: wait for `Retry-After` after `AUTH_THROTTLED`. Send the device token of the last sign-in, so that failures of others do not slow this browser.',
       tag: SESSIONS,
       guards: [],
-      headers: userAgent,
+      headers: [userAgent, deviceToken],
       body: { schema: 'auth/login-request', maxBytes: SMALL_BODY },
       replies: [
-        { status: 200, schema: 'auth/session-envelope', description: 'Account and the tokens of a new session' },
+        {
+          status: 200,
+          schema: 'auth/session-envelope',
+          description: 'Account and the tokens of a new session',
+          headers: DEVICE_TOKEN,
+        },
       ],
       errors: ['AUTH_INVALID_CREDENTIALS', 'AUTH_ACCOUNT_DISABLED', 'AUTH_THROTTLED'],
       handle: (call) => login(deps, call),
@@ -62,7 +87,14 @@ export function authRoutes(deps: AuthDeps): Route[] {
       tag: SESSIONS,
       guards: [tokenInHeader((token) => deps.signer.readRefresh(token) !== null)],
       body: { schema: 'auth/token-request', maxBytes: SMALL_BODY },
-      replies: [{ status: 200, schema: 'auth/session-envelope', description: 'Account and the new pair of tokens' }],
+      replies: [
+        {
+          status: 200,
+          schema: 'auth/session-envelope',
+          description: 'Account and the new pair of tokens',
+          headers: DEVICE_TOKEN,
+        },
+      ],
       errors: ['AUTH_INVALID_TOKEN', 'AUTH_ACCOUNT_DISABLED'],
       handle: (call) => refresh(deps, call),
     },
@@ -143,6 +175,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
         'Stores a new password, ends the other sessions and notifies the owner. A repeat after a lost reply is 401 `AUTH_INVALID_CREDENTIALS`, because the current password is then the new one.',
       tag: ACCOUNTS,
       guards: signedIn,
+      headers: [deviceToken],
       body: { schema: 'auth/change-password-request', maxBytes: SMALL_BODY },
       replies: [{ status: 200, schema: 'auth/revoked-count', description: 'Number of sessions ended' }],
       errors: [

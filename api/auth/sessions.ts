@@ -14,7 +14,7 @@ import type { TokenRequest } from '#shared/generated/auth.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import type { RefreshOutcome } from './counts.ts';
 import { type AuthDeps, currentOf } from './deps.ts';
-import { envelopeOf, newPair } from './new-session.ts';
+import { newPair, signedInAs } from './new-session.ts';
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };
 
@@ -72,7 +72,7 @@ async function rotate(
   const rotation = { presented: token._id, sessionId: session._id, successor };
   const rotated = await rotateToken(deps.mongo, rotation, FRONT_DOOR_BUDGET_MS);
   if (rotated.kind === 'lost') return refusedAs('repeated');
-  const result = { status: 200, message: 'Refreshed', data: envelopeOf(deps, account, pair) };
+  const result = { status: 200, message: 'Refreshed', ...signedInAs(deps, account, pair) };
   return { outcome: 'succeeded', result };
 }
 

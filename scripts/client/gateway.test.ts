@@ -48,6 +48,27 @@ t.test('a session is a cookie that scripts cannot read, and its tokens stay on t
     t.throws(() => openGateway({ examhallUrl: 'http://127.0.0.1', gatewayToken: '', publicUrl }), /is not https/);
 });
 
+t.test('a browser sends its device token from a cookie with its next login, and gets the newest one', async (t) => {
+  const withDevice = (number: number, freshMs?: number): Scripted => {
+    const reply = session(number, freshMs) as { status: number; body: object };
+    return { ...reply, headers: { 'x-device-token': `device.${number}` } };
+  };
+  const { call, calls } = await open(t, ({ path }) => {
+    if (path.includes('login')) return withDevice(1, -1);
+    return path.includes('refresh') ? withDevice(2) : success({});
+  });
+  const login = await call('POST', '/v1/auth/login', { cookie: 'device=device.0' }, '{}');
+  t.equal(calls[0]?.headers['x-device-token'], 'device.0');
+  t.notMatch(await login.text(), /device\.1/);
+  const [own = '', device = ''] = login.headers.getSetCookie();
+  t.match(device, /^device=device\.1; Path=\/; HttpOnly; SameSite=Strict; Max-Age=34560000$/);
+  const cookie = [own, device].map((one) => one.split(';')[0]).join('; ');
+  const list = await call('GET', '/v1/notifications', { cookie });
+  t.match(list.headers.getSetCookie(), [/^device=device\.2;/], 'that of the refresh');
+  const next = await call('GET', '/v1/notifications', { cookie: cookie.replace('device.1', 'device.2') });
+  t.strictSame(next.headers.getSetCookie(), []);
+});
+
 t.test('account routes get the token, others the identity, and nothing that a caller forges', async (t) => {
   const { call, calls, login } = await open(t, ({ path }) => (path.includes('login') ? session(1) : success({})));
   const { headers } = await login();

@@ -40,8 +40,8 @@ interface OperationNode {
   >;
 }
 
-/** Credential of a caller: an identity of the gateway, the token of a service, or a bearer token. */
-export type Credential = 'as' | 'service' | 'token';
+/** Credential of a caller: an identity of the gateway, the token of a service, a bearer token, or the token of a device. */
+export type Credential = 'as' | 'service' | 'token' | 'device';
 
 /** One operation, as the client calls it. */
 export interface ClientOperation {
@@ -74,6 +74,7 @@ const CREDENTIAL_OF: Readonly<Record<string, Credential>> = {
   'x-internal-service': 'service',
   'x-internal-token': 'service',
   authorization: 'token',
+  'x-device-token': 'device',
 };
 const ORGANIZATION = 'x-organization-id';
 /** Headers that the client sends by itself. Any other header is a member of the operation's input. */

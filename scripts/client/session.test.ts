@@ -13,6 +13,15 @@ function issued(number: number): SessionEnvelope {
   return { user, ...tokens, expiresIn: 900 } as SessionEnvelope;
 }
 
+/** Returns the reply to a refresh, with its device token. */
+function refreshed(number: number): Scripted {
+  return {
+    status: 200,
+    headers: { 'x-device-token': `device-${number}` },
+    body: { success: true, data: issued(number) },
+  };
+}
+
 async function open(t: Test, replies: Scripted[]) {
   const script = await openScript(t, replies);
   const session = script.client.with({ token: 'of the gateway' }).session(issued(1));
@@ -121,6 +130,45 @@ t.test('a logout waits for the exchange beside it, has its token, and lets no wa
     t.strictSame(sent(), ['/v1/auth/refresh Bearer refresh-1', '/v1/auth/logout Bearer refresh-2'], leave);
     t.equal((await session.forward(logout)).status, 401);
   }
+});
+
+t.test('a session has the last device token, and sends it with a change of the password', async (t) => {
+  const { client, clock, calls } = await openScript(t, [
+    refreshed(1),
+    ok,
+    ok,
+    refreshed(2),
+    ok,
+    success(issued(3)),
+    ok,
+  ]);
+  const session = client.session(await client.login({ device: 'device-0', body: { email: 'an@x.vn', password: 'p' } }));
+  t.equal(session.deviceToken, 'device-1');
+  const body = { currentPassword: 'p', newPassword: 'sông hương núi ngự' };
+  await session.call((own) => own.changePassword({ body }));
+  await session.call((own) => own.readMe());
+  clock.advance(15 * MINUTES);
+  await session.forward({
+    method: 'POST',
+    path: '/v1/auth/password',
+    headers: { 'x-device-token': 'forged' },
+    body: '{}',
+  });
+  clock.advance(15 * MINUTES);
+  await session.call((own) => own.readMe());
+  t.equal(session.deviceToken, 'device-2', 'a reply of an earlier release has none');
+  t.strictSame(
+    calls.map(({ path, headers }) => `${path} ${headers['x-device-token']}`),
+    [
+      '/v1/auth/login device-0',
+      '/v1/auth/password device-1',
+      '/v1/auth/me undefined',
+      '/v1/auth/refresh undefined',
+      '/v1/auth/password device-2',
+      '/v1/auth/refresh undefined',
+      '/v1/auth/me undefined',
+    ],
+  );
 });
 
 t.test('a stream ends with its session', async (t) => {

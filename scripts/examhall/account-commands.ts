@@ -57,7 +57,7 @@ export const ACCOUNT_COMMANDS: CliCommands = {
   },
   'account set-password': {
     summary: 'set a password: prompts twice without echo, or reads a file',
-    details: 'It ends the sessions of the account and clears its failed login attempts.',
+    details: 'It ends the sessions and device tokens of the account and clears its failed login attempts.',
     args: EMAIL,
     options: ['reason', 'operator'],
     examples: [
@@ -67,7 +67,7 @@ export const ACCOUNT_COMMANDS: CliCommands = {
     run: onAccount(givePassword),
   },
   'account unlock': {
-    summary: 'clear failed login attempts; the e-mail needs no account',
+    summary: 'clear failed login attempts and end device tokens; the e-mail needs no account',
     args: EMAIL,
     options: ['reason', 'operator'],
     examples: ['account unlock an@truong.example --reason "wrong keyboard layout"'],
@@ -149,7 +149,7 @@ async function endSessions(operator: Operator, account: Account, act: OperatorAc
   return EXIT.done;
 }
 
-/** Clears the failed login attempts of an e-mail. They are counted for e-mails without an account too. */
+/** Clears the failed login attempts of an e-mail, which are counted without an account too, and ends device tokens. */
 async function unlock(operator: Operator, [typed]: string[], flags: { reason?: string }): Promise<number> {
   const reason = reasonOf(operator, flags);
   if (reason === null) return EXIT.usage;
@@ -161,8 +161,9 @@ async function unlock(operator: Operator, [typed]: string[], flags: { reason?: s
   const account = await findAccountByEmail(operator.mongo, email);
   const wanted = { email, accountId: account?._id ?? null };
   const done = await unlockAccount(operator.mongo, wanted, actFor(operator, reason));
-  if (done) operator.say(`cleared the failed login attempts of ${email}`);
-  else operator.fail(`${email} has no failed login attempts`);
+  const also = account === null ? '' : '; ended its device tokens';
+  if (done) operator.say(`cleared the failed login attempts of ${email}${also}`);
+  else operator.fail(`${email} has no account and no failed login attempts`);
   return done ? 0 : 1;
 }
 

@@ -21,6 +21,8 @@ export interface Account {
   memberships: Membership[];
   defaultOrganizationId: string;
   password: StoredPassword;
+  /** A random word in its device tokens. A new one ends those before it; absent: none were ended yet. */
+  deviceEpoch?: string;
   createdAt: Date;
   updatedAt: Date;
 }

@@ -12,9 +12,9 @@ const LOCKOUT_MS = MINUTE;
 const FIRST_WAIT_MS = SECOND;
 const MAX_WAIT_MS = 15 * MINUTE;
 
-/** Counts of the login attempts with one e-mail. */
+/** Counts of the login attempts with one e-mail, or with the device tokens of one session. */
 export interface Throttle {
-  /** A digest of the e-mail, because users sometimes type a password or an unknown address into the e-mail field. */
+  /** A digest: users sometimes type a password or an unknown address into the e-mail field. */
   _id: string;
   /** Login attempts since the last success. Each is counted before its password is verified. */
   tries: number;

@@ -23,6 +23,7 @@ import type {
   Outcome,
   PendingName,
   ResultOf,
+  SignedIn,
 } from './operation.ts';
 import { FOLLOW_RULES, pollPauseMs } from './outcome.ts';
 import { isReplaySafe, keyedBody, SLOW_OPERATIONS } from './replay.ts';
@@ -55,7 +56,7 @@ export type Client<Known extends Credential = never> = {
 } & {
   readonly streams: Streams<Known>;
   /** Returns a session of the account that `login` or `register` returned. It has none of this client's credentials. */
-  session(issued: SessionEnvelope): Session;
+  session(issued: SignedIn): Session;
   /** Sends a request of a browser once, with this client's credentials, and returns the reply as it is: a gateway's way to a login. */
   forward(request: ForwardedRequest): Promise<Response>;
   /** Returns a client that also adds these credentials. It shares everything else with this one. */
@@ -95,7 +96,7 @@ function clientOf(settings: Settings): Client {
   const client = {
     ...Object.fromEntries(calls),
     streams: streamsOf(settings),
-    session: (issued: SessionEnvelope) =>
+    session: (issued: SignedIn) =>
       openSession(clientOf({ ...settings, credentials: {} }), settings.transport.clock, issued),
     forward: (request: ForwardedRequest) => forward(settings, request),
     with: (given: Credentials) => clientOf({ ...settings, credentials: { ...settings.credentials, ...given } }),
@@ -107,6 +108,7 @@ function clientOf(settings: Settings): Client {
 async function call(settings: Settings, name: OperationName, input: AnyInput): Promise<unknown> {
   const request = requestOf(settings, name, input);
   const reply = await exchange(settings.transport, request);
+  if (reply.deviceToken !== null) return { ...(reply.data as SessionEnvelope), deviceToken: reply.deviceToken };
   if (!(name in FOLLOW_RULES)) return reply.data;
   if (reply.status !== 202) return { done: true, data: reply.data };
   if (input.follow === false) return { done: false, data: reply.data };

@@ -22,6 +22,8 @@ export interface Credentials {
   readonly service?: Service;
   /** A bearer token: an access token, a refresh token or `OPS_TOKEN`. */
   readonly token?: string;
+  /** The device token of an earlier sign-in in the caller's browser. It only keeps strangers from slowing a login. */
+  readonly device?: string | undefined;
 }
 
 export type Credential = keyof Credentials;
@@ -56,7 +58,7 @@ export function chosenCredentials(route: RouteFacts, ofCall: Credentials, ofClie
 export function addCredentials(
   headers: Headers,
   route: RouteFacts,
-  { as, service, token }: Credentials,
+  { as, service, token, device }: Credentials,
   gatewayToken: string | undefined,
 ): void {
   const { reads, caller, organization } = route;
@@ -74,4 +76,5 @@ export function addCredentials(
     headers.set('x-internal-token', service.token);
   }
   if (token !== undefined && reads.includes('token')) headers.set('authorization', `Bearer ${token}`);
+  if (device !== undefined && reads.includes('device')) headers.set('x-device-token', device);
 }

@@ -50,6 +50,8 @@ export interface Exchange {
 export interface Reply {
   readonly status: number;
   readonly data: unknown;
+  /** Device token of a reply that signs in. */
+  readonly deviceToken: string | null;
 }
 
 /** First pause before a repeat that the server set no time for (ms); it doubles. */
@@ -82,7 +84,8 @@ async function send(transport: Transport, request: Exchange): Promise<Reply | Ex
     return noReply(operation, cause);
   }
   const reply = parsed(text) as { success?: unknown; data?: unknown } | null | undefined;
-  if (response.ok && reply?.success === true) return { status: response.status, data: reply.data };
+  const deviceToken = response.headers.get('x-device-token');
+  if (response.ok && reply?.success === true) return { status: response.status, data: reply.data, deviceToken };
   return errorOf(operation, response, text);
 }
 

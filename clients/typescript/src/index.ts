@@ -16,6 +16,7 @@ export type {
   OperationName,
   Outcome,
   ResultOf,
+  SignedIn,
 } from './operation.ts';
 export type { Session } from './session.ts';
 export type { InboxEvent, JobEvent, StreamOptions } from './streams.ts';

@@ -1,5 +1,5 @@
 import type { Credential, Credentials } from './credentials.ts';
-import type { Operations, ROUTES, StreamOperations } from './generated.ts';
+import type { Operations, ROUTES, SessionEnvelope, StreamOperations } from './generated.ts';
 
 export type OperationName = keyof Operations;
 
@@ -84,10 +84,17 @@ type FinalOf<Name extends OperationName> =
   | Operations[Name]['data']
   | (Name extends keyof FollowedData ? FollowedData[Name] : never);
 
+/** Data of a reply that signs in, and the device token of its header. An earlier release of examhall sends none. */
+export interface SignedIn extends SessionEnvelope {
+  readonly deviceToken?: string | undefined;
+}
+
 /** Result of an operation: its `data`, or an outcome if it may answer 202. */
 export type ResultOf<Name extends OperationName> = Name extends PendingName
   ? Outcome<FinalOf<Name>, Operations[Name]['pending']>
-  : Operations[Name]['data'];
+  : [Operations[Name]['data']] extends [SessionEnvelope]
+    ? SignedIn
+    : Operations[Name]['data'];
 
 /** Codes with which an operation may be refused. */
 export type CodeOf<Name extends OperationName> = Operations[Name]['codes'];

@@ -2,12 +2,15 @@ import type { Client } from './client.ts';
 import { ExamhallError, errorOf } from './examhall-error.ts';
 import type { Clock } from './exchange.ts';
 import { type ForwardedRequest, operationAt, refusal } from './forward.ts';
-import type { SessionEnvelope, User } from './generated.ts';
+import type { User } from './generated.ts';
+import type { SignedIn } from './operation.ts';
 
 /** A login whose tokens stay in this process. A gateway stores one for each cookie. */
 export interface Session {
   /** The account, as of the last refresh. */
   readonly user: User;
+  /** The device token of the last sign-in or refresh. Store it in the browser, and send it with the next login from there. */
+  readonly deviceToken: string | undefined;
   /** Aborts with the session: at its logout, or once examhall refuses its refresh token. */
   readonly ended: AbortSignal;
   /** Calls as this account. A call that examhall refuses for its token is made once more, with the next token. @throws ExamhallError */
@@ -21,7 +24,7 @@ export interface Session {
   logout(): Promise<void>;
 }
 
-interface Tokens extends SessionEnvelope {
+interface Tokens extends SignedIn {
   /** Time of the clock from which the access token counts as old. */
   readonly freshUntil: number;
   /** The client with the credentials of the account. */
@@ -32,13 +35,16 @@ interface Tokens extends SessionEnvelope {
 const MARGIN_MS = 30_000;
 
 /** Returns a session of the tokens that a login or a registration issued. `client` has no credentials. */
-export function openSession(client: Client, clock: Clock, issued: SessionEnvelope): Session {
+export function openSession(client: Client, clock: Clock, issued: SignedIn): Session {
   const ended = new AbortController();
   let tokens = tokensOf(issued);
   let refreshing: Promise<void> | undefined;
   return {
     get user() {
       return tokens.user;
+    },
+    get deviceToken() {
+      return tokens.deviceToken;
     },
     ended: ended.signal,
     call: (use) => withToken(use, () => false),
@@ -96,7 +102,8 @@ export function openSession(client: Client, clock: Clock, issued: SessionEnvelop
 
   async function exchange(): Promise<void> {
     try {
-      tokens = tokensOf(await client.refresh({ token: tokens.refreshToken }));
+      const { refreshToken: token, deviceToken } = tokens;
+      tokens = tokensOf({ deviceToken, ...(await client.refresh({ token })) });
     } catch (error) {
       // Any other failure, such as one of a proxy, leaves the session open for the next call.
       if (error instanceof ExamhallError && /^AUTH_(INVALID_TOKEN|ACCOUNT_DISABLED)$/.test(error.code))
@@ -117,11 +124,11 @@ export function openSession(client: Client, clock: Clock, issued: SessionEnvelop
     return send(client.with({ token: tokens.refreshToken }));
   }
 
-  function tokensOf(envelope: SessionEnvelope): Tokens {
-    const { user, accessToken, expiresIn } = envelope;
+  function tokensOf(envelope: SignedIn): Tokens {
+    const { user, accessToken, expiresIn, deviceToken } = envelope;
     const as = { id: user.id, role: user.role, organizationId: user.defaultOrganizationId };
     const freshUntil = clock.now() + expiresIn * 1_000 - MARGIN_MS;
-    return { ...envelope, freshUntil, client: client.with({ as, token: accessToken }) };
+    return { ...envelope, freshUntil, client: client.with({ as, token: accessToken, device: deviceToken }) };
   }
 }
 

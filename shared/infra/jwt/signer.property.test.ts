@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import jwt from 'jsonwebtoken';
 import t from 'tap';
 import { ROLES } from '#shared/auth/account.ts';
+import type { DeviceClaims } from '#shared/auth/device.ts';
 import type { AccessClaims, RefreshClaims, TokenTimes } from '#shared/auth/session.ts';
 import { openSigner } from './signer.ts';
 
@@ -40,16 +41,22 @@ const refreshClaims: fc.Arbitrary<RefreshClaims & TokenTimes> = fc
   .record({ sub: text, type: fc.constant('refresh' as const), jti: text, sid: text, times })
   .map(({ times, ...claims }) => ({ ...claims, ...times }));
 
-/** For each kind of token: its claims, its signer and its reader, and the reader of the other kind. */
+const deviceClaims: fc.Arbitrary<DeviceClaims & TokenTimes> = fc
+  .record({ sub: text, type: fc.constant('device' as const), sid: text, epoch: text, times })
+  .map(({ times, ...claims }) => ({ ...claims, ...times }));
+
+/** For each kind of token: its claims, its signer and its reader. */
 const kinds = [
-  { claims: accessClaims, sign: signer.access, read: 'readAccess', readOther: 'readRefresh' },
-  { claims: refreshClaims, sign: signer.refresh, read: 'readRefresh', readOther: 'readAccess' },
+  { claims: accessClaims, sign: signer.access, read: 'readAccess' },
+  { claims: refreshClaims, sign: signer.refresh, read: 'readRefresh' },
+  { claims: deviceClaims, sign: signer.device, read: 'readDevice' },
 ] as const;
 
-for (const { claims, sign, read, readOther } of kinds) {
+for (const { claims, sign, read } of kinds) {
   const tokens = (claims as fc.Arbitrary<never>).map((said) => ({ said, token: sign(said) }));
+  const others = kinds.map((kind) => kind.read).filter((kind) => kind !== read);
 
-  t.test(`${read}: a token is valid for any signer with its secret, and never as the other kind`, async () => {
+  t.test(`${read}: a token is valid for any signer with its secret, and never as another kind`, async () => {
     fc.assert(
       fc.property(
         tokens,
@@ -57,8 +64,7 @@ for (const { claims, sign, read, readOther } of kinds) {
           isDeepStrictEqual(signer[read](token), said) &&
           isDeepStrictEqual(rotating[read](token), said) &&
           other[read](token) === null &&
-          signer[readOther](token) === null &&
-          rotating[readOther](token) === null,
+          others.every((as) => signer[as](token) === null && rotating[as](token) === null),
       ),
     );
   });
@@ -85,8 +91,8 @@ for (const { claims, sign, read, readOther } of kinds) {
   });
 
   t.test(`${read}: a token signed again with the secret is only valid as an access token`, async () => {
-    const typ = fc.constantFrom('at+jwt', 'rt+jwt', 'JWT', 'at+JWT', undefined);
-    const type = fc.constantFrom('access', 'refresh', 'Access', '', null, undefined);
+    const typ = fc.constantFrom('at+jwt', 'rt+jwt', 'dt+jwt', 'JWT', 'at+JWT', undefined);
+    const type = fc.constantFrom('access', 'refresh', 'device', 'Access', '', null, undefined);
     fc.assert(
       fc.property(tokens, typ, type, ({ said, token }, otherTyp, otherType) => {
         const { header } = jwt.decode(token, { complete: true }) ?? {};
@@ -94,7 +100,8 @@ for (const { claims, sign, read, readOther } of kinds) {
         const again = jwt.sign(payload, SECRET, { header: { ...header, alg: 'HS256', typ: otherTyp } as never });
         // The secret alone signs access tokens and nothing else.
         const isAccess = otherTyp === 'at+jwt' && otherType === 'access' && read === 'readAccess';
-        return (signer.readAccess(again) !== null) === isAccess && signer.readRefresh(again) === null;
+        const isOther = signer.readRefresh(again) !== null || signer.readDevice(again) !== null;
+        return (signer.readAccess(again) !== null) === isAccess && !isOther;
       }),
       { numRuns: 300 },
     );
@@ -114,12 +121,13 @@ t.test('a public library and a bare HMAC verify an access token with the unchang
   );
 });
 
-t.test('no library verifies a refresh token with the secret', async () => {
+t.test('no library verifies a refresh or a device token with the secret', async () => {
+  const signed = fc.oneof(refreshClaims.map(signer.refresh), deviceClaims.map(signer.device));
   fc.assert(
-    fc.property(refreshClaims, (said) => {
+    fc.property(signed, (token) => {
       const options = { algorithms: ['HS256' as const], clockTimestamp: NOW_SECONDS };
       try {
-        jwt.verify(signer.refresh(said), SECRET, options);
+        jwt.verify(token, SECRET, options);
         return false;
       } catch (error) {
         return error instanceof jwt.JsonWebTokenError && error.message === 'invalid signature';

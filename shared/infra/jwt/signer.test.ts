@@ -195,6 +195,7 @@ for (const [name, token] of FORGED) {
   t.test(`the signer refuses a forged token: ${name}`, async (t) => {
     t.equal(signerAt().readAccess(token()), null);
     t.equal(signerAt().readRefresh(token()), null);
+    t.equal(signerAt().readDevice(token()), null);
   });
 }
 
@@ -241,7 +242,8 @@ t.test('the signer never throws for any text', async () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (first, second) => {
       const texts = [first, `${segment(first)}.${segment(second)}.${segment(first)}`, forge(HEADER, first)];
-      return texts.every((text) => signer.readAccess(text) === null && signer.readRefresh(text) === null);
+      const readers = [signer.readAccess, signer.readRefresh, signer.readDevice];
+      return texts.every((text) => readers.every((read) => read(text) === null));
     }),
   );
 });

@@ -1,6 +1,7 @@
 import { createSecretKey, hkdfSync, type KeyObject, pbkdf2Sync } from 'node:crypto';
 import jwt from 'jsonwebtoken';
 import { ROLES } from '#shared/auth/account.ts';
+import type { DeviceClaims } from '#shared/auth/device.ts';
 import type { AccessClaims, RefreshClaims, TokenTimes } from '#shared/auth/session.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 
@@ -9,10 +10,14 @@ export interface Signer {
   access(claims: AccessClaims & TokenTimes): string;
   /** Returns a refresh token, signed as `access` does. */
   refresh(claims: RefreshClaims & TokenTimes): string;
+  /** Returns a device token, signed as `access` does. */
+  device(claims: DeviceClaims & TokenTimes): string;
   /** Returns the claims of a valid access token of ours; null for any other text, without a reason. */
   readAccess(text: string): (AccessClaims & TokenTimes) | null;
   /** Returns the claims of a valid refresh token of ours; null for any other text, without a reason. */
   readRefresh(text: string): (RefreshClaims & TokenTimes) | null;
+  /** Returns the claims of a valid device token of ours; null for any other text, without a reason. */
+  readDevice(text: string): (DeviceClaims & TokenTimes) | null;
 }
 
 export interface SignerOptions {
@@ -27,6 +32,7 @@ export interface SignerOptions {
 /** Claims that are text, of each kind of token. A token without one of them is refused. */
 const ACCESS_TEXTS = ['sub', 'type', 'role', 'accountCode', 'fullName', 'email', 'defaultOrganizationId', 'sid', 'jti'];
 const REFRESH_TEXTS = ['sub', 'type', 'jti', 'sid'];
+const DEVICE_TEXTS = ['sub', 'type', 'sid', 'epoch'];
 
 /**
  * Opens a signer that creates and verifies tokens with HS256 only.
@@ -41,9 +47,10 @@ export function openSigner(options: SignerOptions): Signer {
   const bySegment = {
     access: new Map(all.map(({ access }) => [access.segment, access])),
     refresh: new Map(all.map(({ refresh }) => [refresh.segment, refresh])),
+    device: new Map(all.map(({ device }) => [device.segment, device])),
   };
 
-  function sign(claims: (AccessClaims | RefreshClaims) & TokenTimes): string {
+  function sign(claims: (AccessClaims | RefreshClaims | DeviceClaims) & TokenTimes): string {
     const { key, header } = current[claims.type];
     return jwt.sign({ ...claims, iss: issuer }, key, { algorithm: 'HS256', header });
   }
@@ -60,11 +67,13 @@ export function openSigner(options: SignerOptions): Signer {
   return {
     access: sign,
     refresh: sign,
+    device: sign,
     readAccess(text) {
       const claims = read(text, 'access', ACCESS_TEXTS) as (AccessClaims & TokenTimes) | null;
       return claims !== null && ROLES.includes(claims.role) ? claims : null;
     },
     readRefresh: (text) => read(text, 'refresh', REFRESH_TEXTS) as (RefreshClaims & TokenTimes) | null,
+    readDevice: (text) => read(text, 'device', DEVICE_TEXTS) as (DeviceClaims & TokenTimes) | null,
   };
 }
 
@@ -89,8 +98,8 @@ function hasAll(claims: Record<string, unknown>, texts: readonly string[]): bool
   );
 }
 
-/** The kind of token that a key signs and verifies. No key is used for both kinds. */
-export type Purpose = 'access' | 'refresh';
+/** The kind of token that a key signs and verifies. No key is used for two kinds. */
+export type Purpose = 'access' | 'refresh' | 'device';
 
 /** A key and the header of every token that it signs. */
 export interface TokenKey {
@@ -104,7 +113,7 @@ const DERIVED_KEY_BYTES = 32;
 
 /**
  * Returns the keys of a secret. Its own UTF-8 bytes sign access tokens, so that a service with the secret can verify them with any
- * JWT library. A derived key signs refresh tokens, which only this service reads, so that no library accepts one as an access token.
+ * JWT library. Derived keys sign refresh and device tokens, which only this service reads, so that no library accepts one as an access token.
  * Header `typ` distinguishes the kinds (RFC 9068 defines the first), and `kid` the secrets.
  *
  * @throws Error if the secret is empty
@@ -112,9 +121,13 @@ const DERIVED_KEY_BYTES = 32;
 export function tokenKeys(secret: string): Readonly<Record<Purpose, TokenKey>> {
   if (secret === '') throw new Error('Tokens cannot be signed with an empty secret');
   const bytes = Buffer.from(secret, 'utf8');
-  const derived = Buffer.from(hkdfSync('sha256', bytes, '', 'examhall refresh token', DERIVED_KEY_BYTES));
+  const derived = (info: string) => Buffer.from(hkdfSync('sha256', bytes, '', info, DERIVED_KEY_BYTES));
   const kid = kidOf(bytes);
-  return { access: tokenKey(bytes, 'at+jwt', kid), refresh: tokenKey(derived, 'rt+jwt', kid) };
+  return {
+    access: tokenKey(bytes, 'at+jwt', kid),
+    refresh: tokenKey(derived('examhall refresh token'), 'rt+jwt', kid),
+    device: tokenKey(derived('examhall device token'), 'dt+jwt', kid),
+  };
 }
 
 function tokenKey(bytes: Buffer, typ: string, kid: string): TokenKey {

@@ -14,7 +14,7 @@ export interface AccountRow extends Account, Stamped {
 export type SessionRow = Session & Stamped;
 export type TokenRow = RefreshToken & Stamped;
 
-/** `_id` = throttleKey of the e-mail. */
+/** `_id` = throttleKey of the e-mail, or deviceKey of a device token. */
 export interface ThrottleRow extends Throttle, Stamped {
   /** A random word, drawn when the count began. A login attempt is refunded only in the round that counted it. */
   round: string;

@@ -11,8 +11,8 @@ import { throttleKey } from './throttle.ts';
 /** Changes that an operator makes to an account by hand. Each one commits together with its line in the audit. */
 
 /**
- * Sets the password of an account, ends all its sessions and clears its login throttle, in one commit. Returns the number of
- * ended sessions.
+ * Sets the password of an account, ends all its sessions and device tokens and clears its login throttle, in one commit. Returns the
+ * number of ended sessions.
  */
 export async function setPassword(
   mongo: Mongo,
@@ -22,7 +22,7 @@ export async function setPassword(
 ): Promise<number> {
   const accountId = account._id;
   return actAsOperator(mongo, act, async (session) => {
-    await change(mongo, accountId, { password }, session);
+    await change(mongo, accountId, { password, deviceEpoch: newStamp() }, session);
     const ended = await endOtherSessions(mongo, { accountId, keep: null, reason: 'OPERATOR' }, session);
     const key = throttleKey(account.email);
     await throttles(mongo).deleteOne({ _id: key }, { session });
@@ -96,29 +96,33 @@ export async function signOut(mongo: Mongo, accountId: string, act: OperatorAct)
 }
 
 /**
- * Clears the login throttle of an e-mail with or without an account (`accountId` null), the counts of its known pairs included.
- * Returns false if there was nothing to clear.
+ * Clears the login throttle of an e-mail with or without an account (`accountId` null), the counts of
+ * its known pairs included. Ends the device tokens of the account, and thereby their counts. Returns
+ * false if there was no account and nothing to clear.
  */
 export async function unlockAccount(
   mongo: Mongo,
   wanted: { email: string; accountId: string | null },
   act: OperatorAct,
 ): Promise<boolean> {
-  const key = throttleKey(wanted.email);
+  const { email, accountId } = wanted;
+  const key = throttleKey(email);
   return actAsOperator(mongo, act, async (session) => {
     const row = await throttles(mongo).findOne({ _id: key }, { session });
     const pairs = await clearPairs(mongo, key, session);
-    if (row === null && pairs === 0) return { result: false, line: null };
+    if (accountId === null && row === null && pairs === 0) return { result: false, line: null };
     await throttles(mongo).deleteOne({ _id: key }, { session });
+    const ended = { deviceEpoch: newStamp(), stamp: newStamp() };
+    if (accountId !== null) await accounts(mongo).updateOne({ _id: accountId }, { $set: ended }, { session });
     const detail = { tries: row?.tries ?? 0, failures: row?.failures ?? 0, pairs };
-    return { result: true, line: { action: 'account.unlock', subject: wanted.accountId ?? key, detail } };
+    return { result: true, line: { action: 'account.unlock', subject: accountId ?? key, detail } };
   });
 }
 
 async function change(
   mongo: Mongo,
   accountId: string,
-  fields: Partial<Pick<Account, 'password' | 'status' | 'role' | 'memberships'>>,
+  fields: Partial<Pick<Account, 'password' | 'deviceEpoch' | 'status' | 'role' | 'memberships'>>,
   session: ClientSession,
 ): Promise<void> {
   await accounts(mongo).updateOne(

@@ -1,5 +1,5 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
+import { guardedUpdate, literal, newStamp } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { accounts } from './collections.ts';
@@ -16,8 +16,8 @@ interface PasswordChange {
 }
 
 /**
- * Replaces the password that was verified, ends the other sessions (`revoked` is their number) and writes the security event, all
- * or nothing. `outdated`: the password has changed since, or the account is no longer ACTIVE.
+ * Replaces the password that was verified, ends the device tokens and the other sessions (`revoked` is their number) and writes the
+ * security event, all or nothing. `outdated`: the password has changed since, or the account is no longer ACTIVE.
  */
 export async function changePassword(
   mongo: Mongo,
@@ -28,7 +28,7 @@ export async function changePassword(
   return inTransaction(mongo, budgetMs, async (session) => {
     const { pipeline } = guardedUpdate(
       [{ $eq: ['$status', 'ACTIVE'] }, { $eq: ['$password.hash', literal(change.from)] }],
-      { password: literal(change.to), updatedAt: '$$NOW' },
+      { password: literal(change.to), deviceEpoch: literal(newStamp()), updatedAt: '$$NOW' },
     );
     const changed = await accounts(mongo).updateOne({ _id: accountId }, pipeline, { session });
     if (changed.modifiedCount !== 1) return { kind: 'outdated' };

@@ -12,6 +12,7 @@ import {
   nowPlus,
   wasAccepted,
 } from '#infra/mongo/guarded-update.ts';
+import type { DeviceClaims } from '#shared/auth/device.ts';
 import { MAX_VERIFIED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { type ThrottleRow, throttles } from './collections.ts';
@@ -30,8 +31,13 @@ export function throttleKey(email: string): string {
   return createHash('sha256').update('examhall throttle:').update(email).digest('base64url');
 }
 
+/** Returns the `_id` of the row that counts the login attempts with the device tokens of a session. */
+export function deviceKey({ sid, epoch }: Pick<DeviceClaims, 'sid' | 'epoch'>): string {
+  return createHash('sha256').update('examhall device:').update(`${sid} ${epoch}`).digest('base64url');
+}
+
 /**
- * Counts a login attempt of a stranger before its password is verified, or refuses it. Counting first limits the guesses that
+ * Counts a login attempt of a stranger or of a device before its password is verified, or refuses it. Counting first limits the guesses that
  * arrive at the same time. A login attempt is refused while a wait lasts, and after MAX_VERIFIED of them since the last success.
  *
  * A refused login attempt changes nothing, so repeating it does not lock the owner out for longer. `now` is MongoDB's time; it

@@ -91,6 +91,7 @@ export const AUTH_FIELDS = {
       memberships: 'with its row',
       defaultOrganizationId: 'with its row',
       password: { secret: 'with its row' },
+      deviceEpoch: 'with its row',
       createdAt: 'with its row',
       updatedAt: 'with its row',
       lastLoginAt: 'with its row',
