@@ -4,6 +4,7 @@ import { mountClassifier } from '#api/classifier/mount.ts';
 import { mountConsole } from '#api/console/mount.ts';
 import { behindGateway, gatewayToken, provenCallers } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
+import { openWrongTokens, TOKEN_KINDS, TOKEN_OUTCOMES, type WrongTokens } from '#api/http/wrong-tokens.ts';
 import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
 import { deadLetterRoutes } from '#api/operations/dead-letters.ts';
@@ -16,9 +17,9 @@ import { redisAnswers, traceFor, traceRoutes } from '#api/operations/trace.ts';
 import { referenceRoutes } from '#api/reference/mount.ts';
 import { type Config, configOrExit, secretsOf, VERSION } from '#infra/config/config.ts';
 import { type Log, openLog } from '#infra/log/log.ts';
-import { connectionMetrics, httpMetrics, openMetrics } from '#infra/metrics/metrics.ts';
+import { connectionMetrics, httpMetrics, openMetrics, tokenMetrics } from '#infra/metrics/metrics.ts';
 import { buildMetrics, dependencyMetrics, mongoMetrics, ringMetrics } from '#infra/metrics/process-metrics.ts';
-import { openHashes } from '#infra/mongo/cluster-key.ts';
+import { openLogHashes } from '#infra/mongo/cluster-key.ts';
 import { openMongo, pingMongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { FanOutLost } from '#infra/mongo/notification/stage-fan-out.ts';
@@ -26,6 +27,7 @@ import { openClusterReader } from '#infra/mongo/operations/cluster.ts';
 import { openExamReader } from '#infra/mongo/operations/exam.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
+import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { drainOnSignal, OWN_PROCESS } from '#infra/process/drain.ts';
 import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { permittedConnections } from '#infra/process/open-files.ts';
@@ -78,7 +80,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
   ];
 
   // Until the database is usable the process listens and reports unready.
-  const hashes = openHashes(mongo);
+  const hashes = openLogHashes(mongo);
   const check = async () => {
     await checkUsable(mongo, clock);
     await hashes.read();
@@ -120,13 +122,23 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     atEnd: (close: () => Promise<unknown>) => void closers.push(close),
   };
 
-  const routes = routesOf(context, { services, schemas, ready, usable, pingRedis: probe.ping });
+  const { secret } = config.auth.jwt;
+  // As in security events, if this process has their key.
+  const addressHash = secret === '' ? hashes.of : openKeyedHash(secret);
+  const wrongTokens = openWrongTokens({
+    trustedProxies: config.auth.trustedProxies,
+    log,
+    addressHash: (address) => addressHash('address', address),
+    counted: tokenMetrics(metrics, { kinds: TOKEN_KINDS, outcomes: TOKEN_OUTCOMES }),
+  });
+  const routes = routesOf(context, { services, schemas, ready, usable, pingRedis: probe.ping, wrongTokens });
   const door = openServer({
     routes,
     schemas,
     log,
     access,
-    actorHash: hashes.ofActor,
+    actorHash: (actorId) => hashes.of('actor', actorId),
+    wrongTokens,
     draining: draining.signal,
     limits: {
       ...config.limits,
@@ -172,10 +184,12 @@ interface RouteParts {
   ready: ReturnType<typeof readiness>;
   usable: () => boolean;
   pingRedis: () => Promise<void>;
+  wrongTokens: WrongTokens;
 }
 
 /** Returns all routes: those of operators and platforms, and behind the gateway those of the services. */
-function routesOf(context: DoorContext, { services, schemas, ready, usable, pingRedis }: RouteParts): Route[] {
+function routesOf(context: DoorContext, parts: RouteParts): Route[] {
+  const { services, schemas, ready, usable, pingRedis, wrongTokens } = parts;
   const { config, mongo, now, log, metrics } = context;
   const { opsToken, opsReadToken, production, auth: settings } = config;
   const operating = { mongo, now, log, opsToken, pingRedis };
@@ -221,7 +235,7 @@ function routesOf(context: DoorContext, { services, schemas, ready, usable, ping
       log,
       opsToken,
       production,
-      trustedProxies: settings.trustedProxies,
+      wrongTokens,
       usable,
       cluster,
       trace: (asked, by) => traceFor(operating, asked, by),

@@ -89,6 +89,11 @@ export interface Guard {
    * absent for none. It selects the body budget of the route.
    */
   proves?: 'identity' | 'account';
+  /**
+   * Returns the kind of token in the head that the guard reads and that is wrong; undefined if the head has none or a right one. Only
+   * called for a request that was refused.
+   */
+  wrongToken?: (head: Head) => 'operator' | 'gateway' | 'service' | undefined;
   check(head: Head, identity: Identity): Rejection | undefined;
 }
 

@@ -28,6 +28,7 @@ import {
   writeText,
 } from '#api/http/reply.ts';
 import { compileTable, type MountedRoute, mountRoute, withPages } from '#api/http/route-table.ts';
+import { guessIn, type WrongTokens } from '#api/http/wrong-tokens.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { ObserveHttp } from '#infra/metrics/metrics.ts';
@@ -36,7 +37,7 @@ import { noteStatus } from '#infra/trace/calls.ts';
 import { currentScope, inScope } from '#infra/trace/scope.ts';
 import { inSpan, isTracing, type SpanNotes } from '#infra/trace/spans.ts';
 import { causeOfRequest, traceIdOf } from '#shared/kernel/cause.ts';
-import { isRejection } from '#shared/kernel/errors.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import type { Head, RawReply, Reply, Route, TextReply } from './route.ts';
 
 export interface ServerDeps {
@@ -58,6 +59,8 @@ export interface ServerDeps {
   loopbackOnly?: boolean;
   /** Addresses and networks of the proxies before this process. */
   trustedProxies: readonly string[];
+  /** Counts and limits wrong tokens. Default: nothing counts them. */
+  wrongTokens?: WrongTokens;
   /** Counts a connection that was closed without a reply. */
   dropped(reason: DropReason): void;
 }
@@ -68,6 +71,10 @@ type ServeResult = { kind: 'reply'; reply: Reply } | TextReply | RawReply | Refu
 
 /** Status of a request whose client left before the reply; appears only in logs and metrics. */
 const CLIENT_LEFT = 499;
+const TOO_MANY_GUESSES: Rejection = {
+  rejected: 'RATE_LIMITED',
+  message: 'Too many wrong tokens from this address; a right one is accepted at any time',
+};
 /** Values of the metrics label `method`; any other method is counted as OTHER, so that callers cannot add values. */
 const KNOWN_METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 const NO_QUERY = Object.freeze({});
@@ -153,7 +160,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     const head = readHead(request, method, path, params, repeated);
     for (const guard of mounted.route.guards) {
       const rejection = guard.check(head, exchange.identity);
-      if (rejection !== undefined) return refused(rejection);
+      if (rejection !== undefined) return refused(withoutGuesses(exchange, head, mounted.route, rejection));
     }
 
     const reading = readBody(exchange, head, mounted);
@@ -174,6 +181,15 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     const answer = await mounted.route.handle(new RouteCall(exchange, head, input, running));
     if (isRejection(answer)) return refused(answer);
     return answer.kind === undefined ? { kind: 'reply', reply: answer } : answer;
+  }
+
+  /** Counts the wrong token of a refused request, if it has one. Beyond the limit of its network, the caller gets 429 instead. */
+  function withoutGuesses(exchange: Exchange, head: Head, { guards }: Route, rejection: Rejection): Rejection {
+    const kind = deps.wrongTokens === undefined ? undefined : guessIn(guards, head, rejection);
+    if (kind === undefined) return rejection;
+    const peer = exchange.request.socket.remoteAddress ?? '';
+    const retryAfter = deps.wrongTokens?.count({ peer, headers: head.headers }, kind) ?? null;
+    return retryAfter === null ? rejection : { ...TOO_MANY_GUESSES, retryAfter };
   }
 
   /** Checks media type, encoding and size of the body, and reads it. A route without a body schema leaves it unread. */

@@ -1,8 +1,10 @@
 import t from 'tap';
+import { clusterHash } from '#infra/mongo/cluster-key.ts';
 import { attemptClient, choice, newExamId } from '#testing/clients/attempt-client.ts';
 import type { HttpRequest } from '#testing/clients/http-call.ts';
 import { JSON_TYPE, openWire, requestText } from '#testing/doors/test-door.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, {
   inside: true,
@@ -74,6 +76,30 @@ t.test('every reply is an envelope and carries its request id', async (t) => {
     t.match(reply.headers['x-request-id'], /^[\w.-]{1,128}$/);
     t.equal(reply.json.requestId, reply.headers['x-request-id']);
   }
+});
+
+t.test('front doors name a caller by the same hash, and a browser chooses no id of a log line', async (t) => {
+  const { client: driver } = cluster.mongo;
+  const hash = await clusterHash({ db: cluster.mongo, client: driver, close: async () => undefined });
+  const actor = hash('actor', student.id);
+  const mine = { ...OWNER, 'x-request-id': 'chosen-by-me' };
+  const headers = { ...mine, 'x-gateway-token': 'gateway-token' };
+  t.equal((await client.call('GET', `/v1/attempts/${id}`, { headers: mine })).status, 200);
+  t.equal((await client.call('GET', `/v1/attempts/${id}`, { door: 2, headers })).status, 200);
+  t.equal((await client.call('GET', '/v1', { door: 2, headers: { 'x-request-id': 'chosen-by-me' } })).status, 200);
+  const [first, second, third] = await until('the lines are written', () => {
+    const lines = [1, 2].flatMap((door) => cluster.output(`web${door}`).split('\n'));
+    const found = lines.filter((line) => line.includes('"msg":"request"') && line.includes('chosen-by-me'));
+    return found.length === 3 && found.map((line) => JSON.parse(line));
+  });
+  t.match(
+    [first, second],
+    [
+      { requestId: 'chosen-by-me', actor },
+      { requestId: 'chosen-by-me', actor },
+    ],
+  );
+  t.match(third, { requestId: /^[0-9a-f-]{36}$/, clientRequestId: 'chosen-by-me' });
 });
 
 t.test('a request is checked in the order of the contract', async (t) => {

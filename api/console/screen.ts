@@ -1,3 +1,4 @@
+import type { WrongTokens } from '#api/http/wrong-tokens.ts';
 import type { Route } from '#api/route.ts';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -19,7 +20,8 @@ export interface ConsoleDeps {
   log: Pick<Log, 'info' | 'warn' | 'error'>;
   opsToken: Secrets | undefined;
   production: boolean;
-  trustedProxies: readonly string[];
+  /** Counts wrong tokens of the sign-in. */
+  wrongTokens: WrongTokens;
   /** Returns true once the database is usable. */
   usable: () => boolean;
   cluster: ClusterReader;

@@ -3,6 +3,7 @@ import type { Account } from '#shared/auth/account.ts';
 import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
 import type { HttpReply } from '#testing/clients/http-call.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
+import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, {
   inside: true,
@@ -153,6 +154,15 @@ t.test('wrong tokens are counted by address', async (t) => {
   t.notOk(refused.headers['set-cookie']);
   const right = await withToken('ops-token-of-the-next-month', 3);
   t.match(right, { status: 303 }, 'strangers behind the same address lock no operator out');
+  const lines = await until('the line is written', () => {
+    const found = cluster
+      .output('web3')
+      .split('\n')
+      .filter((line) => line.includes('wrong token refused'));
+    return found.length > 0 && found.map((line) => JSON.parse(line));
+  });
+  t.match(lines, [{ level: 40, kind: 'console', address: /^[\w-]{16}$/, wrong: 1, requestId: String }]);
+  t.equal(lines.length, 1, 'once a minute');
 });
 
 t.test('an ADMIN signs in with e-mail and password, as at every other login', async (t) => {

@@ -1,10 +1,8 @@
-import { openCountedAddress } from '#api/http/caller-address.ts';
 import type { Call } from '#api/route.ts';
 import { endSession } from '#infra/mongo/auth/sessions.ts';
 import type { Form as FormBody } from '#shared/generated/operations.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { secretCheck } from '#shared/kernel/secret.ts';
-import { MINUTE } from '#shared/kernel/time.ts';
 import { type Html, html } from './html.ts';
 import type { ConsoleDeps, Form } from './screen.ts';
 import { newSession, type Session, sealed } from './session.ts';
@@ -96,34 +94,17 @@ ${
   return { title: w.title, status: fault === null ? 200 : STATUS[fault], content };
 }
 
-/** Wrong tokens that an address may send within the window, to each front door. */
-const MAX_WRONG = 10;
-const WINDOW_MS = 5 * MINUTE;
-/** Addresses that are counted at once; beyond it the oldest one is forgotten. */
-const MAX_ADDRESSES = 10_000;
-
 /** Opens the sign-in. Wrong tokens count by address in this process, and wrong passwords as at every other login. */
 export function openSignIn(deps: ConsoleDeps): (call: Call<FormBody>, form: Form) => Promise<SignedIn> {
   const isToken = secretCheck(deps.opsToken);
-  const addressOf = openCountedAddress(deps.trustedProxies);
-  const wrong = new Map<string, { count: number; endsAt: number }>();
 
   function withToken(call: Call<FormBody>, token: string): SignedIn {
-    const now = deps.now();
-    const address = addressOf(call);
-    const counted = wrong.get(address);
-    const open = counted === undefined || counted.endsAt <= now ? { count: 0, endsAt: now + WINDOW_MS } : counted;
     if (isToken?.(token) !== true) {
       // Only wrong tokens are refused: behind an unknown proxy, a stranger shares the address of the operators.
-      if (open.count >= MAX_WRONG) return { fault: 'throttled', retryAfter: (open.endsAt - now) / 1_000 };
-      wrong.delete(address);
-      wrong.set(address, { ...open, count: open.count + 1 });
-      const [oldest = address] = wrong.keys();
-      if (wrong.size > MAX_ADDRESSES) wrong.delete(oldest);
-      deps.log.warn({ requestId: call.requestId }, 'console sign-in refused: wrong OPS_TOKEN');
-      return { fault: 'wrongToken' };
+      const retryAfter = deps.wrongTokens.count(call, 'console');
+      return retryAfter === null ? { fault: 'wrongToken' } : { fault: 'throttled', retryAfter };
     }
-    const session = newSession(null, now);
+    const session = newSession(null, deps.now());
     return { session, cookie: sealed(session, token) };
   }
 

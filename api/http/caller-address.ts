@@ -21,7 +21,8 @@ export function openCountedNetwork(trusted: readonly string[]): CountedAddress {
   return (call) => networkOf(addressOf(call));
 }
 
-function networkOf(counted: string): string {
+/** Returns the network of a counted address. */
+export function networkOf(counted: string): string {
   const [widest = counted] = networksOf(counted);
   return isIPv4(counted) ? counted : widest;
 }

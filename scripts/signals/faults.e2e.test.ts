@@ -135,6 +135,12 @@ async function guessing(): Promise<void> {
   }
 }
 
+/** Guesses the token of operators. */
+async function guessingTokens(): Promise<void> {
+  const headers = { authorization: 'Bearer a-guess' };
+  for (let n = 0; n < 30; n += 1) t.equal((await cluster.request('GET', '/v1/ops/status', { headers })).status, 401);
+}
+
 /** Opens more connections than an address may hold. */
 async function crowding(): Promise<void> {
   const sockets: Socket[] = [];
@@ -239,6 +245,10 @@ t.test('alerts on what happens inside a process fire in the run of their fault',
     guessing,
     (samples) => sumOf(samples, 'examhall_refreshes_total', { outcome: 'reuse' }) > 0,
   );
+  const wrongTokens = await run(
+    guessingTokens,
+    (samples) => sumOf(samples, 'examhall_wrong_tokens_total', { kind: 'operator' }) >= 30,
+  );
   const crowded = await run(
     crowding,
     (samples) => sumOf(samples, 'examhall_connections_dropped_total', { reason: 'address' }) > 0,
@@ -260,6 +270,7 @@ t.test('alerts on what happens inside a process fire in the run of their fault',
       fault: guessed,
       alerts: ['ExamhallLoginsThrottled', 'ExamhallPasswordsGuessed', 'ExamhallTokenReused'],
     },
+    { name: 'guessed tokens', fault: wrongTokens, alerts: ['ExamhallTokensGuessed'] },
     { name: 'crowd of connections', fault: crowded, alerts: ['ExamhallConnectionsDropped'] },
     { name: 'failing audit service', fault: lost, alerts: ['ExamhallAuditFailed'] },
     { name: 'receiver of events that is gone', fault: disabled, alerts: ['ExamhallSubscriptionDisabled'] },

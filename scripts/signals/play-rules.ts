@@ -18,6 +18,7 @@ export const CAUSED_INSIDE = [
   'ExamhallSavesSlow',
   'ExamhallLoginsThrottled',
   'ExamhallPasswordsGuessed',
+  'ExamhallTokensGuessed',
   'ExamhallTokenReused',
   'ExamhallConnectionsDropped',
   'ExamhallAuditFailed',

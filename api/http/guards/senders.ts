@@ -45,8 +45,9 @@ export function knownSender(known: KnownSenders): Guard {
   return {
     name: 'knownSender',
     proves: 'identity',
-    codes: [known.unconfiguredCode, known.unauthorizedCode],
+    codes: [known.unconfiguredCode, known.unauthorizedCode, 'RATE_LIMITED'],
     headers: [],
+    wrongToken: wrongSender(check),
     proofs: [senderProofs(known, SENDER_TOKEN)],
     check(head, identity) {
       const found = check(head);
@@ -89,8 +90,9 @@ export function trustedStart({ token }: { token: Secrets | undefined }): Guard {
   return {
     name: 'trustedStart',
     proves: 'identity',
-    codes: ['ATTEMPT_START_UNTRUSTED'],
+    codes: ['ATTEMPT_START_UNTRUSTED', 'RATE_LIMITED'],
     headers: [],
+    wrongToken: wrongSender(check),
     proofs: [[...senderProofs(known, RECEIVER_TOKEN), { scheme: DECISION_SOURCE, values: ['exam-service'] }]],
     check(head) {
       const found = check(head);
@@ -113,8 +115,9 @@ export function adminOrSender(names: IdentityHeaders, known: KnownSenders): Guar
   return {
     name: 'adminOrSender',
     proves: 'identity',
-    codes: [known.unconfiguredCode, known.unauthorizedCode, ...admin.flatMap((guard) => guard.codes)],
+    codes: [known.unconfiguredCode, known.unauthorizedCode, 'RATE_LIMITED', ...admin.flatMap((guard) => guard.codes)],
     headers: ofCall.headers,
+    wrongToken: wrongSender(check),
     proofs: [
       senderProofs(known, SENDER_TOKEN),
       [{ scheme: names.schemes.id }, { scheme: names.schemes.role, values: ['ADMIN'] }],
@@ -158,6 +161,14 @@ function senderCheck(known: KnownSenders): SenderCheck {
       return { rejected: known.unauthorizedCode };
     }
     return { sender };
+  };
+}
+
+/** Returns whether a head has the token of a service that is not that of its sender. */
+function wrongSender(check: SenderCheck): NonNullable<Guard['wrongToken']> {
+  return (head) => {
+    const token = singleHeader(head, 'x-internal-token') ?? '';
+    return token === '' || !isRejection(check(head)) ? undefined : 'service';
   };
 }
 

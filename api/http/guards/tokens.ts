@@ -99,9 +99,10 @@ export function opsToken(config: OpsTokens & { production: boolean }): Guard {
   const isToken = secretCheck([config.opsToken ?? [], config.opsReadToken ?? []].flat());
   return {
     name: 'opsToken',
-    codes: config.production ? ['UNAUTHENTICATED'] : [],
+    codes: config.production ? ['UNAUTHENTICATED', 'RATE_LIMITED'] : [],
     headers: [],
     proofs: [[{ scheme: MONITORING_TOKEN }], [{ scheme: OPERATOR_TOKEN }], ...(config.production ? [] : [[]])],
+    wrongToken: (head) => wrongBearer(head, (token) => isToken?.(token) === true),
     check(head) {
       if (!config.production) return undefined;
       const token = bearerToken(head);
@@ -138,8 +139,9 @@ export function operator(config: OpsTokens): Guard {
   return {
     name: 'operator',
     proves: 'identity',
-    codes: ['UNAUTHENTICATED', 'FORBIDDEN'],
+    codes: ['UNAUTHENTICATED', 'FORBIDDEN', 'RATE_LIMITED'],
     headers: [],
+    wrongToken: (head) => wrongBearer(head, () => holderOf(head) !== undefined),
     proofs: [
       [{ scheme: OPERATOR_TOKEN }],
       ...('opsReadToken' in config ? [[{ scheme: MONITORING_TOKEN }]] : []),
@@ -169,22 +171,32 @@ function bearerToken(head: Head): string | undefined {
   return BEARER.exec(singleHeader(head, 'authorization') ?? '')?.[1];
 }
 
+function wrongBearer(head: Head, isRight: (token: string) => boolean): 'operator' | undefined {
+  const token = bearerToken(head);
+  return token === undefined || isRight(token) ? undefined : 'operator';
+}
+
 /**
  * Requires the gateway token. Returns undefined if none is configured: identity headers are then trusted from every caller.
  * An empty token counts as configured and refuses every call, so that a missing secret does not open the door.
  */
 export function gatewayToken(config: { gatewayToken?: Secrets | undefined }): Guard | undefined {
   if (config.gatewayToken === undefined) return undefined;
-  const isToken = secretCheck(config.gatewayToken);
+  const check = secretCheck(config.gatewayToken);
+  const isToken = (token: string) => check?.(token) === true;
   return {
     name: 'gatewayToken',
-    codes: ['UNAUTHENTICATED'],
+    codes: ['UNAUTHENTICATED', 'RATE_LIMITED'],
     headers: [],
     proofs: [[{ scheme: GATEWAY_TOKEN }]],
     vouches: true,
+    wrongToken(head) {
+      const token = singleHeader(head, 'x-gateway-token') ?? '';
+      return token === '' || isToken(token) ? undefined : 'gateway';
+    },
     check(head) {
       const token = singleHeader(head, 'x-gateway-token');
-      return token !== undefined && isToken?.(token) === true ? undefined : { rejected: 'UNAUTHENTICATED' };
+      return token !== undefined && isToken(token) ? undefined : { rejected: 'UNAUTHENTICATED' };
     },
   };
 }

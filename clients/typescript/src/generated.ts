@@ -5783,6 +5783,7 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
       | 'PERSON_ERASED'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -5824,6 +5825,7 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
       | 'PERSON_ERASED'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -5839,7 +5841,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Summarize attempts for admin dashboards. */
   summarizeAttempts: {
@@ -5848,7 +5857,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Get an attempt as this caller may see it. */
   readAttempt: {
@@ -5861,6 +5877,7 @@ export interface Operations {
       | 'ATTEMPT_NOT_FOUND'
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -5885,6 +5902,7 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
       | 'QUESTION_NOT_IN_ATTEMPT'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -5906,6 +5924,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -5928,6 +5947,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -5947,6 +5967,7 @@ export interface Operations {
       | 'ATTEMPT_NOT_FOUND'
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -5964,6 +5985,7 @@ export interface Operations {
       | 'ATTEMPT_NOT_FOUND'
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -5989,6 +6011,7 @@ export interface Operations {
       | 'PAYLOAD_TOO_LARGE'
       | 'QUESTION_NOT_IN_ATTEMPT'
       | 'QUESTION_NOT_MANUAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'SCORE_OUT_OF_RANGE'
@@ -6011,6 +6034,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAVAILABLE'
       | 'UNSUPPORTED_ENCODING'
@@ -6211,7 +6235,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Get one job with its questions and its results so far. */
   readJob: {
@@ -6224,6 +6255,7 @@ export interface Operations {
       | 'FORBIDDEN'
       | 'INTERNAL'
       | 'JOB_NOT_FOUND'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6241,6 +6273,7 @@ export interface Operations {
       | 'FORBIDDEN'
       | 'INTERNAL'
       | 'JOB_NOT_FOUND'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6261,6 +6294,7 @@ export interface Operations {
       | 'JOB_NOT_FOUND'
       | 'JOB_STATE_CONFLICT'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6299,7 +6333,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Generate questions as a preview; none is stored. */
   previewGeneration: {
@@ -6397,7 +6438,14 @@ export interface Operations {
     pending: never;
     needs: never;
     oneOf: 'as' | 'service';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Get the stored provider setting and the provider in force. */
   readProviderSettings: {
@@ -6406,7 +6454,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Select the model provider of all processes. */
   saveProviderSettings: {
@@ -6423,6 +6478,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6437,7 +6493,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Create one notification for a resolved recipient. */
   createNotification: {
@@ -6453,6 +6516,7 @@ export interface Operations {
       | 'NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED'
       | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6472,6 +6536,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6491,6 +6556,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6505,7 +6571,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Enable or disable notification types, or mute notifications until a time. */
   changePreferences: {
@@ -6519,6 +6592,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6537,6 +6611,7 @@ export interface Operations {
       | 'FORBIDDEN'
       | 'INTERNAL'
       | 'NOTIFICATION_NOT_FOUND'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6556,6 +6631,7 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'NOTIFICATION_NOT_FOUND'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6577,6 +6653,7 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'NOTIFICATION_NOT_FOUND'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6592,7 +6669,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Mark all of the caller's own alerts read. */
   markAllParentAlertsRead: {
@@ -6606,6 +6690,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6626,6 +6711,7 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'NOTIFICATION_NOT_FOUND'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6641,7 +6727,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Record a delivery attempt of another service. */
   recordDeliveryAttempt: {
@@ -6658,6 +6751,7 @@ export interface Operations {
       | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
       | 'PAYLOAD_TOO_LARGE'
       | 'PERSON_ERASED'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6672,7 +6766,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Get the public key with which a page subscribes to push messages. */
   readPushKey: {
@@ -6681,7 +6782,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** List the caller's browsers that get push messages. */
   listPushSubscriptions: {
@@ -6690,7 +6798,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Register a browser of the caller for push messages. */
   addPushSubscription: {
@@ -6704,6 +6819,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6721,6 +6837,7 @@ export interface Operations {
     codes:
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6761,6 +6878,7 @@ export interface Operations {
       | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
       | 'NOTIFICATION_SOURCE_MISMATCH'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6784,6 +6902,7 @@ export interface Operations {
       | 'NOTIFICATION_OWNER_MISMATCH'
       | 'PAYLOAD_TOO_LARGE'
       | 'PERSON_ERASED'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6826,6 +6945,7 @@ export interface Operations {
       | 'NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED'
       | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6847,6 +6967,7 @@ export interface Operations {
       | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
       | 'NOTIFICATION_SOURCE_MISMATCH'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6864,6 +6985,7 @@ export interface Operations {
     codes:
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'TRACE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6877,7 +6999,14 @@ export interface Operations {
     pending: never;
     needs: never;
     oneOf: 'as' | 'token';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Get the depth of every queue and the load of every process type. */
   getQueues: {
@@ -6886,7 +7015,14 @@ export interface Operations {
     pending: never;
     needs: never;
     oneOf: 'as' | 'token';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Get the live worker processes and their current work. */
   getWorkers: {
@@ -6895,7 +7031,14 @@ export interface Operations {
     pending: never;
     needs: never;
     oneOf: 'as' | 'token';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Get counts of the attempts and notices of an exam, and its releases. */
   getExam: {
@@ -6908,6 +7051,7 @@ export interface Operations {
       | 'EXAM_NOT_FOUND'
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6925,6 +7069,7 @@ export interface Operations {
       | 'EXAM_NOT_FOUND'
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6938,7 +7083,14 @@ export interface Operations {
     pending: never;
     needs: never;
     oneOf: 'as' | 'token';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** List dead letters one by one, in pages. */
   listDeadLetters: {
@@ -6947,7 +7099,14 @@ export interface Operations {
     pending: never;
     needs: never;
     oneOf: 'as' | 'token';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** List bulk acts on dead letters, newest first. */
   listBulkActs: {
@@ -6956,7 +7115,14 @@ export interface Operations {
     pending: never;
     needs: never;
     oneOf: 'as' | 'token';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Get a bulk act with its progress. */
   getBulkAct: {
@@ -6969,6 +7135,7 @@ export interface Operations {
       | 'BULK_ACT_NOT_FOUND'
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6989,6 +7156,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -7008,6 +7176,7 @@ export interface Operations {
       | 'DEAD_LETTER_NOT_FOUND'
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -7028,6 +7197,7 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
       | 'PERSON_ERASED'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -7049,6 +7219,7 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
       | 'PERSON_ERASED'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -7070,6 +7241,7 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
       | 'PERSON_ERASED'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -7089,6 +7261,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'SUBSCRIPTION_LIMIT_REACHED'
       | 'UNAUTHENTICATED'
@@ -7104,7 +7277,14 @@ export interface Operations {
     pending: never;
     needs: never;
     oneOf: 'as' | 'token';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Get a subscription to events. */
   getSubscription: {
@@ -7116,6 +7296,7 @@ export interface Operations {
     codes:
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'SUBSCRIPTION_NOT_FOUND'
@@ -7135,6 +7316,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'SUBSCRIPTION_NOT_FOUND'
@@ -7154,6 +7336,7 @@ export interface Operations {
     codes:
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'SUBSCRIPTION_NOT_FOUND'
@@ -7174,6 +7357,7 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
+      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'SUBSCRIPTION_DISABLED'
@@ -7191,7 +7375,14 @@ export interface Operations {
     pending: never;
     needs: never;
     oneOf: 'as' | 'token';
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
 }
 

@@ -12,6 +12,8 @@ export interface TestDoorOptions {
   limits?: Partial<ServerLimits>;
   isOutage?: ServerDeps['isOutage'];
   isProven?: ServerDeps['isProven'];
+  /** Default: nothing counts wrong tokens. */
+  wrongTokens?: ServerDeps['wrongTokens'];
   /** True if a request must name a host of loopback; default false. */
   loopbackOnly?: boolean;
   /** Proxies whose X-Forwarded-For is believed; default none. */
@@ -53,6 +55,7 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
     observe: (method, route, status) => observed.push({ method, route, status }),
     isOutage: options.isOutage ?? (() => false),
     ...(options.isProven === undefined ? {} : { isProven: options.isProven }),
+    ...(options.wrongTokens === undefined ? {} : { wrongTokens: options.wrongTokens }),
     loopbackOnly: options.loopbackOnly ?? false,
     trustedProxies: options.trustedProxies ?? [],
     dropped: (reason) => dropped.push(reason),

@@ -131,3 +131,17 @@ export function connectionMetrics(metrics: Metrics): (reason: string) => void {
   for (const reason of ['full', 'silent', 'address']) counter.add({ reason }, 0);
   return (reason) => counter.add({ reason });
 }
+
+/** Returns the counter of wrong tokens, by the kind of token and by outcome. */
+export function tokenMetrics(
+  metrics: Metrics,
+  { kinds, outcomes }: { kinds: readonly string[]; outcomes: readonly string[] },
+): (kind: string, outcome: string) => void {
+  const counter = metrics.counter(
+    'examhall_wrong_tokens_total',
+    'Requests with a wrong token of an operator, the gateway or a service, and wrong tokens in the console',
+    ['kind', 'outcome'],
+  );
+  for (const kind of kinds) for (const outcome of outcomes) counter.add({ kind, outcome }, 0);
+  return (kind, outcome) => counter.add({ kind, outcome });
+}

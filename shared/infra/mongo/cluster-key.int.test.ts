@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { CLUSTER_KEYS, clusterHash, openHashes } from './cluster-key.ts';
+import { CLUSTER_KEYS, clusterHash, openLogHashes } from './cluster-key.ts';
 
 t.test('processes that create the key at the same time hash alike, and another cluster does not', async (t) => {
   const [mongo, other] = [await openTestMongo(t, { empty: true }), await openTestMongo(t, { empty: true })];
@@ -31,9 +31,9 @@ t.test('the key is read again after a failure', async (t) => {
 
 t.test('the log names no caller before the key is read, and afterwards as the tool does', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
-  const hashes = openHashes(mongo);
-  t.equal(hashes.ofActor('student-7'), undefined);
+  const hashes = openLogHashes(mongo);
+  t.equal(hashes.of('actor', 'student-7'), undefined);
   await hashes.read();
   const hash = await clusterHash(mongo);
-  for (let n = 0; n < 2; n += 1) t.equal(hashes.ofActor('student-7'), hash('actor', 'student-7'));
+  for (let n = 0; n < 2; n += 1) t.equal(hashes.of('actor', 'student-7'), hash('actor', 'student-7'));
 });

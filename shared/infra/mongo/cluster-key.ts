@@ -47,31 +47,32 @@ async function storedKey(mongo: Mongo): Promise<string> {
   return stored.key;
 }
 
-/** Hashes of callers for the log, which cannot wait for the key. */
+/** Hashes for the log, which cannot wait for the key. */
 export interface LogHashes {
   /** Reads the key. */
   read(): Promise<void>;
-  /** Returns the hash of a caller's id, or undefined before the key is read. */
-  ofActor(actorId: string): string | undefined;
+  /** Returns the hash of a value, or undefined before the key is read. */
+  of: (...value: Parameters<KeyedHash>) => string | undefined;
 }
 
 /** Hashes that a process remembers: each costs more than the rest of a log line. */
 const REMEMBERED = 10_000;
 
-/** Opens the hashes of callers for the log of a process. */
-export function openHashes(mongo: Mongo): LogHashes {
+/** Opens the hashes for the log of a process. */
+export function openLogHashes(mongo: Mongo): LogHashes {
   const remembered = new Map<string, string>();
   let hash: KeyedHash | undefined;
   return {
     async read() {
       hash = await clusterHash(mongo);
     },
-    ofActor(actorId) {
-      const known = remembered.get(actorId);
+    of(kind, text) {
+      const key = `${kind} ${text}`;
+      const known = remembered.get(key);
       if (known !== undefined || hash === undefined) return known;
       if (remembered.size >= REMEMBERED) remembered.clear();
-      const made = hash('actor', actorId);
-      remembered.set(actorId, made);
+      const made = hash(kind, text);
+      remembered.set(key, made);
       return made;
     },
   };
