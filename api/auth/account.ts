@@ -105,7 +105,8 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   const weak = weakPassword(deps, newPassword, account, '/newPassword');
   if (weak !== null) return weak;
   const find = async () => account;
-  const refused = await checkPassword(deps, call, { email: account.email, password: currentPassword, find });
+  const attempt = { email: account.email, password: currentPassword, find, isAnonymous: false };
+  const refused = await checkPassword(deps, call, attempt);
   if (refused !== null) return refused;
   const to = await deps.hasher.hashPassword(newPassword, provenLane(deps, call, account.email));
   const changed = await storeChange(deps, current, to);

@@ -138,7 +138,7 @@ t.test(
       };
       const deps = { ...base, strangerTurns: { ...base.strangerTurns, look } };
       const email = `flood-${isFull}@invented.example`;
-      const attempt = { email, password: 'wrong', find: async () => null };
+      const attempt = { email, password: 'wrong', find: async () => null, isAnonymous: true };
       const checked = checkPassword(deps, authCall({}), attempt);
       if (isFull) await t.rejects(checked, HasherBusy);
       else t.match(await checked, { rejected: 'AUTH_INVALID_CREDENTIALS' });

@@ -60,6 +60,8 @@ export interface Looking {
 
 interface Refused {
   kind: 'refused';
+  /** True if only the count of a known pair requires the wait. */
+  isKnown: boolean;
   /** The throttle that refused: that of the account or its known pair, or that of the address. */
   by: 'account' | 'address';
   retryAfterMs: number;
@@ -92,7 +94,7 @@ export async function admit(deps: AdmissionDeps, origin: Origin, looking: Lookin
   const hasRoom = () => hasRoomForStranger(hasher, origin);
   const isStranger = refusesStrangers(turn, hasRoom) && !(await isKnownPair(pair));
   const known = isStranger ? STRANGER : await reservePairAttempt(mongo, pair, now());
-  if (known.kind === 'refused') return { ...known, by: 'account' };
+  if (known.kind === 'refused') return { ...known, by: 'account', isKnown: true };
   if (known.kind === 'granted') {
     return admitted(deps, attempt, { ...ofPair(mongo, pair, known.round), isKnown: true, isNewAddress: false });
   }
@@ -175,13 +177,26 @@ async function reserveAsStranger(
 ): Promise<Exclude<Reservation, { kind: 'refused' }> | Refused> {
   if (turn === null) throw HASHER_BUSY;
   const { spacingMs, waitMs } = turn;
+  const refused = { kind: 'refused', by: 'address', isKnown: false } as const;
   if (spacingMs > 0) await evidence.slowed(address, spacingMs);
-  if (waitMs > 0) return { kind: 'refused', by: 'address', retryAfterMs: waitMs };
+  if (waitMs > 0) return { ...refused, retryAfterMs: waitMs };
   if (!hasRoom()) throw HASHER_BUSY;
   const reserved = await reserveLoginAttempt(mongo, account, now());
-  if (reserved.kind === 'refused') return { ...reserved, by: 'account' };
+  if (reserved.kind === 'refused') return { ...refused, ...reserved, by: 'account' };
   const takenMs = spacingMs === 0 ? 0 : await strangerTurns.take(address, spacingMs);
   if (takenMs === 0) return reserved;
   await refundLoginAttempt(mongo, account, reserved.round);
-  return { kind: 'refused', by: 'address', retryAfterMs: takenMs };
+  return { ...refused, retryAfterMs: takenMs };
+}
+
+/**
+ * Returns the ms that a stranger from this address would have to wait now, instead of having its
+ * password verified; 0 if the password would be verified. A free turn is taken, as a stranger would.
+ */
+export async function strangersWait(
+  { strangerTurns }: Pick<AdmissionDeps, 'strangerTurns'>,
+  address: string,
+): Promise<number> {
+  const { spacingMs, waitMs } = await strangerTurns.look(address);
+  return spacingMs === 0 || waitMs > 0 ? waitMs : strangerTurns.take(address, spacingMs);
 }

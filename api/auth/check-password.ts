@@ -6,7 +6,7 @@ import type { StoredPassword } from '#shared/auth/account.ts';
 import { DEVICE_HEADER, type DeviceClaims, type DeviceOwner, isDeviceOf } from '#shared/auth/device.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import { type Admitted, admit, hasRoomForStranger, refusesStrangers } from './admission.ts';
+import { type Admitted, admit, hasRoomForStranger, refusesStrangers, strangersWait } from './admission.ts';
 import type { AuthDeps } from './deps.ts';
 
 /** A login attempt for the account that `find` reads; `find` returns null if the e-mail is unknown. */
@@ -14,6 +14,8 @@ export interface LoginAttempt<Found extends PasswordHolder> {
   email: string;
   password: string;
   find: () => Promise<Found | null>;
+  /** True if the caller has proven nothing yet, so that a reply must not show which accounts exist. */
+  isAnonymous: boolean;
   /** Is called if a throttle refuses the login attempt. */
   throttled?: (by: 'account' | 'address') => void;
 }
@@ -27,6 +29,9 @@ interface PasswordHolder extends DeviceOwner {
  * Checks a password under the login throttle and, if it is right, calls `then` with the account that `find` returned and the
  * admission. The login attempt is counted before the check, so that concurrent guesses cannot exceed the limit. An unknown e-mail costs the same
  * work as a wrong password and gets the same rejection.
+ *
+ * While an address is slowed, only known pairs have their passwords verified, and a 401 would show that an account exists. A wrong
+ * password then gets the reply of a stranger, at the time of one.
  */
 export async function withPassword<Found extends PasswordHolder, Result>(
   deps: AuthDeps,
@@ -46,22 +51,30 @@ export async function withPassword<Found extends PasswordHolder, Result>(
     const device = claims === null ? null : early.then((found) => keyOfDevice(found, claims));
     return { early, admission: await admit(deps, { email: attempt.email, address }, { turn, device }) };
   });
+  const hiddenMs = async () => (attempt.isAnonymous && admission.isKnown ? strangersWait(deps, address) : 0);
   if (admission.kind === 'refused') {
     attempt.throttled?.(admission.by);
-    return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, admission.retryAfterMs / SECOND) };
+    const waitMs = await hiddenMs();
+    if (attempt.isAnonymous && (waitMs > 0 || admission.by === 'address')) await deps.pause(deps.hasher.lastCheckMs());
+    return throttled(waitMs || admission.retryAfterMs);
   }
   const kind = admission.isKnown ? 'known' : 'stranger';
   const lane: HashLane = { kind, address, account: attempt.email };
   const reading = early.then((read) => (read === 'unread' ? attempt.find() : read));
   const found = await verify(deps, { admission, lane }, attempt.password, reading);
   if (found === null) {
+    const waitMs = await hiddenMs();
     await admission.failed((await reading)?._id ?? null);
-    return { rejected: 'AUTH_INVALID_CREDENTIALS' };
+    return waitMs > 0 ? throttled(waitMs) : { rejected: 'AUTH_INVALID_CREDENTIALS' };
   }
   const [result] = await Promise.all([then(found, admission), admission.succeeded()]);
   // A suspended account has the right password but has not signed in.
   if (!isRejection(result)) await admission.signedIn();
   return result;
+}
+
+function throttled(waitMs: number): Rejection {
+  return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, waitMs / SECOND) };
 }
 
 /** Returns the key of a device's count, or null if its token is not one of the account. */

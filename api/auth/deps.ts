@@ -24,6 +24,8 @@ export interface AuthDeps {
   /** Admits the login attempts of all networks in turn. */
   gate: Pick<FairQueue<'login'>, 'run'>;
   isKnownPair: PairLookup;
+  /** Resolves after `ms`. */
+  pause: (ms: number) => Promise<unknown>;
   /** Slows the login attempts of strangers from one address. */
   strangerTurns: StrangerTurns;
   /** Returns the address under which a caller's login attempts are counted. */

@@ -47,10 +47,15 @@ async function openedSession(
   const email = normalizeEmail(call.body.email);
   const { password } = call.body;
   const find = () => findExisting(deps, email);
-  return withPassword(deps, call, { email, password, find, throttled }, (account, { isNewAddress }) => {
-    const strangerFrom = isNewAddress ? deps.evidence.hashOf(deps.addressOf(call)) : null;
-    return signIn(deps, call, account, { password, strangerFrom });
-  });
+  return withPassword(
+    deps,
+    call,
+    { email, password, find, throttled, isAnonymous: true },
+    (account, { isNewAddress }) => {
+      const strangerFrom = isNewAddress ? deps.evidence.hashOf(deps.addressOf(call)) : null;
+      return signIn(deps, call, account, { password, strangerFrom });
+    },
+  );
 }
 
 async function findExisting({ mongo }: AuthDeps, email: string): Promise<Account | null> {

@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
 import { openCountedAddress } from '#api/http/caller-address.ts';
 import type { Mount } from '#api/service.ts';
 import { openSigner } from '#infra/jwt/signer.ts';
@@ -47,6 +48,7 @@ export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, r
     strangerTurns,
     gate: openLoginGate(),
     isKnownPair: openPairLookup(mongo, now),
+    pause,
     endStreams: (accountId) => accountEnds.notify([accountId]),
     counts: openAuthCounts(metrics),
     evidence: openLoginEvidence({ mongo, now, hash: openKeyedHash(auth.jwt.secret) }),

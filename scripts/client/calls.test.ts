@@ -135,18 +135,21 @@ t.test('a refusal is repeated only if the server names a time for it', async (t)
     lasting,
     failure(429, 'RATE_LIMITED', { 'retry-after': '3' }),
     success({ id: 'job-1' }),
-    failure(429, 'AUTH_THROTTLED', { 'retry-after': '900' }),
+    failure(429, 'RATE_LIMITED', { 'retry-after': '900' }),
+    failure(429, 'AUTH_THROTTLED', { 'retry-after': '3' }),
     failure(503, 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED'),
   ]);
   const student = client.with({ as: STUDENT });
   await t.rejects(student.postEvent({ attemptId: 'a', body: { type: 'TAB_HIDDEN' } }), { code: 'EVENT_LIMIT_REACHED' });
   t.match(await student.createJob({ body: {} as never }), { id: 'job-1' });
-  const login = client.login({ body: { email: 'an@truong.example', password: 'x' }, deadlineMs: 3_600_000 });
-  await t.rejects(login, { code: 'AUTH_THROTTLED', retryAfterSeconds: 900 });
+  const late = student.createJob({ body: {} as never, deadlineMs: 3_600_000 });
+  await t.rejects(late, { code: 'RATE_LIMITED', retryAfterSeconds: 900 }, 'a pause that is too long');
+  const login = client.login({ body: { email: 'an@truong.example', password: 'x' } });
+  await t.rejects(login, { code: 'AUTH_THROTTLED', retryAfterSeconds: 3 }, 'a wrong password would count again');
   await t.rejects(client.releaseResults({ service: GATEWAY, body: {} as never }), {
     code: 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED',
   });
-  t.equal(calls.length, 5);
+  t.equal(calls.length, 6);
   t.equal(pauses.length, 1);
   t.ok((pauses[0] ?? 0) >= 3_000);
 });

@@ -10,6 +10,7 @@ const KINDS: readonly (readonly [kind: FailureKind, code: ErrorCode, status: num
   ['unknown', 'INTERNAL', 500],
   ['unknown', 'UNAVAILABLE', 503, 2],
   ['unknown', 'UNAVAILABLE', 503],
+  ['unknown', 'AUTH_THROTTLED', 429, 3],
   ['unknown', 'FOREIGN_REPLY', 500],
   ['unknown', 'FOREIGN_REPLY', 502],
   ['unknown', 'FOREIGN_REPLY', 503, 2],

@@ -65,7 +65,10 @@ t.test('planted failures and a flood from inside a school keep no pupil of it ou
   for (const { headers } of refused) t.match(headers['retry-after'], /^([1-9]|10)$/);
 
   const planted = await crowd(pupils.length, WIDTH, (n) => login(pupils[n] ?? '', 'planted', school));
-  t.same(tally(planted.map(({ status }) => status)), { 401: 10 }, 'a known pair is verified');
+  t.ok(
+    planted.every(({ status }) => status === 401 || status === 429),
+    'a wrong password gets the reply of a stranger',
+  );
   let isOver = false;
   const flooding = (async () => {
     while (!isOver) await spray(via(school));

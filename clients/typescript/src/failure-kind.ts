@@ -12,14 +12,15 @@ export type FailureKind = 'refused' | 'unknown' | 'final';
  * Returns the kind of a failure. Calls, the wait for a result and streams decide by it alone.
  *
  * A missing reply, `INTERNAL` and `UNAVAILABLE` leave open whether the request was served, since a lost commit answers so too. From a proxy,
- * 408 and every 5xx do. Any other 429 or 503 of examhall without `Retry-After` names a lasting cause, such as a missing setting.
+ * 408 and every 5xx do. `AUTH_THROTTLED` leaves open whether a wrong password was counted. Any other 429 or 503 of examhall without `Retry-After` names a lasting cause, such as a missing setting.
  */
 export function failureKind({
   code,
   status,
   retryAfterSeconds,
 }: Pick<ExamhallError, 'code' | 'status' | 'retryAfterSeconds'>): FailureKind {
-  if (code === 'NO_REPLY' || code === 'INTERNAL' || code === 'UNAVAILABLE') return 'unknown';
+  if (code === 'NO_REPLY' || code === 'INTERNAL' || code === 'UNAVAILABLE' || code === 'AUTH_THROTTLED')
+    return 'unknown';
   if (code === 'FOREIGN_REPLY') {
     if (status === 408 || status >= 500) return 'unknown';
     return status === 429 ? 'refused' : 'final';

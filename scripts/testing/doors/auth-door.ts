@@ -26,6 +26,7 @@ export function authDeps(mongo: Mongo, changed: Partial<Hasher> = {}): AuthDeps 
     signer: openSigner({ ...secret, now: Date.now }),
     gate: openLoginGate(1),
     isKnownPair: openPairLookup(mongo, Date.now),
+    pause: async () => undefined,
     strangerTurns: {
       look: async () => ({ spacingMs: 0, waitMs: 0 }),
       take: async () => 0,

@@ -12,6 +12,8 @@ export interface Hasher {
   hashPassword(text: string, lane?: HashLane): Promise<StoredPassword>;
   /** Compares a password. If `stored` is null (no account), it takes as long as for a wrong password and returns false. */
   verifyPassword(text: string, stored: StoredPassword | null, lane?: HashLane): Promise<boolean>;
+  /** Returns how long the last comparison of a password took, without its wait (ms); 0 before the first one. */
+  lastCheckMs(): number;
   /** Returns true if a password could enter the lane now. */
   hasRoom(lane: HashLane): boolean;
   /** Returns how many passwords are being hashed and how many wait. */
@@ -56,6 +58,7 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
   const tokens = boundedQueue(TOKEN_QUEUE);
   const decoy = decoyHash(bcrypt.genSaltSync(passwordCost), randomBytes(31));
   const isWrong = (right: boolean) => !right;
+  let lastCheckMs = 0;
 
   /**
    * Makes every wrong password take the same work, 2^passwordCost. After the comparison with a cheaper hash of cost c, the missing
@@ -66,6 +69,13 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
       await engine.compare(text, decoyHash(bcrypt.genSaltSync(cost), randomBytes(31)));
     }
     return false;
+  }
+
+  async function check(text: string, stored: StoredPassword | null): Promise<boolean> {
+    const from = performance.now();
+    const result = await isRight(text, stored);
+    lastCheckMs = performance.now() - from;
+    return result;
   }
 
   async function isRight(text: string, stored: StoredPassword | null): Promise<boolean> {
@@ -84,7 +94,8 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
       run(lane, async () => {
         return { scheme: 'bcrypt-sha256', hash: await engine.hash(passwordDigest(text), passwordCost) };
       }),
-    verifyPassword: (text, stored, lane = LOCAL) => run(lane, () => isRight(text, stored), isWrong),
+    verifyPassword: (text, stored, lane = LOCAL) => run(lane, () => check(text, stored), isWrong),
+    lastCheckMs: () => lastCheckMs,
     hasRoom,
     load,
     isOutdated: ({ scheme, hash }) => scheme !== 'bcrypt-sha256' || costOf(hash) !== passwordCost,
