@@ -40,7 +40,7 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
   if (isRejection(ref)) return ref;
   const { questionId, clientVersion, sourceTabId } = call.body;
   const save = { questionId, answer, clientVersion: clientVersion ?? 0 };
-  const fitted = fitSave(ref._id, await deps.papers.find(ref.paperId), save);
+  const fitted = fitSave(ref, await deps.papers.find(ref.paperId), save);
   const ways = isRejection(fitted)
     ? waysToRefuse(deps, ref)
     : waysToSave(deps, writeOf(ref, fitted, sourceTabId ?? null));

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { derivedId } from '#shared/kernel/ids.ts';
 import { attemptClient, choice, newExamId, options } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 
@@ -127,11 +128,16 @@ t.test('the sender’s `orderIndex` values order the paper and are returned, shu
 t.test('the shuffle cannot be computed from what a student receives', async (t) => {
   const { id, attempt } = await client.sitting({
     exam: { shuffleQuestions: true, shuffleOptions: true },
-    questions: [choice('q1')],
+    questions: Array.from({ length: 5 }, (_, n) => choice(`q${n}`)),
   });
   const stored = await cluster.mongo.collection<{ _id: string; seed: string }>('attempts').findOne({ _id: id });
   t.match(stored?.seed, /^[\w-]{22}$/, 'the seed is 128 random bits');
   t.notOk(JSON.stringify(attempt).includes(stored?.seed ?? ''), 'no reply contains the seed');
+  const guesses = new Set(attempt.questions.map((_: unknown, place: number) => derivedId(id, `question:${place}`)));
+  t.notOk(
+    attempt.questions.some((question: { id: string }) => guesses.has(question.id)),
+    'no id names an authored place',
+  );
 });
 
 t.test('shuffled order differs between attempts and is stable within one attempt', async (t) => {

@@ -27,7 +27,13 @@ export interface Attempt {
   order: number[];
   /** By paper index: positions of the question's options. [] means the order of the paper. */
   optionOrders: number[][];
+  /** 128 random bits that no reply contains. The shuffles derive from it, and with `seededIds` the ids of the questions. */
   seed: string;
+  /**
+   * The ids of its questions derive from the seed. Absent in attempts of earlier versions, whose ids derive from `_id` alone, so that the
+   * student can compute the authored place of each question.
+   */
+  seededIds?: true;
   /** The sum of the questions' scores. */
   maxScore: number;
   /** The key of an answer is `answerKeyOf(paperIndex)`. */

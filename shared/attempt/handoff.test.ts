@@ -58,7 +58,7 @@ t.test('an applied handoff sets the score and recomputes the totals of all answe
 
 t.test('the event of a handoff names the question by its questionId, however the sender named it', async (t) => {
   const attempt = sampleAttempt({ status: 'GRADED', answers, order: [0, 1, 2] });
-  const id = questionIdAt(attempt._id, 1, { id: null });
+  const id = questionIdAt(attempt, 1, { id: null });
   t.not(id, 'question-2');
   const decided = decideHandoff(attempt, paper, copyHandoff({ ...body, questionId: id }));
   t.match(decided, { kind: 'apply', paperIndex: 1, metadata: { questionId: 'question-2', score: 1.25 } });

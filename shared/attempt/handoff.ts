@@ -5,7 +5,7 @@ import type { Optional } from '#shared/kernel/json-object.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import { type Attempt, answerKeyOf } from './attempt.ts';
 import { isErasedAttempt } from './erased.ts';
-import { isScoredByHand, type Paper, paperIndexOf } from './question.ts';
+import { type IdFacts, isScoredByHand, type Paper, paperIndexOf } from './question.ts';
 
 /** The body of a handoff that passed its schema. */
 export interface HandoffBody {
@@ -83,14 +83,14 @@ function refuse(rejected: Rejection['rejected']): HandoffDecision {
  * worker owns the scores until the attempt is GRADED.
  */
 export function decideHandoff(
-  attempt: Pick<Attempt, '_id' | 'status' | 'answers' | 'erasedAt'>,
+  attempt: IdFacts & Pick<Attempt, 'status' | 'answers' | 'erasedAt'>,
   paper: Paper,
   handoff: EssayHandoff,
 ): HandoffDecision {
   // The text is erased, and the remarks of a grade are about the student.
   if (isErasedAttempt(attempt)) return refuse('ATTEMPT_NOT_FOUND');
   if (attempt.status === 'IN_PROGRESS') return refuse('ATTEMPT_NOT_SUBMITTED');
-  const paperIndex = paperIndexOf(attempt._id, paper, handoff.questionId);
+  const paperIndex = paperIndexOf(attempt, paper, handoff.questionId);
   const question = paperIndex === null ? undefined : paper.questions[paperIndex];
   if (paperIndex === null || question === undefined) return refuse('QUESTION_NOT_IN_ATTEMPT');
   if (!isScoredByHand(question)) return refuse('QUESTION_NOT_MANUAL');

@@ -14,8 +14,14 @@ t.test('shuffled positions are a permutation that depends on the seed only', asy
   );
 });
 
-t.test('shuffled positions of a stored seed never change', async (t) => {
+t.test('shuffled positions are the same in every process and in every version of Node', async (t) => {
   t.strictSame(shuffledPositions(8, 'seed-1'), STORED);
+});
+
+t.test('a shuffle depends on more than 32 bits of its seed', async (t) => {
+  // These two seeds have the same value in xmur3, a hash of 32 bits.
+  const [one, other] = ['0BsM40uctdYPYrCsKJgBGH', '96bBfPhNRuW6tGVxk1Ukc3'];
+  t.notSame(shuffledPositions(100, `${one}:questions`), shuffledPositions(100, `${other}:questions`));
 });
 
 t.test('shuffling moves every question to every place about equally often', async (t) => {
@@ -29,4 +35,4 @@ t.test('shuffling moves every question to every place about equally often', asyn
   for (const count of counts.flat()) t.ok(count > 1_800 && count < 2_200, String(count));
 });
 
-const STORED = [6, 0, 4, 1, 2, 7, 3, 5];
+const STORED = [0, 4, 6, 3, 7, 5, 1, 2];

@@ -1,4 +1,5 @@
 import { derivedId } from '#shared/kernel/ids.ts';
+import type { Attempt } from './attempt.ts';
 
 /** All question snapshots of one start, in the order of the paper. */
 export interface Paper {
@@ -152,18 +153,30 @@ export function isScoredByHand(question: Question): boolean {
   return question.scoringRule.mode === 'MANUAL' || question.scoringRule.mode === 'ESSAY';
 }
 
-/** Returns the attempt question's id: the sender's id, else one derived from the attempt and the paper index. */
-export function questionIdAt(attemptId: string, paperIndex: number, question: Pick<Question, 'id'>): string {
-  return question.id ?? derivedId(attemptId, `question:${paperIndex}`);
+/** Facts of an attempt from which the ids of its questions derive. */
+export type IdFacts = Pick<Attempt, '_id' | 'seed' | 'seededIds'>;
+
+/**
+ * Returns the attempt question's id: the sender's id, else one derived from the attempt, its secret seed and the paper index. Without the
+ * seed, a student could compute the id of each index, and find the authored order of shuffled questions.
+ */
+export function questionIdAt(
+  { _id, seed, seededIds }: IdFacts,
+  paperIndex: number,
+  question: Pick<Question, 'id'>,
+): string {
+  return (
+    question.id ?? derivedId(_id, seededIds === true ? `question:${seed}:${paperIndex}` : `question:${paperIndex}`)
+  );
 }
 
 /**
  * Returns the paper index of the question with this questionId or with this id in the attempt, or null if it does not exist.
  * The names of a paper are unambiguous (`copyPaper`), so searching by questionId first only saves work.
  */
-export function paperIndexOf(attemptId: string, paper: Paper, name: string): number | null {
+export function paperIndexOf(attempt: IdFacts, paper: Paper, name: string): number | null {
   const byQuestionId = paper.questions.findIndex((question) => question.questionId === name);
   if (byQuestionId >= 0) return byQuestionId;
-  const byId = paper.questions.findIndex((question, index) => questionIdAt(attemptId, index, question) === name);
+  const byId = paper.questions.findIndex((question, index) => questionIdAt(attempt, index, question) === name);
   return byId >= 0 ? byId : null;
 }

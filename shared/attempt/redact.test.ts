@@ -79,8 +79,8 @@ t.test('questions are in the order of the attempt, renumbered, each with its own
     questions.map(({ id, orderIndex, optionOrder, questionId }) => [orderIndex, questionId, id, optionOrder]),
     [
       [0, 'question-3', 'given-id', []],
-      [1, 'question-1', questionIdAt(graded()._id, 0, { id: null }), []],
-      [2, 'question-2', questionIdAt(graded()._id, 1, { id: null }), ['b', 'a', 'c']],
+      [1, 'question-1', questionIdAt(graded(), 0, { id: null }), []],
+      [2, 'question-2', questionIdAt(graded(), 1, { id: null }), ['b', 'a', 'c']],
     ],
   );
   const unshuffled = detailFor(graded({ optionOrders: [] }), STUDENT).questions[2]?.optionOrder;

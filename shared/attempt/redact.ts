@@ -144,7 +144,7 @@ function questionForReply(
 ) {
   const ordered = optionsInOrder(question, attempt.optionOrders[paperIndex] ?? []);
   return {
-    id: questionIdAt(attempt._id, paperIndex, question),
+    id: questionIdAt(attempt, paperIndex, question),
     examQuestionId: question.examQuestionId,
     questionId: question.questionId,
     questionVersionId: question.questionVersionId,

@@ -26,7 +26,7 @@ function save(overrides: Save) {
 
 function place({ questionId = 'question-1', selected = ['b'], clientVersion = 0 }: Save) {
   const answer = { content: { selected }, base: '' as const };
-  return fitSave(sampleAttempt()._id, paper, { questionId, answer, clientVersion });
+  return fitSave(sampleAttempt(), paper, { questionId, answer, clientVersion });
 }
 
 function verdict(overrides: Save): string {
@@ -47,7 +47,7 @@ t.test('a save that fits its paper is placed with its content and size', async (
 });
 
 t.test('a save may name its question by questionId or by its id in the attempt', async (t) => {
-  const id = questionIdAt(sampleAttempt()._id, 0, { id: null });
+  const id = questionIdAt(sampleAttempt(), 0, { id: null });
   t.match(place({ questionId: id }), { paperIndex: 0 });
   t.equal(verdict({ questionId: id }), 'accepted');
   t.equal(verdict({ questionId: 'question-9' }), 'QUESTION_NOT_IN_ATTEMPT');

@@ -2,7 +2,7 @@ import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { answerBytes, fitAnswer, type PickedAnswer } from './answer.ts';
 import { type AnswerContent, type Attempt, answerKeyOf, isOver } from './attempt.ts';
 import { MAX_ANSWER_BYTES } from './limits.ts';
-import { type Paper, paperIndexOf, type Question } from './question.ts';
+import { type IdFacts, type Paper, paperIndexOf, type Question } from './question.ts';
 import { answerForReply } from './redact.ts';
 import { isOwner, type Viewer } from './visibility.ts';
 
@@ -16,13 +16,13 @@ export interface FittedSave {
   clientVersion: number;
 }
 
-/** Finds the question of a save and checks the answer against it. These rules read only the paper. */
+/** Finds the question of a save and checks the answer against it. These rules read only the paper and facts that never change. */
 export function fitSave(
-  attemptId: string,
+  attempt: IdFacts,
   paper: Paper,
   save: { questionId: string; answer: PickedAnswer; clientVersion: number },
 ): FittedSave | Rejection {
-  const paperIndex = paperIndexOf(attemptId, paper, save.questionId);
+  const paperIndex = paperIndexOf(attempt, paper, save.questionId);
   const question = paperIndex === null ? undefined : paper.questions[paperIndex];
   if (paperIndex === null || question === undefined) return { rejected: 'QUESTION_NOT_IN_ATTEMPT' };
   const content = fitAnswer(save.answer, question);

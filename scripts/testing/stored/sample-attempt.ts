@@ -81,6 +81,7 @@ export function sampleAttempt(overrides: Partial<Attempt> = {}): Attempt {
     order: [0],
     optionOrders: [],
     seed: 'seed-1',
+    seededIds: true,
     maxScore: 1,
     answers: {},
     events: [

@@ -4,6 +4,7 @@ import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import type { Attempt, AttemptKey, AttemptStatus, SubmitSource } from '#shared/attempt/attempt.ts';
 import type { AboutAttempt } from '#shared/attempt/commands.ts';
+import type { IdFacts } from '#shared/attempt/question.ts';
 import type { ListedAttempt } from '#shared/attempt/redact.ts';
 import { attempts, textRows, whereKey } from './collections.ts';
 
@@ -73,8 +74,8 @@ export function textRowId(attemptId: string, answerKey: string, serverVersion: n
   return `${attemptId}:${answerKey}:${serverVersion}`;
 }
 
-/** Fields of an attempt that a write needs first: its student and its paper. Only an erasure of the student changes them. */
-export type AttemptRef = AttemptKey & Pick<Attempt, 'paperId'>;
+/** Fields of an attempt that a write needs first: its student, its paper and the ids of its questions. Only an erasure changes them. */
+export type AttemptRef = AttemptKey & IdFacts & Pick<Attempt, 'paperId'>;
 
 export interface AttemptRefs {
   /**
@@ -90,9 +91,11 @@ export interface AttemptRefs {
 /** Caches the `max` most recently used refs in memory, so that a warm save needs no read before its write. */
 export function openAttemptRefs(mongo: Mongo, max: number): AttemptRefs {
   const cache = new LRUCache<string, AttemptRef>({ max });
-  const add = ({ _id, studentId, paperId }: AttemptRef) => void cache.set(_id, { _id, studentId, paperId });
+  const add = ({ _id, studentId, paperId, seed, seededIds }: AttemptRef) => {
+    cache.set(_id, { _id, studentId, paperId, seed, ...(seededIds === undefined ? {} : { seededIds }) });
+  };
   const read = async (filter: Partial<AttemptKey>) => {
-    const projection = { studentId: 1, paperId: 1 } as const;
+    const projection = { studentId: 1, paperId: 1, seed: 1, seededIds: 1 } as const;
     const ref = (await attempts(mongo).findOne(filter, { projection })) as AttemptRef | null;
     if (ref !== null) add(ref);
     return ref;
