@@ -3,7 +3,7 @@ import { boardReader, readAttemptsFor } from '#api/operations/exams.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { openExamReader, readExam } from '#infra/mongo/operations/exam.ts';
-import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { OPERATOR_AUDIT, operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import {
   freshAttempt,
@@ -78,9 +78,9 @@ t.test('filters and the walk are links, and one student is audited', async (t) =
   t.match(await show({ exam: examId, cursor }), { status: 400, text: /Begin the walk again/ });
   t.match(await show({ exam: examId, status: 'SUBMITTED' }), { status: 200, text: /No attempt has these/ });
 
-  t.equal(await operatorAudit(mongo).countDocuments({}), 0);
   for (let n = 0; n < 2; n++) t.equal((await show({ exam: examId, student: 's & 3' })).status, 200);
-  t.match(await operatorAudit(mongo).find({}).toArray(), [{ operator: 'ADMIN a', action: 'account.attempts' }]);
+  const audited = await operatorAudit(mongo).find({ operator: 'ADMIN a' }).sort({ _id: -1 }).limit(2).toArray();
+  t.match(audited, [{ action: 'account.attempts' }, { action: 'exam.attempts', subject: examId }]);
 });
 
 t.test('an unknown exam is 404, and without an id the page requires one', async (t) => {
@@ -93,12 +93,13 @@ t.test('viewers of a board at the same time share one reading, and each of them 
   const [lonely, popular] = ['exam-of-one-viewer', 'exam-of-many-viewers'] as const;
   for (const examId of [lonely, popular]) await storeAttempt(mongo, { examId, deadlineAt: null });
   let reads = 0;
-  const db = tappedDb(mongo, (_, name) => {
+  const db = tappedDb(mongo, (_, name, collection) => {
+    if (collection === OPERATOR_AUDIT) return undefined;
     if (name === 'find' || name === 'findOne' || name === 'aggregate' || name === 'countDocuments') reads += 1;
     return undefined;
   });
   const tapped = { ...mongo, db };
-  const logged: unknown[] = [];
+  const logged: object[] = [];
   const watching = { ...reading, mongo: tapped, log: { info: (fields: object) => void logged.push(fields) } };
   const board = boardReader(watching);
   const shared = exams({
@@ -114,7 +115,8 @@ t.test('viewers of a board at the same time share one reading, and each of them 
   const pages = await Promise.all(['ADMIN b', 'ADMIN c', 'ADMIN d'].map((operator) => view(popular, operator)));
   for (const page of pages) t.match(`${page}`, popular);
   t.equal(reads, 2 * ofOne, 'three viewers read as much as one');
-  t.match(logged, [
+  const pagesRead = logged.filter((fields) => 'examId' in fields);
+  t.match(pagesRead, [
     { operator: 'ADMIN a', examId: lonely },
     ...['b', 'c', 'd'].map((name) => ({ operator: `ADMIN ${name}`, examId: popular })),
   ]);

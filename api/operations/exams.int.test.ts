@@ -1,7 +1,9 @@
 import t, { type Test } from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { type AuditRow, operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import type { ExamAttemptList } from '#shared/generated/operations.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { ask, openTestDoor } from '#testing/doors/test-door.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { freshAttempt, graded, postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -79,18 +81,34 @@ t.test('pages meet each attempt once, and a cursor serves its own walk alone', a
   }
 });
 
-t.test('the read of one student is audited once an hour, and that of an exam is a log line', async (t) => {
+t.test('a walk over an exam is a row of the audit for each operator and hour, and each page a log line', async (t) => {
   const { read, lines } = await open(t);
-  const { examId, studentId } = await storeAttempt(mongo, { examId: 'exam-of-audit' });
-  t.equal((await read(`${examId}/attempts`, ...ADMIN)).status, 200);
-  t.match(lines, [{ operator: 'ADMIN admin-1', examId, attempts: 1 }]);
-  const rows = () => operatorAudit(mongo).find({ action: 'account.attempts' }).toArray();
-  t.equal((await rows()).length, 0);
-  for (let n = 0; n < 3; n++) await read(`${examId}/attempts?student=${studentId}`, ...ADMIN);
-  const audited = await rows();
+  const examId = 'exam-of-audit';
+  const { studentId } = await storeAttempt(mongo, { examId });
+  await storeAttempt(mongo, { examId });
+  const rows = (action: AuditRow['action'], subject: string) =>
+    operatorAudit(mongo).find({ action, subject }).toArray();
+  const walk = (...headers: string[]) => read(`${examId}/attempts?limit=1`, ...headers);
+
+  const replies = await Promise.all(Array.from({ length: 10 }, () => walk(...ADMIN)));
+  t.ok(replies.every(({ status }) => status === 200));
+  const { nextCursor } = replies[0]?.json.data ?? {};
+  t.equal((await read(`${examId}/attempts?limit=1&cursor=${nextCursor}`, ...ADMIN)).status, 200);
+  t.equal(lines.filter((line) => 'examId' in line).length, 11);
+  const audited = await rows('exam.attempts', examId);
   t.match(audited, [{ operator: 'ADMIN admin-1', detail: { attempts: 1 } }]);
-  t.equal(audited.length, 1);
-  t.notMatch(JSON.stringify([audited, lines]), studentId);
+  t.equal(audited.length, 1, 'ten reads at once are one row');
+
+  await walk();
+  t.equal((await rows('exam.attempts', examId)).length, 2, 'another operator has a row of its own');
+  await operatorAudit(mongo).updateMany({ subject: examId }, { $set: { at: new Date(Date.now() - HOUR - 1) } });
+  await walk(...ADMIN);
+  t.equal((await rows('exam.attempts', examId)).length, 3, 'an hour later');
+
+  for (let n = 0; n < 3; n++) await read(`${examId}/attempts?student=${studentId}`, ...ADMIN);
+  const ofStudent = await rows('account.attempts', await tombstoneId(mongo, studentId));
+  t.equal(ofStudent.length, 1);
+  t.notMatch(JSON.stringify([ofStudent, lines]), studentId);
 });
 
 t.test('examhall exam prints what the routes answer', async (t) => {
@@ -125,8 +143,10 @@ t.test('examhall exam prints what the routes answer', async (t) => {
   t.match(JSON.parse(last.out), { attempts: [{ status: 'GRADED' }], nextCursor: null });
   t.match(await call(examId, '--status', 'GRADED', '--cursor', next), { code: 2, out: '', err: /--cursor must be/ });
   t.notMatch((await call(examId, '--status', 'SUBMITTED')).out, /^more follow/m);
-  t.match((await call(examId, '--student', studentId, '--operator', 'an')).out, studentId);
-  t.match(await operatorAudit(mongo).find({ operator: 'an', action: 'account.attempts' }).toArray(), [{}]);
+  for (const options of [[], ['--student', studentId]])
+    t.match((await call(examId, ...options, '--operator', 'binh')).out, studentId);
+  const audited = await operatorAudit(mongo).find({ operator: 'binh' }).sort({ _id: 1 }).toArray();
+  t.match(audited, [{ action: 'exam.attempts', subject: examId }, { action: 'account.attempts' }]);
 
   t.match(await call('unknown'), { code: 1, out: '', err: 'error: nothing of the exam unknown is stored\n' });
   for (const words of [[], [examId, 'b'], [examId, '--status', 'OPEN'], [examId, '--limit', '0']])

@@ -36,7 +36,7 @@ export function examRoutes(deps: TraceDeps): Route[] {
       operation: 'listExamAttempts',
       summary: 'List the attempts of an exam, each once, while others start and change',
       description:
-        'Walks the attempts of an exam in pages, each attempt exactly once, whatever starts or changes meanwhile. `nextCursor` of a reply is the `cursor` of the next one; a walk keeps its exam, `status` and `student`. With `student` the read is a row of the audit.',
+        'Walks the attempts of an exam in pages, each attempt exactly once, whatever starts or changes meanwhile. `nextCursor` of a reply is the `cursor` of the next one; a walk keeps its exam, `status` and `student`. The read is a row of the audit, once an hour for an operator and an exam, or a student.',
       query: 'operations/exam-attempts-query',
       replies: [{ status: 200, schema: 'operations/exam-attempt-list', description: 'A page of attempts' }],
       handle: (call: Call<never, ExamAttemptsQuery>) => listAttempts(deps, call),
@@ -80,7 +80,7 @@ export function boardReader(deps: Parameters<typeof attemptReader>[0]): ReadPage
   return shareRunsBy(BOARD_FRESH_MS, attemptReader(deps));
 }
 
-/** Reads a page of an exam's attempts for an operator, logs the read, and audits that of one student. Null: nothing of the exam is stored. */
+/** Reads a page of an exam's attempts for an operator, logs the read, and audits it. Null: nothing of the exam is stored. */
 export async function readAttemptsFor(
   { mongo, log, ...deps }: Pick<TraceDeps, 'mongo' | 'log' | 'now' | 'pingRedis'>,
   page: WantedPage,
@@ -90,12 +90,9 @@ export async function readAttemptsFor(
   const found = await read(page);
   if (found === null) return null;
   const now = deps.now();
-  const { student, examId } = page;
   const attempts = found.attempts.length;
-  log.info({ requestId, operator: by, examId, attempts }, 'attempts of an exam read');
-  if (student !== null) {
-    const committed = logActs(log, { requestId });
-    await auditExamAttempts(mongo, { operator: by, now, committed }, { student, attempts });
-  }
+  log.info({ requestId, operator: by, examId: page.examId, attempts }, 'attempts of an exam read');
+  const committed = logActs(log, { requestId });
+  await auditExamAttempts(mongo, { operator: by, now, committed }, page, attempts);
   return found;
 }

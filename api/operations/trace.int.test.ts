@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { ask, openTestDoor, type TestDoorOptions } from '#testing/doors/test-door.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
@@ -72,9 +73,10 @@ t.test('the reply has the summary first, and pages that meet each line once', as
   const { read, lines } = await open(t);
   const attempt = await storeAttempt(mongo, SUBMITTED);
   await postGrading(mongo, attempt);
+  await read(`?id=${attempt._id}`, OPS);
+  t.match(lines, [{ operator: 'OPS_TOKEN', asked: 'id', found: 'attempt' }, { action: 'object.trace' }]);
   const whole = (await read(`?id=${attempt._id}`, OPS)).json.data;
   t.match(whole, { subject: 'attempt', verdicts: [{ standing: 'stuck', code: 'NO_WORKER' }], nextCursor: null });
-  t.match(lines, [{ operator: 'OPS_TOKEN', asked: 'id', found: 'attempt' }]);
   const seen = [];
   let cursor: string | null = null;
   do {
@@ -103,7 +105,7 @@ t.test('the tool prints with --json what the route returns, page by page', async
     [`student=${attempt.studentId}`, `student:${attempt.studentId}`],
     [`user=${account._id}`, `user:${account._id}`],
   ] as const) {
-    // The first read of a person adds its own line to the trace.
+    // The first read adds its own line to the trace.
     await read(`?${query}`, OPS);
     await tool(wanted);
     const { data } = (await read(`?${query}`, OPS)).json;
@@ -134,4 +136,22 @@ t.test('the trace of a person is audited once an hour, under a digest of the id'
   const trace = (await read(`?user=${account._id}`, ...as('ADMIN'))).json;
   t.notMatch(JSON.stringify(trace), account.email, 'no e-mail');
   t.notMatch(JSON.stringify(trace), account.fullName, 'no name');
+});
+
+t.test('the trace of an object is audited once an hour, whichever of its ids an operator uses', async (t) => {
+  const { read } = await open(t);
+  const attempt = await storeAttempt(mongo, SUBMITTED);
+  const command = await postGrading(mongo, attempt);
+  const traces = [
+    { query: `id=${attempt._id}`, subject: attempt._id, kind: 'attempt' },
+    { query: `exam=${attempt.examId}`, subject: attempt.examId, kind: 'exam' },
+    { query: `id=${command._id}`, subject: await tombstoneId(mongo, command._id), kind: 'command' },
+  ];
+  for (const { query, subject, kind } of traces) {
+    const replies = await Promise.all([1, 2, 3, 4, 5].map(() => read(`?${query}`, ...as('ADMIN'))));
+    t.ok(replies.every(({ status }) => status === 200));
+    const rows = await operatorAudit(mongo).find({ operator: 'ADMIN someone', subject }).toArray();
+    t.match(rows, [{ action: 'object.trace', detail: { subject: kind } }], kind);
+    t.equal(rows.length, 1, kind);
+  }
 });

@@ -40,7 +40,7 @@ export function traceRoutes(deps: TraceDeps): Route[] {
       operation: 'getTrace',
       summary: 'Get one timeline of an object or a person, with the reasons for what did not happen',
       description:
-        'Returns what happened to an object or a person, in time order, and what did not happen, with reasons. Name exactly one of `id`, `student`, `exam` and `user`; `id` is any id of the system, an `X-Request-Id` too. Lines hold ids, states and times, never an answer, a score or a text. The trace of a person is a row of the audit.',
+        'Returns what happened to an object or a person, in time order, and what did not happen, with reasons. Name exactly one of `id`, `student`, `exam` and `user`; `id` is any id of the system, an `X-Request-Id` too. Lines hold ids, states and times, never an answer, a score or a text. Each trace is a row of the audit, once an hour for an operator and a subject.',
       tag: FOLLOWING,
       guards: [operator(deps)],
       query: 'operations/trace-query',
@@ -66,7 +66,7 @@ async function getTrace(
   return { status: 200, data: { subject, verdicts, moreVerdicts, lines: lines.map(lineView), cut, nextCursor } };
 }
 
-/** Reads a trace for an operator, logs the read, and audits that of a person. Null: nothing is stored. */
+/** Reads a trace for an operator, logs the read, and audits it. Null: nothing is stored. */
 export async function traceFor(
   { mongo, now: clock, log, pingRedis }: Omit<TraceDeps, 'opsToken'>,
   asked: Asked,
@@ -76,9 +76,9 @@ export async function traceFor(
   const redis = (await redisAnswers(pingRedis)) ? 'up' : 'down';
   const trace = await readTrace(mongo, asked, { now, redis });
   log.info({ requestId, operator: by, asked: asked.by, found: trace?.subject ?? null }, 'trace read');
-  if (trace !== null && trace.person !== null) {
+  if (trace !== null) {
     const committed = logActs(log, { requestId });
-    await auditTrace(mongo, { operator: by, now, committed }, { ...trace, person: trace.person });
+    await auditTrace(mongo, { operator: by, now, committed }, asked, trace);
   }
   return trace;
 }

@@ -13,7 +13,7 @@ import { CURSOR_WANTED, LIMIT_WANTED, limitOf, nextPage, print, refuse, table } 
 export const EXAM_COMMANDS: CliCommands = {
   exam: {
     summary: 'print the counts of an exam, its releases and its attempts',
-    details: `Attempts are in the order of their starts. With --student, the read is audited, once an hour.
+    details: `Attempts are in the order of their starts. The read is audited, once an hour for an exam, or for a student with --student.
 Neither answers nor scores are printed.`,
     args: { '<id>': 'id of the exam' },
     options: ['attempt-status', 'student', 'limit', 'cursor', 'reason', 'operator', 'json', 'watch'],
@@ -46,7 +46,7 @@ async function exam(operator: Operator, [examId = '']: string[], flags: Flags): 
     return EXIT.failed;
   }
   const { attempts, nextCursor } = list;
-  if (student !== null) await auditExamAttempts(mongo, act, { student, attempts: attempts.length });
+  await auditExamAttempts(mongo, act, walk, attempts.length);
   print(operator, flags, { exam: found, attempts, nextCursor }, () =>
     [...summaryOf(found), ...(attempts.length === 0 ? [] : ['', tableOf(attempts)]), ...nextPage(list)].join('\n'),
   );

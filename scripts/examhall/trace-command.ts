@@ -13,7 +13,7 @@ export const TRACE_COMMANDS: CliCommands = {
     summary: 'print one timeline of an id, with the reasons for what did not happen',
     details: `<id> is any id: of an attempt, command, notice, event, delivery, notification, job, generation,
 account, session or request, or the source event id of a producer. The first five lines are the summary.
-The trace of a person is audited, once an hour.`,
+The read is audited, once an hour for each subject.`,
     args: { '<id>': 'any id, or student:ID, exam:ID, user:ID' },
     options: ['limit', 'cursor', 'reason', 'operator', 'json', 'watch'],
     examples: ['trace 01a205a8-0eb0-7d7f-ac5e-c6d6312290b5', 'trace student:student-1', 'trace exam:toan-12 --json'],
@@ -36,7 +36,7 @@ async function trace(operator: Operator, [wanted = '']: string[], flags: Flags):
     fail(`nothing is stored under ${asked.by} ${asked.value}`);
     return EXIT.failed;
   }
-  if (found.person !== null) await auditTrace(mongo, act, { ...found, person: found.person });
+  await auditTrace(mongo, act, asked, found);
   const page = pageOf(found.lines, { after, limit });
   const { lines, nextCursor } = page;
   const { subject, verdicts, moreVerdicts, cut } = found;

@@ -39,8 +39,15 @@ const ACCOUNT_ACTIONS = [
 const LETTER_ACTIONS = ['dead.ack', 'dead.drop', 'dead.replay'] as const;
 const BULK_ACTIONS = ['dead.bulk-begin', 'dead.bulk-end', 'dead.bulk-stop'] as const;
 const SUBSCRIPTION_ACTIONS = ['subscription.change', 'subscription.create', 'subscription.delete'] as const;
+const READ_ACTIONS = ['exam.attempts', 'object.trace'] as const;
 /** Every act that the audit names. */
-export const AUDIT_ACTIONS = [...ACCOUNT_ACTIONS, ...BULK_ACTIONS, ...LETTER_ACTIONS, ...SUBSCRIPTION_ACTIONS] as const;
+export const AUDIT_ACTIONS = [
+  ...ACCOUNT_ACTIONS,
+  ...BULK_ACTIONS,
+  ...LETTER_ACTIONS,
+  ...READ_ACTIONS,
+  ...SUBSCRIPTION_ACTIONS,
+] as const;
 
 export interface AccountLine {
   action: (typeof ACCOUNT_ACTIONS)[number];
@@ -50,6 +57,13 @@ export interface AccountLine {
    */
   subject: string;
   detail: Readonly<Record<string, string | number | null>>;
+}
+
+/** The read of an object with the data of persons. `subject` is the id of an exam or attempt, and the digest of any other id. */
+export interface ReadLine {
+  action: (typeof READ_ACTIONS)[number];
+  subject: string;
+  detail: Readonly<Record<string, string | number>>;
 }
 
 /** A change of a subscription to events, with what it is afterwards. */
@@ -79,7 +93,7 @@ export function logActs(log: Pick<Log, 'info'>, fields: { requestId?: string } =
   return (row) => log.info({ ...row, ...fields }, 'operator act');
 }
 
-type AuditLine = AccountLine | DeadLetterLine | BulkLine | SubscriptionLine;
+type AuditLine = AccountLine | DeadLetterLine | BulkLine | ReadLine | SubscriptionLine;
 /** Rows of earlier versions have no link, and a UUIDv7 as `_id`. */
 export type AuditRow = AuditLine & { _id: string; operator: string; reason: string; at: Date } & Partial<Link>;
 

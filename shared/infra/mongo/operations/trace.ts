@@ -42,7 +42,7 @@ export function readAsked(text: string): Asked | null {
 export interface Trace extends Summary {
   /** The kind of object that the id names: `attempt`, `exam`, `student`, `user`, `job` and so on. */
   subject: string;
-  /** Id of the person whose data the trace is, if it is the trace of a person; such a read is audited. */
+  /** Id of the person whose data the trace is, if it is the trace of a person. */
   person: string | null;
   lines: TraceLine[];
   /** Kinds of lines of which the oldest or the last ones were left out. */
