@@ -13,6 +13,7 @@ import type {
   CreateRequest,
   IntakeRequest,
   SnapshotRequest,
+  WeakTopicAlertRequest,
   WeakTopicRequest,
 } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -23,7 +24,12 @@ import { eventView, type NotificationEvent, sourcePairFaults } from '#shared/not
 import { newNotification, notificationView } from '#shared/notification/notification.ts';
 import { preferenceKey, type Suppression, suppressionOf } from '#shared/notification/preferences.ts';
 import { newFromSnapshot, readSnapshot } from '#shared/notification/snapshot.ts';
-import { ALERT_CALLS_AN_HOUR, recipientFaults, weakTopicFanOut } from '#shared/notification/weak-topic.ts';
+import {
+  ALERT_CALLS_AN_HOUR,
+  reportedTopicFaults,
+  weakTopicFanOut,
+  weakTopicFaults,
+} from '#shared/notification/weak-topic.ts';
 import { callerOf, type NotificationDeps } from './deps.ts';
 import { type FannedOut, fanOutEvent, fanOutRows } from './fan-out.ts';
 
@@ -123,7 +129,7 @@ export async function receiveWeakTopic(
   deps: NotificationDeps,
   call: Call<WeakTopicRequest>,
 ): Promise<Reply | Rejection> {
-  const details = recipientFaults(call.body);
+  const details = weakTopicFaults(call.body, []);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const { organizationId = null } = call.identity;
   return intakeReply(await fanOutEvent(deps, { ...weakTopicFanOut(call.body, null), organizationId }));
@@ -133,8 +139,11 @@ export async function receiveWeakTopic(
  * Creates the alerts of a weak topic that a user reports, under the user's name. The replay key is the user's own, so the call
  * neither returns nor blocks the event of another. Rejects more than ALERT_CALLS_AN_HOUR calls of one user in any hour.
  */
-export async function raiseWeakTopic(deps: NotificationDeps, call: Call<WeakTopicRequest>): Promise<Reply | Rejection> {
-  const details = recipientFaults(call.body);
+export async function raiseWeakTopic(
+  deps: NotificationDeps,
+  call: Call<WeakTopicAlertRequest>,
+): Promise<Reply | Rejection> {
+  const details = reportedTopicFaults(call.body, []);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const { id: actorId } = callerOf(call.identity);
   if (await isErased(deps.mongo, actorId)) return { rejected: 'PERSON_ERASED' };

@@ -1,6 +1,6 @@
-import { type BodyRule, LARGE_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
+import { LARGE_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { batchFaults, eventFaults, PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/notification/event.ts';
-import { weakTopicFaults } from '#shared/notification/weak-topic.ts';
+import { reportedTopicFaults, weakTopicFaults } from '#shared/notification/weak-topic.ts';
 import { recordDeliveryAttempt } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
 import { actors, adminOrProducer, DELIVERIES, senders } from './door-guards.ts';
@@ -29,11 +29,6 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       description: 'Original event of a replay; nothing was created',
     },
   ];
-  const weakTopicBody = (maxBytes: number): BodyRule => ({
-    schema: 'notification/weak-topic-request',
-    maxBytes,
-    moreFaults: weakTopicFaults,
-  });
   const weakTopic = {
     method: 'POST',
     replies: intake,
@@ -126,10 +121,14 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       operation: 'createWeakTopicAlert',
       summary: "Alert a student's parents to a weak topic",
       description:
-        'Creates one alert for each parent of a student, on behalf of a teacher or an admin. The source pair and the caller are the key for ever: a repeat returns 200 with the first event and creates nothing. A caller sends at most 60 alerts in an hour.',
+        'Creates one alert for each parent of a student, on behalf of a teacher or an admin, whom an e-mail names. Name and topic are one line without the address of a page. The source pair and the caller are the key for ever: a repeat returns 200 with the first event and creates nothing. A caller sends at most 60 alerts in an hour.',
       tag: CREATION,
       guards: actors('ADMIN', 'TEACHER'),
-      body: weakTopicBody(SMALL_BODY),
+      body: {
+        schema: 'notification/weak-topic-alert-request',
+        maxBytes: SMALL_BODY,
+        moreFaults: reportedTopicFaults,
+      },
       errors: ['RATE_LIMITED', 'PERSON_ERASED'],
       handle: (call) => raiseWeakTopic(deps, call),
     },
@@ -142,7 +141,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
         'Creates one alert for each parent of a student, for a finding of a service. The source pair is the key for ever: a repeat returns 200 with the first event and creates nothing.',
       tag: CREATION,
       guards: senders(deps, [WEAK_TOPIC_SENDER]),
-      body: weakTopicBody(LARGE_BODY),
+      body: { schema: 'notification/weak-topic-request', maxBytes: LARGE_BODY, moreFaults: weakTopicFaults },
       errors: [],
       handle: (call) => receiveWeakTopic(deps, call),
     },

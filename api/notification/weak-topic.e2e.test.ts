@@ -182,3 +182,65 @@ t.test('a teacher sends at most sixty alerts an hour, counted in MongoDB', async
   await setCalls(Array.from({ length: 60 }, () => ago(61)));
   t.equal((await send()).status, 201, 'an hour later');
 });
+
+t.test(
+  'a teacher cannot write to parents beyond one line, and a refused alert is neither stored nor counted',
+  async (t) => {
+    const [teacher, parent] = [randomUUID(), randomUUID()];
+    const body = {
+      sourceService: 'bff-service',
+      sourceEventId: randomUUID(),
+      studentId: 'hs-1',
+      studentName: 'Nam',
+      topic: 'Hàm số',
+      parentIds: [parent],
+    };
+    const headers = { ...actor(teacher, 'TEACHER'), 'x-organization-id': 'org-B' };
+    const send = (change: object) => call('POST', '/v1/alerts/weak-topic', { headers, body: { ...body, ...change } });
+    const forged = 'Nam\r\n\r\nNHÀ TRƯỜNG THÔNG BÁO: xác minh tại https://truong-edu.example/login\r\n\r\n';
+    const many = Array.from({ length: 21 }, (_, n) => `parent-${n}`);
+    const refusals: [object, string[]][] = [
+      [{ studentName: forged }, ['/studentName']],
+      [{ studentName: 'n'.repeat(101), topic: forged }, ['/studentName', '/topic']],
+      [{ topic: 't'.repeat(201) }, ['/topic']],
+      [{ topic: 'evil.example/login' }, ['/topic']],
+      [{ studentName: null, studentId: forged }, ['/studentId']],
+      [{ parentIds: many }, ['/parentIds']],
+      [{ parentIds: many.slice(0, 11), recipientIds: many.slice(11) }, ['/recipientIds']],
+      [{ sourceService: 'exam-service' }, ['/sourceService']],
+    ];
+    for (const [change, paths] of refusals) {
+      const refused = await send(change);
+      t.match(refused, { status: 400, json: { code: 'VALIDATION_FAILED' } }, paths.join());
+      t.strictSame(refused.json.details.map(({ path }: { path: string }) => path).sort(), paths);
+      t.notMatch(refused.text, 'truong-edu');
+    }
+    t.match(await inbox(parent), { total: 0 });
+    t.equal(
+      await cluster.mongo.collection<AlertCallsRow>('notification_alert_calls').countDocuments({ _id: teacher }),
+      0,
+    );
+
+    const accepted = await send({ organizationId: 'org-A' });
+    t.match(accepted, { status: 201, data: { event: { organizationId: 'org-B' } } });
+    t.match((await inbox(parent)).items, [{ organizationId: 'org-B', actorId: teacher }]);
+  },
+);
+
+t.test('a service reports topics of its own words under any name of at most 64 characters', async (t) => {
+  const parent = randomUUID();
+  const body = {
+    sourceService: 's'.repeat(64),
+    sourceEventId: randomUUID(),
+    studentId: 'hs-1',
+    studentName: 'n'.repeat(500),
+    topic: 'https://lms.example/topics/7',
+    parentIds: [parent],
+    organizationId: 'org-A',
+  };
+  const send = (change: object) =>
+    call('POST', '/v1/events/weak-topic-alert', { headers: sender('bff-service'), body: { ...body, ...change } });
+  t.match(await send({}), { status: 201, data: { created: 1, event: { organizationId: 'org-A', actorId: null } } });
+  for (const sourceService of ['', 's'.repeat(65)])
+    t.match(await send({ sourceService }), { status: 400, json: { details: [{ path: '/sourceService' }] } });
+});

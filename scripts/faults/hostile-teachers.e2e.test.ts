@@ -57,20 +57,28 @@ function rush(count: number, send: (n: number, door: number) => Promise<HttpRepl
   return Promise.all(Array.from({ length: count }, (_, n) => retryOn503(() => send(n, 1 + (n % 2)))));
 }
 
-// Before: 40 of 40 calls, each to 2,000 ids of any school, with a text of the caller's own and without a name.
-t.test('a teacher who forges notices of the school sends sixty an hour, each under the own name', async (t) => {
+// Before: 40 of 40 calls, each to 2,000 ids of any school, with paragraphs and links of the caller's own and without a name.
+t.test('a teacher forges no notice of the school and sends sixty alerts an hour under the own name', async (t) => {
   const [eve, victim] = [`eve-${randomUUID()}`, newUserId()];
-  const forged = (n: number) => ({
+  const alert = (n: number, change: object = {}) => ({
     sourceService: 'analytics-service',
     sourceEventId: `forged-${n}`,
     studentId: 'a-student',
-    studentName: 'NHÀ TRƯỜNG THÔNG BÁO: nộp học phí tại',
-    topic: 'http://evil.example',
+    studentName: 'NHÀ TRƯỜNG THÔNG BÁO: nộp học phí',
+    topic: 'Hàm số',
     parentIds: [victim],
+    ...change,
   });
-  const replies = await rush(70, (n, door) =>
-    inboxes.call('POST', '/v1/alerts/weak-topic', { headers: teacher(eve, 'org-2'), body: forged(n), door }),
-  );
+  const send = (body: object, door: number) =>
+    inboxes.call('POST', '/v1/alerts/weak-topic', { headers: teacher(eve, 'org-2'), body, door });
+  const forged = [
+    { topic: 'http://evil.example' },
+    { studentName: 'Nam\n\nNHÀ TRƯỜNG THÔNG BÁO' },
+    { parentIds: Array.from({ length: 2_000 }, (_, n) => `parent-${n}`) },
+  ];
+  const refused = await rush(90, (n, door) => send(alert(n, forged[n % forged.length]), door));
+  t.same(tally(refused.map(({ status }) => status)), { 400: 90 });
+  const replies = await rush(70, (n, door) => send(alert(n), door));
   t.same(tally(replies.map(({ status }) => status)), { 201: 60, 429: 10 });
   for (const { status, headers } of replies) if (status === 429) t.match(headers['retry-after'], /^\d+$/);
   const { data } = await inboxes.as('PARENT', victim).list('?limit=100');

@@ -6,7 +6,7 @@ import type {
   BatchRequest,
   IntakeReply,
   Preferences,
-  WeakTopicRequest,
+  WeakTopicAlertRequest,
 } from '#shared/generated/notification.ts';
 import type { Filling } from './fill.ts';
 import { type Classroom, runtimeOf, type SeedExam } from './school.ts';
@@ -93,14 +93,13 @@ async function alertParents({ gateway, add }: Filling, room: Classroom): Promise
   const caller: Caller = { id: teacher.id, role: 'TEACHER', organizationId };
   const weak = room.students.filter(({ parentIds }) => parentIds.length > 0).slice(0, WEAK_STUDENTS);
   await inParallel(weak, WEAK_STUDENTS, async ({ id, fullName, parentIds }) => {
-    const body: WeakTopicRequest = {
+    const body: WeakTopicAlertRequest = {
       sourceService: 'analytics-service',
       sourceEventId: `seed-${room.id}-weak-${id}`,
       studentId: id,
       studentName: fullName,
       topic: TOPIC,
       parentIds,
-      organizationId,
     };
     const path = '/v1/alerts/weak-topic';
     const reply = await gateway.send({ name: 'weak topic', method: 'POST', path, caller, body });

@@ -1009,13 +1009,55 @@ export interface UpdatedReply {
 }
 
 /**
- * A topic in which a student is weak. `parentIds` and `recipientIds` together contain at least one recipient and form one set.
+ * A topic in which a student is weak, as a teacher or an admin reports it. `parentIds` and `recipientIds` form one set of 1 to 20 recipients. The organization is that of the header.
+ */
+export interface WeakTopicAlertRequest {
+  /**
+   * The service that detected the weak topic.
+   */
+  sourceService: WeakTopicSource;
+  /**
+   * Stable id: a repeat is a replay and creates nothing.
+   */
+  sourceEventId: string;
+  /**
+   * Id of the student.
+   */
+  studentId: Identifier;
+  /**
+   * The weak topic: one line without format characters and without the address of a page.
+   */
+  topic: string;
+  /**
+   * Resolved recipients.
+   *
+   * @maxItems 20
+   */
+  parentIds?: Identifier[];
+  /**
+   * Further resolved recipients; same meaning as `parentIds`.
+   *
+   * @maxItems 20
+   */
+  recipientIds?: Identifier[];
+  /**
+   * Name of the student, of the same form as `topic`. Default: the id is shown.
+   */
+  studentName?: string;
+  /**
+   * The student's score in the topic, as the sender measures it.
+   */
+  score?: number;
+}
+
+/**
+ * A topic in which a student is weak, as a service reports it. `parentIds` and `recipientIds` together contain at least one recipient and form one set.
  */
 export interface WeakTopicRequest {
   /**
    * The service that detected the weak topic.
    */
-  sourceService: WeakTopicSource;
+  sourceService: string;
   /**
    * Stable id: a repeat is a replay and creates nothing.
    */

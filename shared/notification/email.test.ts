@@ -36,11 +36,13 @@ t.test('a contact of the profile service has an address, perhaps a name, and a l
   for (const email of [undefined, null, '', 7, 'An <a@b>', ['a@b']]) t.equal(contactOf({ email }), null);
 });
 
+const NOTICE = { type: 'EXAM_MOVED', title: 't', content: 'c', actorId: null, organizationId: null } as const;
+
 t.test('the HTML of an e-mail contains the words of a notification and none of their markup', async (t) => {
   const contact = { email: 'a@b', name: '<b>An</b>', language: 'en' } as const;
   const address = 'https://school.example/u?a=1&b="2"';
   const { subject, text, html } = emailOf(
-    { title: 'Điểm "9,25"\r\n<script>', content: 'a & b\n<img src=x>' },
+    { ...NOTICE, title: 'Điểm "9,25"\r\n<script>', content: 'a & b\n<img src=x>' },
     { contact, sender: "O'Neil", unsubscribeUrl: address },
   );
   t.equal(subject, 'Điểm "9,25" <script>');
@@ -49,15 +51,43 @@ t.test('the HTML of an e-mail contains the words of a notification and none of t
   t.match(html, 'a &amp; b<br>\n&lt;img src=x&gt;');
   t.match(html, 'href="https://school.example/u?a=1&amp;b=&quot;2&quot;"');
   t.match(html, 'O&#39;Neil');
-  t.notMatch(emailOf({ title: 't', content: 'c' }, { contact, sender: 's', unsubscribeUrl: null }).html, 'href');
+  t.notMatch(emailOf(NOTICE, { contact, sender: 's', unsubscribeUrl: null }).html, 'href');
 });
 
 t.test('a subject is one line of at most 200 characters, for any title', async () => {
   const contact = { email: 'a@b', name: null, language: 'vi' } as const;
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 500 }), (title) => {
-      const { subject } = emailOf({ title, content: '' }, { contact, sender: 's', unsubscribeUrl: null });
-      return !/[\p{Cc}\u2028\u2029]/u.test(subject) && [...subject].length <= 200 && subject === subject.trim();
+      const { subject } = emailOf({ ...NOTICE, title }, { contact, sender: 's', unsubscribeUrl: null });
+      return !/[\p{Cc}\u2028\u2029\u202E]/u.test(subject) && [...subject].length <= 200 && subject === subject.trim();
     }),
   );
+});
+
+t.test('format characters that hide or reverse text leave in no e-mail, and joiners do', async (t) => {
+  const contact = contactOf({ email: 'a@b', name: 'An\u200B \u202Egpj.exe', locale: 'en' });
+  if (contact === null) throw new Error('no contact');
+  const words = { title: 'X: y \u202Egpj.exe', content: 'Quản trị viên\u2066\u200B, ক্\u200Dষ' };
+  const mail = emailOf({ ...NOTICE, ...words }, { contact, sender: 's', unsubscribeUrl: null });
+  t.equal(mail.subject, 'X: y gpj.exe');
+  for (const text of [mail.text, mail.html]) {
+    t.notMatch(text, /[\u200B\u202E\u2066]/);
+    t.match(text, 'Quản trị viên, ক্\u200Dষ');
+    t.match(text, 'Hello An gpj.exe,');
+  }
+});
+
+t.test('the e-mail of a topic that a user has reported names the sender, and no text of the user can', async (t) => {
+  const alert = { ...NOTICE, type: 'WEAK_TOPIC_ALERT', actorId: 'gv-<1>', organizationId: 'org-B' };
+  const mailOf = (change: object, language: 'vi' | 'en') =>
+    emailOf(
+      { ...alert, ...change },
+      { contact: { email: 'a@b', name: null, language }, sender: 's', unsubscribeUrl: null },
+    );
+  const vi = mailOf({}, 'vi');
+  t.match(vi.text, /\n\nc\n\nThông báo này do một giáo viên .* Mã người gửi: gv-<1>\. Mã tổ chức: org-B\. .*\n\n-- \n/);
+  t.match(vi.html, /<p>c<\/p>\n<p>Thông báo .*gv-&lt;1&gt;/);
+  t.match(mailOf({ organizationId: null }, 'en').text, /Id of the sender: gv-<1>\. If the message looks wrong/);
+  for (const ofService of [{ actorId: null }, { type: 'EXAM_MOVED' }])
+    t.notMatch(mailOf(ofService, 'en').text, 'Id of the sender');
 });

@@ -1,5 +1,7 @@
 import { escapeHtml } from '#shared/kernel/escape-html.ts';
 import type { notificationView } from './notification.ts';
+import { oneLine, withoutFormats } from './plain-text.ts';
+import { reporterOf } from './weak-topic.ts';
 
 /** How a person is reached by e-mail. The profile service owns these data, and examhall stores none of them. */
 export interface Contact {
@@ -23,6 +25,8 @@ const MAX_ADDRESS_LENGTH = 254;
 const MAX_NAME_LENGTH = 128;
 /** Longest subject, in characters; mail programs show fewer. */
 const MAX_SUBJECT_LENGTH = 200;
+/** Longest sentence about a sender, in characters: its words and two ids. */
+const MAX_SENDER_LENGTH = 600;
 
 /**
  * An address as mail servers everywhere accept it: plain ASCII without quotes, comments or a list. A line break or a second address does
@@ -50,41 +54,65 @@ function languageOf(locale: unknown): Language {
 const WORDS = {
   vi: {
     greeting: (name: string | null) => (name === null ? 'Xin chào,' : `Chào ${name},`),
+    sentBy: (id: string) => `Thông báo này do một giáo viên hoặc quản trị viên gửi. Mã người gửi: ${id}.`,
+    within: (id: string) => ` Mã tổ chức: ${id}.`,
+    report: ' Nếu thấy nội dung bất thường, hãy báo các mã này cho nhà trường.',
     why: (sender: string) => `Bạn nhận được thư này vì có tài khoản tại ${sender}.`,
     unsubscribe: 'Ngừng nhận thư thông báo',
   },
   en: {
     greeting: (name: string | null) => (name === null ? 'Hello,' : `Hello ${name},`),
+    sentBy: (id: string) => `A teacher or an administrator sent this message. Id of the sender: ${id}.`,
+    within: (id: string) => ` Id of the organization: ${id}.`,
+    report: ' If the message looks wrong, report these ids to the school.',
     why: (sender: string) => `You get this e-mail because you have an account at ${sender}.`,
     unsubscribe: 'Stop these e-mails',
   },
 } as const;
 
+/** The fields of a notification that its e-mail shows, or that decide what it shows. */
+type Shown = Pick<ReturnType<typeof notificationView>, 'type' | 'title' | 'content' | 'actorId' | 'organizationId'>;
+
 /** Returns the e-mail of a notification: one text for programs without HTML, and the same words as HTML. Pure. */
 export function emailOf(
-  { title, content }: Pick<ReturnType<typeof notificationView>, 'title' | 'content'>,
+  notification: Shown,
   { contact, sender, unsubscribeUrl }: { contact: Contact; sender: string; unsubscribeUrl: string | null },
 ): EmailText {
-  const words = WORDS[contact.language];
-  const [greeting, why] = [words.greeting(contact.name), words.why(sender)];
+  const { language, name } = contact;
+  const words = WORDS[language];
+  const [title, content] = [notification.title, notification.content].map(withoutFormats) as [string, string];
+  const paragraphs = [content, senderOf(notification, language)].filter((text) => text !== null);
+  const [greeting, why] = [words.greeting(name), words.why(sender)];
   const link = unsubscribeUrl === null ? '' : `\n${words.unsubscribe}: ${unsubscribeUrl}`;
   return {
     subject: oneLine(title, MAX_SUBJECT_LENGTH),
-    text: `${greeting}\n\n${title}\n\n${content}\n\n-- \n${why}${link}\n`,
-    html: htmlOf({ greeting, why, title, content, language: contact.language }, unsubscribeUrl),
+    text: `${[greeting, title, ...paragraphs].join('\n\n')}\n\n-- \n${why}${link}\n`,
+    html: htmlOf({ greeting, why, title, paragraphs, language }, unsubscribeUrl),
   };
+}
+
+/** Returns who wrote a text that leaves in the name of the school, or null if a service did. The caller's token proved the id. */
+function senderOf(notification: Shown, language: Language): string | null {
+  const reporter = reporterOf(notification);
+  if (reporter === null) return null;
+  const { sentBy, within, report } = WORDS[language];
+  const { organizationId } = notification;
+  return oneLine(
+    `${sentBy(reporter)}${organizationId === null ? '' : within(organizationId)}${report}`,
+    MAX_SENDER_LENGTH,
+  );
 }
 
 interface Words {
   greeting: string;
   why: string;
   title: string;
-  content: string;
+  paragraphs: readonly string[];
   language: Language;
 }
 
 /** Styles are in the elements, because many mail programs drop style sheets. There are no images, which would show the sender who reads. */
-function htmlOf({ greeting, why, title, content, language }: Words, unsubscribeUrl: string | null): string {
+function htmlOf({ greeting, why, title, paragraphs, language }: Words, unsubscribeUrl: string | null): string {
   const label = WORDS[language].unsubscribe;
   const link = unsubscribeUrl === null ? '' : `<br><a href="${escapeHtml(unsubscribeUrl)}">${escapeHtml(label)}</a>`;
   return `<!doctype html>
@@ -93,16 +121,10 @@ function htmlOf({ greeting, why, title, content, language }: Words, unsubscribeU
 <body style="font-family:sans-serif;font-size:16px;line-height:1.5;color:#1a1a1a;max-width:38em;margin:0 auto;padding:16px">
 <p>${escapeHtml(greeting)}</p>
 <h1 style="font-size:20px">${escapeHtml(title)}</h1>
-<p>${escapeHtml(content).replaceAll('\n', '<br>\n')}</p>
+${paragraphs.map((text) => `<p>${escapeHtml(text).replaceAll('\n', '<br>\n')}</p>`).join('\n')}
 <hr style="border:0;border-top:1px solid #cccccc">
 <p style="font-size:14px;color:#555555">${escapeHtml(why)}${link}</p>
 </body>
 </html>
 `;
-}
-
-/** Returns a text as one line: each run of white space and control characters, line breaks included, becomes one space. */
-function oneLine(text: string, maxLength: number): string {
-  const line = text.replace(/[\s\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ').trim();
-  return [...line].slice(0, maxLength).join('').trim();
 }

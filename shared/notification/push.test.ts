@@ -56,4 +56,8 @@ t.test('the text of a message fits into a push message, whatever the notificatio
   }
   const short = freshNotification({ title: 't', content: 'c' });
   t.match(JSON.parse(pushPayload('n', notificationView(short))), { notification: { title: 't', content: 'c' } });
+  const hiding = freshNotification({ title: 'X \u202Egpj.exe', content: 'a\u200Bb' });
+  t.match(JSON.parse(pushPayload('n', notificationView(hiding))), {
+    notification: { title: 'X gpj.exe', content: 'ab' },
+  });
 });

@@ -2,6 +2,7 @@ import { createHash, ECDH } from 'node:crypto';
 import type { PushSubscriptionRequest } from '#shared/generated/notification.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { notificationView } from './notification.ts';
+import { withoutFormats } from './plain-text.ts';
 
 /** A browser that gets push messages of one user, as its page has registered it. */
 export interface PushSubscription {
@@ -83,12 +84,13 @@ export function pushPayload(
   deliveryJobId: string,
   { id, type, title, content, createdAt }: ReturnType<typeof notificationView>,
 ): string {
-  const shortTitle = cut(title, MAX_TITLE_LENGTH);
+  const shortTitle = cut(withoutFormats(title), MAX_TITLE_LENGTH);
+  const plainContent = withoutFormats(content);
   const textOf = (shown: string) =>
     JSON.stringify({ deliveryJobId, notification: { id, type, title: shortTitle, content: shown, createdAt } });
-  const characters = [...content];
+  const characters = [...plainContent];
   for (let length = characters.length; ; length = Math.floor(length * 0.9)) {
-    const text = textOf(cut(content, length));
+    const text = textOf(cut(plainContent, length));
     if (Buffer.byteLength(text) <= MAX_PAYLOAD_BYTES || length === 0) return text;
   }
 }

@@ -20,12 +20,17 @@ interface WeakTopic {
   organizationId?: string | null;
 }
 
+/** Returns the id of the user who reported the topic of an alert; null: a service did, or it is no alert. */
+export function reporterOf({ type, actorId }: Pick<NotificationInput, 'type' | 'actorId'>): string | null {
+  return type === WEAK_TOPIC_TYPE ? (actorId ?? null) : null;
+}
+
 /** Returns the parents of both lists without duplicates, in the order of their first occurrence. */
 function parentsOf(alert: Pick<WeakTopic, 'parentIds' | 'recipientIds'>): string[] {
   return [...new Set([...(alert.parentIds ?? []), ...(alert.recipientIds ?? [])])];
 }
 
-/** Calls in one hour by which an actor may send alerts. Each call may reach 2,000 users. */
+/** Calls in one hour by which an actor may report topics. */
 export const ALERT_CALLS_AN_HOUR = 60;
 
 /**
@@ -64,16 +69,50 @@ export function weakTopicFanOut(
   };
 }
 
-/** Returns a fault if the alert names no parent. */
-export function recipientFaults(alert: Parameters<typeof parentsOf>[0]): FaultDetail[] {
-  return parentsOf(alert).length > 0 ? [] : [{ path: '/parentIds', message: 'must name at least one parent' }];
-}
-
-/** Returns the `recipientFaults` of a body of any shape that failed its schema. Places of `known` schema faults are omitted. */
+/** Returns a fault if a body of any shape names no parent. Places of `known` schema faults are omitted. */
 export function weakTopicFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
   if (!isJsonObject(body)) return [];
   const names = [body.parentIds, body.recipientIds].some(
     (ids) => ids !== undefined && ids !== null && !(Array.isArray(ids) && ids.length === 0),
   );
-  return names ? [] : unknownTo(known, recipientFaults({}));
+  return names ? [] : unknownTo(known, [{ path: '/parentIds', message: 'must name at least one parent' }]);
+}
+
+/** Recipients of one alert that a user reports: the parents of one student. */
+const MAX_REPORTED_TO = 20;
+
+/**
+ * Returns the faults of a body of any shape that a user reports. Its texts leave in e-mails of the school, so they are neither further
+ * paragraphs nor links. Places of `known` schema faults are omitted, and too long texts with them.
+ */
+export function reportedTopicFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
+  if (!isJsonObject(body)) return [];
+  const faults = weakTopicFaults(body, known);
+  const isFaulty = new Set(known.map(({ path }) => path));
+  const ids = ['parentIds', 'recipientIds'].flatMap((field) => (isFaulty.has(`/${field}`) ? [] : (body[field] ?? [])));
+  if (new Set(ids).size > MAX_REPORTED_TO) {
+    const message = `must name at most ${MAX_REPORTED_TO} recipients together with \`parentIds\``;
+    faults.push({ path: '/recipientIds', message });
+  }
+  const shownAs = body.studentName == null ? 'studentId' : 'studentName';
+  for (const field of ['topic', shownAs]) {
+    const [text, path] = [body[field], `/${field}`];
+    const message = typeof text === 'string' && !isFaulty.has(path) ? shownFault(text) : null;
+    if (message !== null) faults.push({ path, message: `is shown to the recipients, and ${message}` });
+  }
+  return unknownTo(known, faults);
+}
+
+function shownFault(text: string): string | null {
+  if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text)) return 'must be one line without control and format characters';
+  return namesPage(text) ? 'must contain no address of a page, such as a dot between letters' : null;
+}
+
+/** A scheme, `www.`, or a name of a host: a letter, perhaps digits, a dot and two letters. Mail programs make links of them. */
+const PAGE = /:\/\/|www\.|\p{L}[\p{N}_-]*\.\p{L}{2}/iu;
+
+function namesPage(text: string): boolean {
+  // Full-width forms become plain ones. Marks and invisible characters would break up a host name for this rule alone.
+  const plain = text.normalize('NFKC').replaceAll(/[\p{M}\p{Default_Ignorable_Code_Point}]/gu, '');
+  return PAGE.test(plain.replaceAll('。', '.'));
 }
