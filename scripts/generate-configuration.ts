@@ -128,6 +128,8 @@ function wanted(variable: Variable): string {
       return '`whsec_…`, secret';
     case 'names':
       return 'names of services';
+    case 'hosts':
+      return 'host names';
     default:
       return `${variable.kind === 'token' || variable.kind === 'key' ? variable.kind : 'URL'}${isSecret(variable) ? ', secret' : ''}`;
   }

@@ -68,13 +68,16 @@ t.test('a user registers, lists and removes browsers of its own', async (t) => {
   t.match((await client.call('GET', '/v1/push-key', { headers })).data, { publicKey: /^B[\w-]{86}$/ });
   const { request, subscription } = testBrowser();
   const added = await client.call('POST', path, { headers, body: { ...request, expirationTime: null } });
-  t.match(added, { status: 201, data: { subscription: { id: subscription.id, origin: 'https://push.example' } } });
-  t.notMatch(added.text, /auth|p256dh|\/send\//);
-  const inside = { ...request, endpoint: 'https://169.254.169.254/latest' };
-  t.match(await client.call('POST', path, { headers, body: inside }), {
-    status: 400,
-    json: { details: [{ path: '/endpoint' }] },
+  t.match(added, {
+    status: 201,
+    data: { subscription: { id: subscription.id, origin: 'https://fcm.googleapis.com' } },
   });
+  t.notMatch(added.text, /auth|p256dh|\/send\//);
+  for (const host of ['169.254.169.254', 'fcm.googleapis.com.evil.example', 'kubernetes.default.svc', 'printer.corp']) {
+    const foreign = { ...request, endpoint: `https://${host}/send/1` };
+    const refused = { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/endpoint' }] } };
+    t.match(await client.call('POST', path, { headers, body: foreign }), refused, host);
+  }
   t.match(await client.call('POST', path, { headers, body: { endpoint: 'x' } }), { status: 400 });
   t.match(await client.call('POST', path, { body: request }), { status: 401 });
   const stranger = client.as('STUDENT').headers;

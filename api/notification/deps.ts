@@ -19,6 +19,8 @@ export interface NotificationDeps {
   channels: ReadonlySet<Channel>;
   /** Public key for the pages that subscribe to push messages; null without one. */
   pushKey: string | null;
+  /** Hosts of push services; a leading `*.` means every name below. */
+  pushHosts: readonly string[];
   /** Verifies the links of e-mails; null if e-mails have none. */
   unsubscribeKey: Buffer | null;
   /** Maximum attempts of one delivery. */

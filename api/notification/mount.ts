@@ -10,7 +10,7 @@ import { unsubscribeRoutes } from './unsubscribe.ts';
 export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorbells, streams, atEnd }) => {
   const inboxChanges = openChangeFeed({ ...redis, of: 'inboxes' });
   atEnd(inboxChanges.close);
-  const { senderTokens, channels, delivery, webpush, unsubscribe } = config.notification;
+  const { senderTokens, channels, delivery, webpush, pushHosts, unsubscribe } = config.notification;
   return notificationRoutes({
     mongo,
     now,
@@ -20,6 +20,7 @@ export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorb
     channels,
     unsubscribeKey: unsubscribe?.key ?? null,
     pushKey: webpush?.keys.publicKey ?? null,
+    pushHosts,
     deliveryAttempts: delivery.maxAttempts,
     commandAttempts: config.worker.maxAttempts,
     isAudited: config.neighbours.audit !== null,

@@ -61,7 +61,7 @@ export function pushRoutes(deps: NotificationDeps): Route[] {
       operation: 'addPushSubscription',
       summary: 'Register a browser of the caller for push messages',
       description:
-        'Stores the `PushSubscription` of a browser as the page gets it. A repeat with the same endpoint replaces its keys. The browser leaves any other user, whose messages it gets no longer. An eleventh browser replaces the oldest one.',
+        'Stores the `PushSubscription` of a browser as the page gets it. Its host has to be that of a push service that the operator allows. A repeat with the same endpoint replaces its keys. The browser leaves any other user, whose messages it gets no longer. An eleventh browser replaces the oldest one.',
       tag: PUSH,
       guards,
       body: { schema: 'notification/push-subscription-request', maxBytes: SMALL_BODY },
@@ -97,7 +97,7 @@ async function addSubscription(
   deps: NotificationDeps,
   call: Call<PushSubscriptionRequest>,
 ): Promise<Reply | Rejection> {
-  const details = subscriptionFaults(call.body);
+  const details = subscriptionFaults(call.body, deps.pushHosts);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   const subscription = subscriptionOf(call.body, new Date(deps.now()));
   const { id } = callerOf(call.identity);

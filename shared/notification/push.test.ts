@@ -4,44 +4,47 @@ import { freshNotification } from '#testing/stored/stored-notifications.ts';
 import { testBrowser } from '#testing/stored/test-browser.ts';
 import { isPushEndpoint, pushPayload, subscriptionFaults, subscriptionView } from './push.ts';
 
-t.test('an endpoint is an https address of a public name', async (t) => {
+const HOSTS = ['fcm.googleapis.com', '*.push.services.mozilla.com', '*.push.apple.com', '*.notify.windows.com'];
+
+t.test('an endpoint is an https address at a push service that the operator allows', async (t) => {
   for (const good of [
     'https://fcm.googleapis.com/fcm/send/abc:def',
     'https://updates.push.services.mozilla.com/wpush/v2/x?y=1',
     'https://wns2-par02p.notify.windows.com/w/?token=a%2Fb',
     'https://web.push.apple.com/x',
-    'https://push.example:443/x',
+    'https://FCM.googleapis.com:443/x',
   ])
-    t.ok(isPushEndpoint(good), good);
+    t.ok(isPushEndpoint(good, HOSTS), good);
   for (const bad of [
-    'http://push.example/x',
-    'https://push.example:8443/x',
-    'https://user@push.example/x',
-    'https://push.example/#x',
-    'https://push.example/ x',
+    'http://fcm.googleapis.com/x',
+    'https://fcm.googleapis.com:8443/x',
+    'https://user@fcm.googleapis.com/x',
+    'https://fcm.googleapis.com/#x',
+    'https://fcm.googleapis.com/ x',
+    'https://fcm.googleapis.com./x',
+    'https://fcm.googleapis.com.evil.example/x',
+    'https://x.fcm.googleapis.com/x',
+    'https://evil.example/fcm.googleapis.com',
+    'https://push.apple.com/x',
+    'https://evilpush.apple.com/x',
+    'https://push.example/x',
     'https://localhost/x',
     'https://127.0.0.1/x',
-    'https://2130706433/x',
-    'https://0x7f.1/x',
     'https://[::1]/x',
-    'https://169.254.169.254/latest',
-    'https://redis/x',
-    'https://db.internal/x',
-    'https://printer.local/x',
-    'https://push.example./x',
-    `https://push.example/${'x'.repeat(2_048)}`,
-    'push.example',
+    'https://kubernetes.default.svc/x',
+    `https://fcm.googleapis.com/${'x'.repeat(2_048)}`,
+    'fcm.googleapis.com',
     '',
   ])
-    t.notOk(isPushEndpoint(bad), bad);
+    t.notOk(isPushEndpoint(bad, HOSTS), bad);
 });
 
 t.test('a subscription has an address and keys of a browser; a reply shows neither', async (t) => {
   const { request, subscription } = testBrowser();
-  t.strictSame(subscriptionFaults(request), []);
-  t.match(subscriptionFaults({ ...request, endpoint: 'https://10.0.0.1/x' }), [{ path: '/endpoint' }]);
+  t.strictSame(subscriptionFaults(request, HOSTS), []);
+  t.match(subscriptionFaults({ ...request, endpoint: 'https://10.0.0.1/x' }, HOSTS), [{ path: '/endpoint' }]);
   const keys = { ...request.keys, p256dh: 'A'.repeat(87) };
-  t.match(subscriptionFaults({ ...request, keys }), [{ path: '/keys/p256dh' }]);
+  t.match(subscriptionFaults({ ...request, keys }, HOSTS), [{ path: '/keys/p256dh' }]);
   const shown = JSON.stringify(subscriptionView(subscription));
   for (const secret of [subscription.auth, subscription.p256dh, '/send/']) t.notOk(shown.includes(secret));
   t.match(subscription.id, /^[A-Za-z0-9_-]{32}$/);

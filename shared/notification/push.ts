@@ -21,25 +21,27 @@ export interface PushSubscription {
 export const MAX_SUBSCRIPTIONS = 10;
 
 const MAX_ENDPOINT_LENGTH = 2_048;
-/** A host name with a top-level domain. IP addresses and one-label names of this network do not match. */
-const PUBLIC_NAME = /^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$/;
 
 /**
- * Returns true for an address that a push service may have: https, the default port, and a name that is not one of this network. The
- * worker also checks the addresses to which the name leads, at each call. Pure.
+ * Returns true for an address at one of the push services that are allowed: https, the default port, and the host. A user chooses the
+ * address, and without a list this server would call any host for the user. The worker also checks the addresses to which the name leads, at
+ * each call. Pure.
  */
-export function isPushEndpoint(text: string): boolean {
+export function isPushEndpoint(text: string, hosts: readonly string[]): boolean {
   const url = URL.parse(text);
   if (url === null || url.protocol !== 'https:' || url.port !== '' || /[\s#]/.test(text)) return false;
   if (text.length > MAX_ENDPOINT_LENGTH || url.username !== '' || url.password !== '') return false;
-  return PUBLIC_NAME.test(url.hostname) && !/\.(local|localhost|internal|home|lan|intranet)$/.test(url.hostname);
+  return hosts.some((host) => (host.startsWith('*.') ? url.hostname.endsWith(host.slice(1)) : url.hostname === host));
 }
 
-/** Returns the faults of a subscription that its schema does not detect. */
-export function subscriptionFaults({ endpoint, keys }: PushSubscriptionRequest): FaultDetail[] {
+/** Returns the faults of a subscription that its schema does not detect. `hosts`: those of the push services. */
+export function subscriptionFaults(
+  { endpoint, keys }: PushSubscriptionRequest,
+  hosts: readonly string[],
+): FaultDetail[] {
   const faults: FaultDetail[] = [];
-  if (!isPushEndpoint(endpoint))
-    faults.push({ path: '/endpoint', message: 'must be the https address of a push service' });
+  if (!isPushEndpoint(endpoint, hosts))
+    faults.push({ path: '/endpoint', message: 'must be the https address of a push service that the operator allows' });
   if (!isPoint(keys.p256dh)) faults.push({ path: '/keys/p256dh', message: 'must be a public key of the curve P-256' });
   return faults;
 }

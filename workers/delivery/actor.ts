@@ -1,4 +1,4 @@
-import { type Adapter, type DeliveryJob, Permanent, Retryable, Unreachable } from '#infra/channels/channel.ts';
+import { type Adapter, type DeliveryJob, Paused, Permanent, Retryable, Unreachable } from '#infra/channels/channel.ts';
 import { openChannels } from '#infra/channels/channels.ts';
 import { isStoreOutage } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
@@ -21,7 +21,7 @@ import {
   type UnreachableReason,
 } from '#shared/notification/delivery.ts';
 import { type Notification, notificationView } from '#shared/notification/notification.ts';
-import type { Actor, Handlers, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import type { Actor, Effects, Handlers, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
 const CAP_MS = 10 * MINUTE;
 
@@ -66,6 +66,11 @@ async function deliver(deps: WorkerDeps, adapter: Adapter, run: Run<DeliveryQueu
   const job = { deliveryJobId: command._id, channel: body.channel, notification: notificationView(last.notification) };
   const sent = await send(adapter, job, signal);
   if ('unreachable' in sent) return suppressOutcome(deps, command, sent.unreachable, row);
+  if ('paused' in sent) {
+    const { afterMs } = sent.paused;
+    const effects: Effects = (session) => deleteDeliveryAttempt(deps.mongo, row, session);
+    return { kind: 'snooze', afterMs, error: sent.paused, effects };
+  }
   const { outcome, end } = sent;
   return { ...outcome, effects: (session) => endDeliveryAttempt(deps.mongo, command, end, session) };
 }
@@ -141,7 +146,7 @@ async function send(
   adapter: Adapter,
   job: DeliveryJob,
   signal: AbortSignal,
-): Promise<SendResult | { unreachable: UnreachableReason }> {
+): Promise<SendResult | { unreachable: UnreachableReason } | { paused: Paused }> {
   try {
     const { providerId } = await adapter.send(job, { signal });
     return { outcome: { kind: 'done', as: 'SENT', result: { providerId } }, end: { kind: 'sent', providerId } };
@@ -149,6 +154,7 @@ async function send(
     signal.throwIfAborted();
     if (isStoreOutage(thrown)) throw thrown;
     if (thrown instanceof Unreachable) return { unreachable: thrown.reason };
+    if (thrown instanceof Paused) return { paused: thrown };
     const error = thrown instanceof Error ? thrown : new Error(String(thrown));
     return { outcome: failure(error), end: { kind: 'failed', error: error.message } };
   }

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { type Adapter, Permanent, Retryable, Unreachable } from '#infra/channels/channel.ts';
+import { type Adapter, Paused, Permanent, Retryable, Unreachable } from '#infra/channels/channel.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import {
   deliveryAttempts,
@@ -120,6 +120,25 @@ t.test('a permanent refusal by the provider makes the job a dead letter at once'
   t.equal(await run(actor(mustNot), job), 'dead');
   t.match(await again(mongo, job), { status: 'DEAD', attempts: 1 });
   t.match(await rows(job), [{ status: 'DEAD_LETTERED', nextRetryAt: null, error: 'the adapter was called' }]);
+});
+
+t.test('a paused provider spends no attempt and leaves no attempt row', async (t) => {
+  const { mongo, actor, run, rows } = await setUp(t);
+  const job = await postDelivery(mongo, { maxAttempts: 1 });
+  const paused = actor(async () => {
+    throw new Paused('the push service is paused', 30_000);
+  });
+  for (let n = 0; n < 2; n++) {
+    const before = Date.now();
+    t.equal(await run(paused, job), 'snoozed');
+    const waiting = await again(mongo, job);
+    t.match(waiting, { status: 'PENDING', attempts: 0, lastError: { message: 'the push service is paused' } });
+    t.ok(waiting.nextRunAt.getTime() - before > 29_000, 'it waits for the pause');
+    t.strictSame(await rows(job), []);
+    await expire(mongo, job);
+  }
+  t.equal(await run(actor(taken), job), 'done');
+  t.match(await rows(job), [{ status: 'SENT', attempt: 1 }]);
 });
 
 t.test('any error of an adapter spends the attempt, even a network fault', async (t) => {

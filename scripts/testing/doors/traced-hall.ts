@@ -63,6 +63,7 @@ export async function openHall(t: Test): Promise<Hall> {
       senderTokens: testConfig(TOKEN).notification.senderTokens,
       channels: new Set(['webhook'] as const),
       pushKey: null,
+      pushHosts: [],
       unsubscribeKey: null,
       deliveryAttempts: 6,
       commandAttempts: 10,

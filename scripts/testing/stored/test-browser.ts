@@ -13,8 +13,8 @@ export interface TestBrowser {
   read(body: Buffer): any;
 }
 
-/** Returns a new browser. Default endpoint: an address at a push service that does not exist. */
-export function testBrowser(endpoint = `https://push.example/send/${newId()}`): TestBrowser {
+/** Returns a new browser. Default endpoint: one that no push service has issued. */
+export function testBrowser(endpoint = `https://fcm.googleapis.com/send/${newId()}`): TestBrowser {
   const key = createECDH('prime256v1');
   const p256dh = key.generateKeys('base64url');
   const auth = randomBytes(16).toString('base64url');

@@ -20,7 +20,7 @@ export interface Adapter {
    * Sends a delivery. Resolves once the provider has accepted it, with the provider's own id if there is one. Applies its own
    * time limit and ends soon after `signal` aborts. May be called again for the same delivery at any time, even after a success.
    *
-   * @throws Retryable, Permanent, Unreachable; any other error counts as Retryable. Messages go into logs and attempt rows, so they quote neither
+   * @throws Retryable, Permanent, Unreachable, Paused; any other error counts as Retryable. Messages go into logs and attempt rows, so they quote neither
    * content nor secrets nor the provider's reply.
    */
   send(job: DeliveryJob, options: { signal: AbortSignal }): Promise<{ providerId: string | null }>;
@@ -58,6 +58,18 @@ export class Permanent extends Error {
   constructor(message: string) {
     super(message);
     this.name = 'Permanent';
+  }
+}
+
+/** Thrown if the provider was not called, because it has left earlier calls without a reply. The delivery waits and spends no attempt. */
+export class Paused extends Error {
+  /** Time until a call may be made, in milliseconds. */
+  readonly afterMs: number;
+
+  constructor(message: string, afterMs: number) {
+    super(message);
+    this.name = 'Paused';
+    this.afterMs = afterMs;
   }
 }
 

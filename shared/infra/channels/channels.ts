@@ -10,7 +10,10 @@ import { emailAdapter } from './email.ts';
 import { webhookAdapter } from './webhook.ts';
 import { webPushAdapter } from './webpush.ts';
 
-type ChannelSettings = Pick<NotificationSettings, 'channels' | 'webhook' | 'email' | 'webpush' | 'unsubscribe'>;
+type ChannelSettings = Pick<
+  NotificationSettings,
+  'channels' | 'webhook' | 'email' | 'webpush' | 'pushHosts' | 'unsubscribe'
+>;
 
 interface ChannelDeps {
   mongo: Mongo;
@@ -32,10 +35,11 @@ const MAKERS: Readonly<Record<Channel, (settings: ChannelSettings, deps: Channel
     if (email === null || profile === null) throw new Error('the email channel is on without its settings');
     return emailAdapter(email, { readContact: openContacts(profile, now), now, unsubscribe });
   },
-  webpush({ webpush }, { mongo, now }) {
+  webpush({ webpush, pushHosts }, { mongo, now }) {
     if (webpush === null) throw new Error('the webpush channel is on without its settings');
     return webPushAdapter(webpush, {
       now,
+      hosts: pushHosts,
       subscriptionsOf: (userId) => subscriptionsOf(mongo, userId),
       deleteSubscription: (userId, id) => deleteSubscription(mongo, userId, id),
     });

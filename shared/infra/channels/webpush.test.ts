@@ -2,11 +2,13 @@ import { createECDH, createPublicKey } from 'node:crypto';
 import jwt from 'jsonwebtoken';
 import t, { type Test } from 'tap';
 import type { WebPushSettings } from '#infra/config/channel-settings.ts';
+import { MINUTE } from '#shared/kernel/time.ts';
 import { topicOf } from '#shared/notification/push.ts';
 import { holdTimeLimits } from '#testing/held-time-limits.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
 import { type TestBrowser, testBrowser } from '#testing/stored/test-browser.ts';
 import { adapterSuite, sampleJob } from '#testing/suites/adapter-suite.ts';
+import { until } from '#testing/until.ts';
 import { Permanent, Retryable, Unreachable } from './channel.ts';
 import { encryptPush, vapidKeys } from './push-message.ts';
 import { webPushAdapter } from './webpush.ts';
@@ -15,7 +17,7 @@ const PRIVATE_KEY = 'yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw';
 const PUBLIC_KEY = 'BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8';
 
 /** Opens push services, one for each browser, and an adapter that knows these browsers. */
-async function setUp(t: Test, browsers: number) {
+async function setUp(t: Test, browsers: number, now = () => Date.now()) {
   const timeOut = holdTimeLimits(t);
   const keys = vapidKeys(PRIVATE_KEY);
   if (keys === null) throw new Error('the key of the test is no key');
@@ -38,7 +40,8 @@ async function setUp(t: Test, browsers: number) {
   const adapter = webPushAdapter(
     { ...settings, called: (outcome) => outcomes.push(outcome) },
     {
-      now: () => Date.now(),
+      now,
+      hosts: [],
       subscriptionsOf: async () => services.map(({ browser }) => browser.subscription),
       deleteSubscription: async (_userId, id) => deleted.push(id),
       allowsPrivate: true,
@@ -50,7 +53,13 @@ async function setUp(t: Test, browsers: number) {
 }
 
 t.test('the webpush adapter passes the adapter suite', async (t) => {
-  const { services, adapter, timeOut } = await setUp(t, 1);
+  // Time passes between the calls, so that no fault of the suite pauses the push service.
+  let time = Date.now();
+  const later = () => {
+    time += MINUTE;
+    return time;
+  };
+  const { services, adapter, timeOut } = await setUp(t, 1, later);
   const [service] = services;
   if (service === undefined) throw new Error('no service');
   const { receiver, browser } = service;
@@ -136,21 +145,71 @@ t.test('one browser that takes a message makes it a success, and browsers that a
   t.ok((await none.send()) instanceof Unreachable);
 });
 
-t.test('a stored address of this network is deleted and not called', async (t) => {
-  const { services, deleted } = await setUp(t, 1);
+t.test('a push service without replies is paused, and then called once at a time until it replies', async (t) => {
+  const clock = { now: Date.now() };
+  const { services, send, timeOut } = await setUp(t, 1, () => clock.now);
+  const receiver = services[0]?.receiver;
+  if (receiver === undefined) throw new Error('no service');
+  const paused = async (afterMs: number, about: string) => {
+    const { length } = receiver.posts;
+    t.match(await send(), { name: 'Paused', afterMs }, about);
+    t.equal(receiver.posts.length, length, 'it is not called');
+  };
+  receiver.behaviour = { kind: 'hang' };
+  for (let n = 1; n <= 3; n++) {
+    const sending = send();
+    await until('the call has arrived', () => receiver.posts.length === n);
+    timeOut();
+    t.ok((await sending) instanceof Retryable);
+  }
+  await paused(30_000, 'after three calls in a row');
+  clock.now += 29_000;
+  await paused(1_000, 'until the end of the pause');
+
+  clock.now += 1_000;
+  const trial = send();
+  await until('one call is made', () => receiver.posts.length === 4);
+  await paused(30_000, 'while a call is in progress');
+  timeOut();
+  t.ok((await trial) instanceof Retryable);
+  await paused(30_000, 'and again');
+
+  clock.now += 30_000;
+  receiver.behaviour = { kind: 'answer', status: 500 };
+  t.ok((await send()) instanceof Retryable, 'a reply ends the pause');
+  receiver.behaviour = { kind: 'answer', status: 201 };
+  t.strictSame(await Promise.all([send(), send(), send()]), Array(3).fill({ providerId: null }));
+});
+
+t.test('a paused push service does not keep a message from the other browsers of a user', async (t) => {
+  const { services, send } = await setUp(t, 2);
+  const [silent, other] = services.map(({ receiver }) => receiver);
+  if (silent === undefined || other === undefined) throw new Error('no service');
+  silent.behaviour = { kind: 'cut-head' };
+  for (let n = 0; n < 4; n++) t.strictSame(await send(), { providerId: null });
+  t.same([silent.posts.length, other.posts.length], [3, 4]);
+  other.behaviour = { kind: 'answer', status: 400 };
+  t.match(await send(), { name: 'Paused' }, 'a refusal of the other one leaves a message that may still arrive');
+});
+
+t.test('a stored browser at a host that is not allowed is not called, and stays', async (t) => {
+  const { services } = await setUp(t, 1);
+  const { receiver } = services[0] ?? {};
   const keys = vapidKeys(PRIVATE_KEY);
-  if (keys === null) throw new Error('no key');
+  if (keys === null || receiver === undefined) throw new Error('no key');
+  const deleted: string[] = [];
+  const endpoints = [`${receiver.url}/send/1`, 'https://evil.example/send/1', 'https://10.0.0.1/send/1'];
   const adapter = webPushAdapter(
     { keys, privateKey: PRIVATE_KEY, subject: 'mailto:it@school.example', ttlSeconds: 60, timeoutMs: 20_000 },
     {
       now: () => Date.now(),
-      subscriptionsOf: async () => services.map(({ browser }) => browser.subscription),
+      hosts: ['fcm.googleapis.com'],
+      subscriptionsOf: async () => endpoints.map((endpoint) => testBrowser(endpoint).subscription),
       deleteSubscription: async (_userId, id) => deleted.push(id),
     },
   );
   await t.rejects(adapter.send(sampleJob('webpush'), { signal: new AbortController().signal }), {
     name: 'Unreachable',
   });
-  t.equal(deleted.length, 1);
-  t.strictSame(services[0]?.receiver.posts, []);
+  t.strictSame([deleted, receiver.posts], [[], []]);
 });

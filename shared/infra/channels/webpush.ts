@@ -4,14 +4,32 @@ import type { Watched } from '#infra/config/settings.ts';
 import { openGuardedAgent } from '#infra/models/guarded-agent.ts';
 import { observed, retryAfterMs } from '#infra/neighbours/call.ts';
 import { inCall } from '#infra/trace/calls.ts';
-import type { Now } from '#shared/kernel/time.ts';
+import {
+  type Admission,
+  admit,
+  afterCall,
+  type CircuitRules,
+  type CircuitState,
+  CLOSED,
+} from '#shared/classifier/provider/circuit.ts';
+import { MINUTE, type Now, SECOND } from '#shared/kernel/time.ts';
 import { isPushEndpoint, type PushSubscription, pushPayload, topicOf } from '#shared/notification/push.ts';
-import { type Adapter, type DeliveryJob, type Permanent, Retryable, refusedWith, Unreachable } from './channel.ts';
+import {
+  type Adapter,
+  type DeliveryJob,
+  Paused,
+  type Permanent,
+  Retryable,
+  refusedWith,
+  Unreachable,
+} from './channel.ts';
 import { encryptPush, vapidHeader } from './push-message.ts';
 import { readReply } from './webhook.ts';
 
 interface WebPushDeps {
   now: Now;
+  /** Hosts of push services. The browsers at any other are not called. */
+  hosts: readonly string[];
   subscriptionsOf(userId: string): Promise<readonly PushSubscription[]>;
   /** Deletes a subscription whose browser is gone. */
   deleteSubscription(userId: string, id: string): Promise<unknown>;
@@ -19,18 +37,25 @@ interface WebPushDeps {
   allowsPrivate?: boolean;
 }
 
-/** How a push to one browser ended. `gone`: the push service does not know the subscription any more. */
-type PushEnd = { kind: 'taken' } | { kind: 'gone' } | { kind: 'failed'; error: Retryable | Permanent };
+/**
+ * How a push to one browser ended. `gone`: the push service does not know the subscription any more. `foreign`: the browser is at a host that
+ * is not allowed. `paused`: the host was not called. `failed`: the push service replied, `unanswered`: it did not.
+ */
+type PushEnd =
+  | { kind: 'taken' | 'gone' | 'foreign' }
+  | { kind: 'paused'; afterMs: number }
+  | { kind: 'failed' | 'unanswered'; error: Retryable | Permanent };
 
 /**
  * Returns an adapter that pushes each delivery to every browser of the user.
  *
  * One browser that takes it makes the delivery a success: the user is reached, and another attempt would show the notification twice
- * there. Without one, a retryable failure counts before a permanent one. A browser that is gone is deleted; a user without a browser is
- * unreachable.
+ * there. Without one, a retryable failure counts first, then a pause, then a permanent failure. A browser that is gone is deleted. One at a
+ * host that is not allowed stays, because an operator may allow the host. A user without any other browser is unreachable.
  */
 export function webPushAdapter(settings: Watched<WebPushSettings>, deps: WebPushDeps): Adapter {
   let agent: Promise<Dispatcher> | undefined;
+  const pauses = openPauses(deps.now);
   return {
     channel: 'webpush',
     provider: 'webpush',
@@ -43,7 +68,7 @@ export function webPushAdapter(settings: Watched<WebPushSettings>, deps: WebPush
       const dispatcher = await agent;
       const ends = await Promise.all(
         subscriptions.map(async (subscription) => {
-          const end = await push(settings, { job, subscription, deps, dispatcher, signal });
+          const end = await pushUnlessPaused(settings, { job, subscription, deps, dispatcher, signal }, pauses);
           // If this fails, the next delivery finds the same end. To fail here would push again to browsers that took the message.
           if (end.kind === 'gone') await deps.deleteSubscription(userId, subscription.id).catch(() => undefined);
           return end;
@@ -51,8 +76,11 @@ export function webPushAdapter(settings: Watched<WebPushSettings>, deps: WebPush
       );
       signal.throwIfAborted();
       if (ends.some(({ kind }) => kind === 'taken')) return { providerId: null };
-      const failures = ends.flatMap((end) => (end.kind === 'failed' ? [end.error] : []));
-      throw failures.find((error) => error instanceof Retryable) ?? failures[0] ?? new Unreachable('NO_SUBSCRIPTION');
+      const failures = ends.flatMap((end) => ('error' in end ? [end.error] : []));
+      const waits = ends.flatMap((end) => (end.kind === 'paused' ? [end.afterMs] : []));
+      const again = failures.find((error) => error instanceof Retryable);
+      if (again === undefined && waits.length > 0) throw new Paused(PAUSED, Math.min(...waits));
+      throw again ?? failures[0] ?? new Unreachable('NO_SUBSCRIPTION');
     },
   };
 }
@@ -65,10 +93,63 @@ interface PushCall {
   signal: AbortSignal;
 }
 
-async function push(settings: Watched<WebPushSettings>, call: PushCall): Promise<PushEnd> {
-  const { subscription, deps, signal } = call;
+/** Pauses a host after this many calls in a row without a reply. After the pause, one call at a time is made until one is answered. */
+const PAUSE_RULES: CircuitRules = { failures: 3, cooldownMs: 30 * SECOND, probeMs: MINUTE };
+const PAUSED = 'the push service is paused, because it left calls without a reply';
+/** Hosts without a reply that a process remembers at most. */
+const MAX_PAUSED_HOSTS = 1_000;
+
+/** The hosts that leave calls of this process without a reply. Each such call holds a slot until its time limit. */
+interface Pauses {
+  admit(host: string): Admission;
+  report(host: string, end: 'answer' | 'failure' | 'nothing', asTrial: boolean): void;
+}
+
+function openPauses(now: Now): Pauses {
+  const states = new Map<string, CircuitState>();
+  const stateOf = (host: string) => states.get(host) ?? CLOSED;
+
+  function store(host: string, state: CircuitState): void {
+    states.delete(host);
+    if (state.failures > 0) states.set(host, state);
+    const [oldest] = states.keys();
+    if (states.size > MAX_PAUSED_HOSTS && oldest !== undefined) states.delete(oldest);
+  }
+
+  return {
+    admit(host) {
+      const admission = admit(stateOf(host), now(), PAUSE_RULES);
+      if (admission.kind === 'trial') store(host, admission.state);
+      return admission;
+    },
+    report(host, kind, asTrial) {
+      store(host, afterCall(stateOf(host), { kind }, { now: now(), rules: PAUSE_RULES, asTrial }));
+    },
+  };
+}
+
+async function pushUnlessPaused(settings: Watched<WebPushSettings>, call: PushCall, pauses: Pauses): Promise<PushEnd> {
+  const { endpoint } = call.subscription;
   // A rule that is stricter today also holds for what was stored before.
-  if (deps.allowsPrivate !== true && !isPushEndpoint(subscription.endpoint)) return { kind: 'gone' };
+  if (call.deps.allowsPrivate !== true && !isPushEndpoint(endpoint, call.deps.hosts)) return { kind: 'foreign' };
+  const { host } = new URL(endpoint);
+  const admission = pauses.admit(host);
+  if (admission.kind === 'open' || admission.kind === 'throttled')
+    return { kind: 'paused', afterMs: admission.retryAfterMs };
+  const report = (end: Parameters<Pauses['report']>[1]) => pauses.report(host, end, admission.kind === 'trial');
+  try {
+    const end = await push(settings, call);
+    report(end.kind === 'unanswered' ? 'failure' : 'answer');
+    return end;
+  } catch (error) {
+    report('nothing');
+    throw error;
+  }
+}
+
+/** @throws the signal's reason, if the signal was aborted */
+async function push(settings: Watched<WebPushSettings>, call: PushCall): Promise<PushEnd> {
+  const { subscription, signal } = call;
   const timeout = AbortSignal.timeout(settings.timeoutMs);
   try {
     // A push service is no part of the system: it gets neither the id of the request nor that of the trace.
@@ -85,7 +166,7 @@ async function push(settings: Watched<WebPushSettings>, call: PushCall): Promise
   } catch (cause) {
     if (signal.aborted) throw signal.reason;
     const why = timeout.aborted ? `did not answer within ${settings.timeoutMs} ms` : 'sent no complete reply';
-    return { kind: 'failed', error: new Retryable(`the push service ${why}`, { cause: withoutAddress(cause) }) };
+    return { kind: 'unanswered', error: new Retryable(`the push service ${why}`, { cause: withoutAddress(cause) }) };
   }
 }
 

@@ -66,6 +66,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
       webhook: null,
       email: null,
       webpush: null,
+      pushHosts: ['fcm.googleapis.com', '*.push.services.mozilla.com', '*.push.apple.com', '*.notify.windows.com'],
       unsubscribe: null,
       delivery: { maxAttempts: 6, retryBaseMs: 2_000, leaseMs: 30_000 },
     },

@@ -193,6 +193,7 @@ export interface NotificationSettings {
   email: Watched<EmailSettings> | null;
   /** Present if there is a key, so that pages can subscribe before the `webpush` channel is enabled. */
   webpush: Watched<WebPushSettings> | null;
+  pushHosts: readonly string[];
   /** Signs the links by which users turn e-mails off; null: e-mails have no such link. */
   unsubscribe: UnsubscribeSettings | null;
   delivery: { maxAttempts: number; retryBaseMs: number; leaseMs: number };
@@ -235,6 +236,7 @@ export function readNotification(
     email: readEmail(from, { isOn: channels.has('email'), hasProfile }),
     unsubscribe: readUnsubscribe(from),
     webpush: readWebPush(from, channels.has('webpush')),
+    pushHosts: from.hosts('NOTIFICATION_WEBPUSH_HOSTS'),
     delivery: {
       maxAttempts: from.integer('NOTIFICATION_DELIVERY_MAX_ATTEMPTS'),
       retryBaseMs: from.integer('NOTIFICATION_DELIVERY_RETRY_BASE_MS'),

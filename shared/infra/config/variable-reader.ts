@@ -44,6 +44,7 @@ export interface VariableReader {
   secrets(name: NamesOf<'secrets'>, needed: boolean): string[];
   addresses(name: NamesOf<'addresses'>): string[];
   names(name: NamesOf<'names'>): string[];
+  hosts(name: NamesOf<'hosts'>): string[];
   neighbour(name: NamesOf<'neighbour'>): string | null;
   webhook(name: NamesOf<'webhook'>): string | null;
   webhookSecret(name: NamesOf<'webhook-secret'>): string | undefined;
@@ -168,6 +169,12 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
       if (!values.every((value) => SERVICE_NAME.test(value))) refuse(name, 'names of services, comma-separated');
       return values;
     },
+    hosts(name) {
+      const values = (read(name) ?? '').split(',').map((part) => part.trim());
+      if (!values.every((value) => PUBLIC_HOST.test(value)))
+        refuse(name, 'public host names in small letters, comma-separated, each perhaps with a leading *.');
+      return values;
+    },
     neighbour(name) {
       const value = read(name);
       if (value === null || value === '') return null;
@@ -200,6 +207,10 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
 
 /** The form of a service name in `X-Internal-Service`. */
 const SERVICE_NAME = /^[A-Za-z0-9._:-]{1,128}$/;
+
+/** A host name with two labels or more. IP addresses, one-label names and the names of private networks do not match. */
+const PUBLIC_HOST =
+  /^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+(?!(?:local|localhost|internal|home|lan|intranet|corp|svc)$)[a-z]{2,63}$/;
 
 function partsOf(list: string | null): string[] {
   const parts = (list ?? '').split(',').map((part) => part.trim());

@@ -35,6 +35,7 @@ interface WordVariable extends Described {
  * - `secret`, `secrets`: keys are derived from them. `secrets` is a comma-separated list, which may be empty.
  * - `addresses`: IP addresses and CIDR networks, comma-separated; may be empty.
  * - `names`: names of services, comma-separated, at least one.
+ * - `hosts`: public host names, comma-separated, at least one. A leading `*.` means every name below.
  * - `neighbour`: base URL of a service; empty means "not configured".
  * - `webhook`: an https URL, or http to a loopback address; empty means "not configured".
  * - `webhook-secret`: `whsec_` and base64; empty means "no secret".
@@ -52,6 +53,7 @@ interface TextVariable extends Described {
     | 'secrets'
     | 'addresses'
     | 'names'
+    | 'hosts'
     | 'neighbour'
     | 'webhook'
     | 'webhook-secret'

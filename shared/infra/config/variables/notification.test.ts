@@ -161,6 +161,31 @@ t.test('the webpush channel requires a private key of P-256 and a subject', asyn
     t.match(configFaults({ ...env, NOTIFICATION_WEBPUSH_SUBJECT: subject }), [/_SUBJECT: wanted mailto:/], subject);
 });
 
+t.test('push messages go to the listed hosts of push services alone', async (t) => {
+  const hostsOf = (NOTIFICATION_WEBPUSH_HOSTS: string) =>
+    readConfig({ MONGODB_URL, NOTIFICATION_WEBPUSH_HOSTS }).notification.pushHosts;
+  t.match(readConfig({ MONGODB_URL }).notification.pushHosts, [
+    'fcm.googleapis.com',
+    /^\*\.push\.services/,
+    /apple/,
+    /windows/,
+  ]);
+  t.strictSame(hostsOf('push.school.example, *.push.vendor.example'), ['push.school.example', '*.push.vendor.example']);
+  for (const hosts of [
+    '',
+    '*',
+    '*.com',
+    'localhost',
+    '10.0.0.1',
+    'x.local',
+    '*.default.svc',
+    'https://push.example',
+    'push.example:8443',
+    'Push.example',
+  ])
+    t.match(configFaults({ MONGODB_URL, NOTIFICATION_WEBPUSH_HOSTS: hosts }), [/^NOTIFICATION_WEBPUSH_HOSTS: /], hosts);
+});
+
 t.test('the links of e-mails require an address and a secret', async (t) => {
   const links = {
     MONGODB_URL,

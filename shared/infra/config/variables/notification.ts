@@ -124,6 +124,13 @@ export const NOTIFICATION = {
     description:
       'How operators of push services reach the school: `mailto:` and an address, or an https URL. Required by the `webpush` channel.',
   },
+  NOTIFICATION_WEBPUSH_HOSTS: {
+    group: GROUP,
+    kind: 'hosts',
+    default: 'fcm.googleapis.com,*.push.services.mozilla.com,*.push.apple.com,*.notify.windows.com',
+    description:
+      'Hosts of the push services that browsers may name and that are called, comma-separated. `*.` means every name below. For `web` and `delivery` alike.',
+  },
   NOTIFICATION_WEBPUSH_TTL_SECONDS: {
     group: GROUP,
     kind: 'integer',
