@@ -130,7 +130,7 @@ t.test('null in a change counts as absent', async (t) => {
   await subscriptions(mongo).deleteMany({});
 });
 
-t.test('an address must be https and public', async (t) => {
+t.test('an address must be https, public and at the port 443 or 8443', async (t) => {
   for (const url of [
     'http://school.example/hook',
     'https://127.0.0.1/hook',
@@ -139,10 +139,14 @@ t.test('an address must be https and public', async (t) => {
     'https://169.254.169.254/latest',
     'https://user:password@school.example/hook',
     'ftp://school.example/x',
+    'https://school.example:22/hook',
+    'https://school.example:80/hook',
     'not a url',
   ]) {
     const reply = await call('POST', '', { ...ORDER, url });
-    t.match(reply, { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/url' }] } }, url);
+    const refused = { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/url' }] } };
+    t.match(reply, refused, url);
+    t.match(await call('PATCH', '/any-id', { url }), refused, `${url} in a change`);
   }
 });
 

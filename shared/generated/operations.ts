@@ -1265,7 +1265,7 @@ export interface Subscription {
  */
 export interface SubscriptionChange {
   /**
-   * New address.
+   * New address, with the rules of the creation.
    */
   url?: string;
   /**
@@ -1320,7 +1320,7 @@ export interface SubscriptionList {
  */
 export interface SubscriptionOrder {
   /**
-   * Address that receives the messages: https, and no address of a private network unless the operator allows it.
+   * Address that receives the messages: https at the port 443 or 8443, and no address of a private network, unless the operator allows others.
    */
   url: string;
   /**

@@ -26,6 +26,25 @@ t.test('private addresses are allowed by the operator, plain http and loopback i
   t.match(subscriberUrlFault('http://10.0.0.8/hook', DEVELOPMENT), /https/);
 });
 
+t.test('a receiver outside has the port 443 or 8443, unless the operator allows private networks', async (t) => {
+  const outside = { production: true, allowsPrivate: false };
+  const at = (port: string) => `https://school.example${port}/hook`;
+  for (const port of ['', ':443', ':8443']) t.equal(subscriberUrlFault(at(port), outside), null, port);
+  for (const port of [':22', ':80', ':6379', ':27017', ':0', ':65535']) {
+    t.match(subscriberUrlFault(at(port), outside), /443 or 8443/, port);
+    t.match(subscriberUrlFault(at(port), DEVELOPMENT), /443 or 8443/, port);
+    t.equal(subscriberUrlFault(at(port), { ...outside, allowsPrivate: true }), null, port);
+  }
+});
+
+t.test('a stored address at another port is not called', async (t) => {
+  const receiver = await openFaultReceiver(t);
+  const post = openSubscriberPosts({ production: true, allowsPrivate: false });
+  const url = receiver.url.replace('http:', 'https:').replace('127.0.0.1', 'school.example');
+  t.match(await post(postTo(url)), { kind: 'unanswered', error: { message: /must have the port 443 or 8443/ } });
+  t.strictSame(receiver.posts, []);
+});
+
 t.test('a host name that leads to a private address is not called in production', async (t) => {
   const post = openSubscriberPosts({ production: true, allowsPrivate: false });
   const end = await post(postTo('https://localhost:8443/hook'));

@@ -7,21 +7,29 @@ import { signWebhook } from './standard-webhooks.ts';
 
 /** Addresses at which subscribers may be. */
 export interface SubscriberRules {
-  /** True: addresses of private networks too, for receivers inside the cluster. */
+  /** True: addresses of private networks too, and every port, for receivers inside the cluster. */
   allowsPrivate: boolean;
   production: boolean;
 }
 
+/**
+ * Ports of subscribers: the default of https, and 8443. An operator sees how a call ended, and could otherwise find out which ports of other
+ * hosts are open.
+ */
+const PORTS = ['', '8443'];
+
 /** Returns the fault of a subscriber's address, or null. A host name is checked again at each call, by the addresses that it has then. */
 export function subscriberUrlFault(text: string, { allowsPrivate, production }: SubscriberRules): string | null {
   if (!URL.canParse(text)) return 'must be an absolute URL';
-  const { protocol, hostname, username, password, hash } = new URL(text);
+  const { protocol, hostname, port, username, password, hash } = new URL(text);
   if (username !== '' || password !== '' || hash !== '') return 'must have no user, password or fragment';
   const kind = addressKind(hostname);
   const isOwn = !production && (kind === 'loopback' || hostname === 'localhost');
   if (protocol !== 'https:' && !(protocol === 'http:' && isOwn)) return 'must be https';
-  if (kind === null || kind === 'public' || isOwn) return null;
-  return kind !== 'forbidden' && allowsPrivate ? null : 'must be no address of a private network';
+  if (isOwn) return null;
+  const isPublic = kind === null || kind === 'public';
+  if (!isPublic && (kind === 'forbidden' || !allowsPrivate)) return 'must be no address of a private network';
+  return allowsPrivate || PORTS.includes(port) ? null : 'must have the port 443 or 8443';
 }
 
 /** A signed message to a subscriber. */

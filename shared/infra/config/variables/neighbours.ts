@@ -161,6 +161,6 @@ export const NEIGHBOURS = {
     default: '0',
     words: ['0', '1'],
     description:
-      '1 = subscribers to events may have addresses of private networks, for receivers inside the cluster. Set the same value for `web` and `upkeep`.',
+      '1 = subscribers to events may have addresses of private networks and any port, for receivers inside the cluster. Set the same value for `web` and `upkeep`.',
   },
 } as const satisfies Record<string, Variable>;
