@@ -218,6 +218,8 @@ function routesOf(context: DoorContext, parts: RouteParts): Route[] {
       production,
       opsToken,
       opsReadToken,
+      securityContact: config.securityContact,
+      now,
       openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall', examples: readExamples() }),
       mounted: () => routes,
       pages: () => pages,

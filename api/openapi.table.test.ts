@@ -135,6 +135,6 @@ t.test('no example shows a token, or a mark of what a page leaves out', async (t
 
 t.test('an operation is open to all only if none of its guards requires a proof', async (t) => {
   const open = routes.filter((route) => requirementsOf(route).length === 0).map(({ operation }) => operation);
-  const process = ['getHealth', 'getIndex', 'getLanding', 'getOpenApi', 'getReadiness'];
+  const process = ['getHealth', 'getIndex', 'getLanding', 'getOpenApi', 'getReadiness', 'getSecurityTxt'];
   t.strictSame(open.sort(), [...process, 'login', 'register', 'showUnsubscribe', 'unsubscribe']);
 });

@@ -56,6 +56,8 @@ async function open(t: Test, change: Partial<OperationsDeps> = {}) {
     openApi: () => ({ openapi: '3.1.0' }),
     mounted: () => [{ method: 'POST', path: '/v1/exams/:examId/start' }],
     pages: () => [],
+    securityContact: null,
+    now: Date.now,
     ...change,
   });
   const { port } = await openTestDoor(t, { routes: routes.map(({ ...route }) => ({ ...route })) });
@@ -105,6 +107,8 @@ t.test('HEAD on the probes is answered as GET is, without the body', async (t) =
     openApi: () => ({}),
     mounted: () => routes,
     pages: () => [],
+    securityContact: null,
+    now: Date.now,
   });
   const { port } = await openTestDoor(t, { routes });
   for (const path of ['/healthz', '/readyz']) {
@@ -135,6 +139,8 @@ t.test('metrics require the token in production', async (t) => {
     openApi: () => ({}),
     mounted: () => [],
     pages: () => [],
+    securityContact: null,
+    now: Date.now,
   });
   const { port } = await openTestDoor(t, { routes });
   t.match(await ask(t, port, 'GET', '/metrics'), { status: 401, json: { code: 'UNAUTHENTICATED' } });
@@ -143,4 +149,30 @@ t.test('metrics require the token in production', async (t) => {
   const text = await reply.text();
   t.match(text, /^things_total\{kind="a"\} 2$/m);
   t.match(text, /^process_cpu_/m);
+});
+
+t.test('the address for reports of vulnerabilities needs no identity, and is 404 until it is configured', async (t) => {
+  const path = '/.well-known/security.txt';
+  t.match(await (await open(t))(path), { status: 404, json: { code: 'ROUTE_NOT_FOUND' } });
+  const routes = operationsRoutes({
+    services: [],
+    version: '1',
+    ready: readiness({ checks: { mongodb: down, redis: down }, draining: running() }),
+    metrics: openMetrics({ process: false }),
+    opsToken: 'ops-token',
+    production: true,
+    openApi: () => ({}),
+    mounted: () => routes,
+    pages: () => [],
+    securityContact: { contacts: ['mailto:security@school.example'], policy: null, canonical: null },
+    now: () => Date.UTC(2026, 4, 4),
+  });
+  const { port } = await openTestDoor(t, { routes });
+  const reply = await fetch(`http://127.0.0.1:${port}${path}`);
+  t.equal(reply.status, 200);
+  t.equal(reply.headers.get('content-type'), 'text/plain; charset=utf-8');
+  t.equal(reply.headers.get('x-content-type-options'), 'nosniff');
+  t.match(await reply.text(), /^Contact: mailto:security@school\.example\nExpires: 2026-10-31T00:00:00\.000Z\n/);
+  const { data } = (await ask(t, port, 'GET', '/v1')).json;
+  t.ok(data.routes.some((route: { path: string }) => route.path === path));
 });

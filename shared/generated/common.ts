@@ -200,6 +200,11 @@ export interface Readiness {
 }
 
 /**
+ * Address for reports of vulnerabilities (RFC 9116), one field a line.
+ */
+export type SecurityTxt = string;
+
+/**
  * Services and routes of this process.
  */
 export interface ServiceIndex {

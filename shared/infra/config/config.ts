@@ -1,4 +1,5 @@
 import type { Secrets } from '#shared/kernel/secret.ts';
+import { isSecurityContact, type SecurityContact } from '#shared/operations/security-txt.ts';
 import manifest from '../../../package.json' with { type: 'json' };
 import { withSecretFiles } from './secrets.ts';
 import {
@@ -27,7 +28,7 @@ import {
   SERVICE_NAMES,
   type ServiceName,
 } from './variable.ts';
-import { variableReader } from './variable-reader.ts';
+import { type VariableReader, variableReader } from './variable-reader.ts';
 
 /** The version of this software, as health, index and OpenAPI return it. */
 export const VERSION: string = manifest.version;
@@ -76,6 +77,8 @@ export interface Config extends Warnings {
   upkeep: { intervalMs: number; retention: Retention };
   /** `allowsPrivate`: subscribers to events may have addresses of private networks. */
   subscriptions: { allowsPrivate: boolean };
+  /** Contents of `/.well-known/security.txt`; null: not configured. */
+  securityContact: SecurityContact | null;
   limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number; maxConnections: number };
 }
 
@@ -92,6 +95,22 @@ export class ConfigError extends Error {
     this.name = 'ConfigError';
     this.faults = faults;
   }
+}
+
+function readSecurityContact(from: VariableReader): SecurityContact | null {
+  const [given, policy, canonical] = [
+    from.optionalText('SECURITY_CONTACT'),
+    from.optionalText('SECURITY_POLICY'),
+    from.optionalText('SECURITY_TXT_URL'),
+  ];
+  const contacts = given === null ? [] : given.split(',').map((part) => part.trim());
+  if (!contacts.every(isSecurityContact))
+    from.faults.push('SECURITY_CONTACT: wanted mailto:, tel: or https addresses, comma-separated');
+  for (const [name, url] of Object.entries({ SECURITY_POLICY: policy, SECURITY_TXT_URL: canonical })) {
+    const isHttps = url === null || (isSecurityContact(url) && url.startsWith('https:'));
+    if (!isHttps) from.faults.push(`${name}: wanted an https URL`);
+  }
+  return contacts.length === 0 ? null : { contacts, policy, canonical };
 }
 
 /**
@@ -148,6 +167,7 @@ export function readConfig(given: NodeJS.ProcessEnv): Config {
     },
     upkeep: { intervalMs: from.integer('UPKEEP_INTERVAL_MS'), retention: readRetention(from) },
     subscriptions: { allowsPrivate: from.word('EVENT_SUBSCRIPTIONS_PRIVATE', ['0', '1']) === '1' },
+    securityContact: readSecurityContact(from),
     limits: {
       bodyBudgetBytes: from.integer('BODY_BUDGET_BYTES'),
       headTimeoutMs: from.integer('REQUEST_HEAD_TIMEOUT_MS'),
