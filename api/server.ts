@@ -71,10 +71,6 @@ type ServeResult = { kind: 'reply'; reply: Reply } | TextReply | RawReply | Refu
 
 /** Status of a request whose client left before the reply; appears only in logs and metrics. */
 const CLIENT_LEFT = 499;
-const TOO_MANY_GUESSES: Rejection = {
-  rejected: 'RATE_LIMITED',
-  message: 'Too many wrong tokens from this address; a right one is accepted at any time',
-};
 /** Values of the metrics label `method`; any other method is counted as OTHER, so that callers cannot add values. */
 const KNOWN_METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']);
 const NO_QUERY = Object.freeze({});
@@ -189,7 +185,9 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     if (kind === undefined) return rejection;
     const peer = exchange.request.socket.remoteAddress ?? '';
     const retryAfter = deps.wrongTokens?.count({ peer, headers: head.headers }, kind) ?? null;
-    return retryAfter === null ? rejection : { ...TOO_MANY_GUESSES, retryAfter };
+    if (retryAfter === null) return rejection;
+    const message = 'Too many wrong tokens from this address; a right one is accepted at any time';
+    return { rejected: 'RATE_LIMITED', message, retryAfter };
   }
 
   /** Checks media type, encoding and size of the body, and reads it. A route without a body schema leaves it unread. */

@@ -8,6 +8,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
   t.strictSame(config, {
     environment: 'development',
     production: false,
+    loopbackOnly: true,
     warnings: [],
     doorWarnings: [],
     services: new Set(['attempt', 'auth', 'classifier', 'notification']),
