@@ -152,6 +152,16 @@ for (const [what, text] of HIDDEN) {
   });
 }
 
+t.test('the layer check refuses to normalize a text outside the kernel', async (t) => {
+  const texts = ["a.normalize('NFC');", "a.b?.normalize('NFD');", "a['normalize']();", 'const f = a.normalize;'];
+  for (const text of texts) {
+    t.match(check(t, { 'api/a.ts': `\n${text}` }), [/^api\/a\.ts:2: only shared\/kernel\/text\.ts normalizes/], text);
+    for (const file of ['shared/kernel/text.ts', 'api/a.test.ts', 'scripts/a.ts'])
+      t.strictSame(check(t, { [file]: text }), [], `${text} in ${file}`);
+  }
+  t.strictSame(check(t, { 'api/a.ts': 'normalize(a); const normalize = { normalize: 1 }; a[normalize];' }), []);
+});
+
 t.test('the layer check refuses a library that two folders import', async (t) => {
   const files = { 'api/a.ts': "import { Ajv } from 'ajv';", 'shared/infra/schema/a.ts': "import { Ajv } from 'ajv';" };
   t.match(check(t, files), [/^api, shared\/infra\/schema: one library/]);
@@ -264,6 +274,6 @@ t.test('readImports ignores text that only resembles an import', async (t) => {
     "const d = 1; export { d }; const from = './d.ts';",
     "export type E = { from: './e.ts' };",
   ].join('\n');
-  t.strictSame(readImports('a.ts', source), { imports: [], hidden: [] });
+  t.strictSame(readImports('a.ts', source), { imports: [], hidden: [], normalizing: [] });
   t.throws(() => readImports('a.ts', 'const text = `no end;'), /^a.ts: Unterminated template/);
 });

@@ -7,6 +7,9 @@ import { brokenBuiltin, brokenLibrary, packageName, scatteredLibraries } from '.
 import { homeOf, placeOf } from './place.ts';
 import { brokenSizes } from './sizes.ts';
 
+/** The only file that normalizes texts: without its check, a text with many combining marks costs the square of their number. */
+const NORMALIZER = 'shared/kernel/text.ts';
+
 /** Exemptions from the rules, each with its reason. The key is `file -> specifier` for an import, and `file` for a size. */
 const EXEMPTIONS: Readonly<Record<string, string>> = {};
 
@@ -18,7 +21,7 @@ export interface Violation {
 
 /**
  * Returns the imports under `root` that go against the arrows or hide what they load. Also returns each folder that the tables of
- * the arrows do not name, and each production file of the wrong size. Tests and scripts may import anything. Scripts are read only
+ * the arrows do not name, each production file of the wrong size, and each text that is normalized outside the kernel. Tests and scripts may import anything. Scripts are read only
  * for cycles, in which an import of a type counts as well.
  */
 export function checkTree(root: string, exemptions: Readonly<Record<string, string>> = EXEMPTIONS): Violation[] {
@@ -37,7 +40,7 @@ export function checkTree(root: string, exemptions: Readonly<Record<string, stri
   for (const file of files) {
     const targets: string[] = [];
     const source = readFileSync(path.join(root, file), 'utf8');
-    const { imports, hidden } = readImports(file, source);
+    const { imports, hidden, normalizing } = readImports(file, source);
     if (!isFree(file)) {
       lines.set(file, source.trimEnd().split('\n').length);
       const folder = path.posix.dirname(file);
@@ -45,6 +48,13 @@ export function checkTree(root: string, exemptions: Readonly<Record<string, stri
       if (unknown !== undefined) unknownFolders.set(folder, unknown);
       for (const { what, line } of hidden) {
         violations.push({ where: `${file}:${line}`, what, reason: 'production names each import as a literal' });
+      }
+      for (const line of file === NORMALIZER ? [] : normalizing) {
+        violations.push({
+          where: `${file}:${line}`,
+          what: 'normalize',
+          reason: `only ${NORMALIZER} normalizes a text`,
+        });
       }
     }
     for (const statement of imports) {

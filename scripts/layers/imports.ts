@@ -18,14 +18,23 @@ export interface HiddenImport {
 /** Functions of Node that load a module or return such a function. */
 const LOADERS = new Set(['createRequire', 'getBuiltinModule']);
 
+/** The imports of a file, and the places where it does what only certain files may do. */
+interface SourceFacts {
+  readonly imports: ImportStatement[];
+  readonly hidden: HiddenImport[];
+  /** Lines that name the member `normalize` of a value. */
+  readonly normalizing: number[];
+}
+
 /**
- * Returns every import and re-export of a TypeScript source in its order, and every place that could import more. A type
- * `import('x').Y` is erased and is not returned.
+ * Returns every import and re-export of a TypeScript source in its order, every place that could import more, and each use of `normalize`. A
+ * type `import('x').Y` is erased and is not returned.
  * @throws Error if the source has a syntax error
  */
-export function readImports(file: string, source: string): { imports: ImportStatement[]; hidden: HiddenImport[] } {
+export function readImports(file: string, source: string): SourceFacts {
   const imports: ImportStatement[] = [];
   const hidden: HiddenImport[] = [];
+  const normalizing: number[] = [];
 
   function add(node: Node, source: StringLiteral | null | undefined, kind?: string | null): void {
     if (source) imports.push({ specifier: source.value, typeOnly: kind === 'type', line: lineOf(node) });
@@ -42,9 +51,18 @@ export function readImports(file: string, source: string): { imports: ImportStat
     } else {
       const what = loaderOf(node);
       if (what !== undefined) hidden.push({ what, line: lineOf(node) });
+      if (memberOf(node) === 'normalize') normalizing.push(lineOf(node));
     }
   });
-  return { imports, hidden };
+  return { imports, hidden, normalizing };
+}
+
+/** The name of the member that a node reads: `a.b`, `a?.b` or `a['b']`; undefined for any other node. */
+function memberOf(node: Node): string | undefined {
+  if (node.type !== 'MemberExpression' && node.type !== 'OptionalMemberExpression') return undefined;
+  const { property } = node;
+  if (property.type === 'StringLiteral') return property.value;
+  return property.type === 'Identifier' && !node.computed ? property.name : undefined;
 }
 
 /** The name of the loader that a node uses; undefined for any other node. */

@@ -1,3 +1,4 @@
+import { composed, hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 import { isDateAlone, isOneCharacter, isRun } from './predictable-password.ts';
 
 const MAX_CHARACTERS = 128;
@@ -12,20 +13,19 @@ export interface PasswordContext {
   isCommon(text: string): boolean;
 }
 
-/** Returns the NFC form, which is checked and hashed: keyboards may encode the same letter in different ways. */
-export function normalizePassword(text: string): string {
-  return text.normalize('NFC');
-}
-
-/** Returns every fault of a password, as texts for its owner; [] if it is acceptable. Length is counted in code points. */
+/**
+ * Returns every fault of a password, as texts for its owner; [] if it is acceptable. Its NFC form is checked and hashed, because keyboards
+ * may encode the same letter in different ways. Length is counted in code points.
+ */
 export function passwordFaults(password: string, context: PasswordContext): string[] {
-  const text = normalizePassword(password);
+  const text = composed(password);
   const length = [...text].length;
   const folded = text.toLowerCase();
   const faults: string[] = [];
   if (length < context.minLength) faults.push(`must have at least ${context.minLength} characters`);
   if (length > MAX_CHARACTERS) faults.push(`must have at most ${MAX_CHARACTERS} characters`);
   // Half a surrogate pair is not a character. UTF-8 encodes every such half alike, so different passwords would be equal.
+  if (hasMarkRun(text)) faults.push(MARK_RUN_FAULT);
   if (/\p{Cc}/u.test(text) || !text.isWellFormed()) faults.push('must not contain control characters');
   if (context.isCommon(folded)) faults.push('must not be a commonly used password');
   if (isDateAlone(text)) faults.push('must not be a date alone');
@@ -37,12 +37,12 @@ export function passwordFaults(password: string, context: PasswordContext): stri
 }
 
 function emailForms(email: string): string[] {
-  const whole = normalizePassword(email).trim().toLowerCase();
+  const whole = composed(email).trim().toLowerCase();
   return [whole, whole.slice(0, Math.max(whole.lastIndexOf('@'), 0))].filter((form) => form !== '');
 }
 
 /** Returns the name in the form of a folded password, or undefined if the name is blank. */
 function nameOf(fullName: string): string | undefined {
-  const name = normalizePassword(fullName).trim().toLowerCase();
+  const name = composed(fullName).trim().toLowerCase();
   return name === '' ? undefined : name;
 }

@@ -1,5 +1,6 @@
 import { parsePhoneNumberFromString } from 'libphonenumber-js/min';
 import { type FaultDetail, isRejection, type Rejection, unknownTo } from '#shared/kernel/errors.ts';
+import { composed, hasMarkRun } from '#shared/kernel/text.ts';
 import { type Account, ROLES, type Role, type StoredPassword } from './account.ts';
 
 /** The fields of a registration, without its password. */
@@ -19,11 +20,11 @@ export function readRegistration(
   const details: FaultDetail[] = [];
   const email = normalizeEmail(body.email);
   if (!isEmail(email)) details.push({ path: '/email', message: 'must be an e-mail address of at most 254 characters' });
-  const fullName = body.fullName.normalize('NFC').trim();
+  const fullName = composed(body.fullName).trim();
   if (!isName(fullName)) {
     details.push({
       path: '/fullName',
-      message: `must have 1-${MAX_NAME_CHARACTERS} characters and no control characters`,
+      message: `must have 1-${MAX_NAME_CHARACTERS} characters, no control characters and at most 30 combining marks in a row`,
     });
   }
   const phone = normalizePhone(body.phone);
@@ -57,7 +58,8 @@ export function registrationFaults(
 const MAX_NAME_CHARACTERS = 200;
 
 function isName(text: string): boolean {
-  return text !== '' && text.length <= MAX_NAME_CHARACTERS && text.isWellFormed() && !/\p{Cc}/u.test(text);
+  if (text === '' || text.length > MAX_NAME_CHARACTERS || hasMarkRun(text)) return false;
+  return text.isWellFormed() && !/\p{Cc}/u.test(text);
 }
 
 /** Characters of the longest address that fits a mail server's path (RFC 5321, 4.5.3.1.3). */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { GeneratePayload, GenerationRequest } from '#shared/generated/classifier.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { composed } from '#shared/kernel/text.ts';
 import { duplicateIndexes } from './new-job.ts';
 
 /** A generation request with its defaults, before its reference questions are loaded. */
@@ -49,5 +50,5 @@ export function generationKey(wanted: WantedGeneration, scope: { organizationId:
 }
 
 function plain(text: string): string {
-  return text.normalize('NFC').trim();
+  return composed(text).trim();
 }

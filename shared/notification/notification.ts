@@ -1,3 +1,5 @@
+import { composed, decomposed } from '#shared/kernel/text.ts';
+
 /** A notification as it is stored: one row per recipient. */
 export interface Notification {
   _id: string;
@@ -114,7 +116,7 @@ export function notificationView(row: Notification) {
  * and a stored text keeps the form that its sender chose.
  */
 export function literalPattern(q: string): string {
-  const forms = new Set([q, q.normalize('NFC'), q.normalize('NFD')]);
+  const forms = new Set([q, composed(q), decomposed(q)]);
   return [...forms].map(escaped).join('|');
 }
 

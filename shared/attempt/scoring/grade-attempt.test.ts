@@ -1,4 +1,5 @@
 import t from 'tap';
+import { processorTimes } from '#testing/processor-time.ts';
 import { samplePaper } from '#testing/stored/sample-attempt.ts';
 import { gradeAttempt, totalsOf } from './grade-attempt.ts';
 
@@ -59,6 +60,59 @@ t.test('practice is in neither count and adds no points, but can be pending', as
 t.test('the total of an attempt may be negative', async (t) => {
   const penal = samplePaper({ scoringRule: { mode: 'PARTIAL', incorrectPenalty: 1, minScore: -1 } });
   t.equal(gradeAttempt(penal, { q0: { selected: ['b'] } }).totals.totalScore, -1);
+});
+
+/** Twenty short texts with keys of the greatest length: one attempt holds no more answers of 100,000 characters. */
+function shortTexts(acceptedText: string) {
+  return samplePaper(
+    ...Array.from({ length: 20 }, () => ({
+      type: 'SHORT_TEXT' as const,
+      options: [],
+      scoringRule: { mode: 'SHORT_TEXT' as const },
+      answerKey: { acceptedTexts: ['Hà Nội', acceptedText] },
+    })),
+  );
+}
+
+/** Returns an answer of the same text to each of these questions. */
+function sameAnswers(text: string) {
+  return Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`q${index}`, { text }]));
+}
+
+t.test('an answer with a run of combining marks is wrong, and costs no more than a harmless one', async (t) => {
+  const [above, below] = ['\u0301', '\u0323'];
+  const texts = [
+    'Hà Nội '.repeat(14_285),
+    `a${above.repeat(50_000)}${below.repeat(49_999)}`,
+    `a${above.repeat(15)}${below.repeat(15)}`.repeat(3_225),
+    ' '.repeat(99_999).padEnd(100_000, above),
+  ];
+  const paper = shortTexts('Hà Nội'.padEnd(10_000, 'i'));
+  const works = texts.map((text) => () => gradeAttempt(paper, sameAnswers(text)));
+  for (const work of works) t.match(work().totals, { correctCount: 0, wrongCount: 20 });
+  const [harmless = 0, ...hostile] = await processorTimes(works);
+  for (const ms of hostile) t.ok(ms < 20 * harmless + 50, `${ms} ms, ${harmless} ms`);
+
+  const marked = `a${above.repeat(31)}`;
+  t.match(gradeAttempt(shortTexts(marked), sameAnswers(marked)).totals, { correctCount: 0 }, 'it equals no key either');
+  const spaced = `a${above.repeat(30)}`;
+  t.match(gradeAttempt(shortTexts(spaced), sameAnswers(spaced)).totals, { correctCount: 20 }, 'thirty marks are text');
+});
+
+t.test('the accepted texts of a paper are folded once, not at each grading', async (t) => {
+  const longTexts = Array.from({ length: 100 }, (_, n) => `${n} ${'ẾẼ'.repeat(4_990)}`);
+  const questions = [0, 1].map(() => ({
+    type: 'SHORT_TEXT' as const,
+    options: [],
+    scoringRule: { mode: 'SHORT_TEXT' as const },
+    answerKey: { acceptedTexts: longTexts },
+  }));
+  const answers = { q0: { text: 'Hà Nội' }, q1: { text: 'Hà Nội' } };
+  const paper = samplePaper(...questions);
+  const grade = (of: typeof paper) => gradeAttempt(of, answers);
+  grade(paper);
+  const [again = 0, first = 0] = await processorTimes([() => grade(paper), () => grade(samplePaper(...questions))]);
+  t.ok(again < first / 4, `${again} ms, ${first} ms`);
 });
 
 t.test('grading the largest paper with the widest numbers is fast', async (t) => {

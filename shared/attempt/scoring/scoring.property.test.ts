@@ -167,6 +167,30 @@ t.test('without a tolerance an accepted text is compared only as a text', async 
   );
 });
 
+t.test('every way to write an accepted text is right, however much longer it is', async () => {
+  const letter = fc.constantFrom(...'aZđếỆßİıΐᾂᾼǰẖ각ﬃ', '\u{1d15e}', '\u2f800', '\u{2f800}', ' ');
+  const accepted = fc.string({ unit: letter, minLength: 1, maxLength: 12 }).filter((text) => text.trim() !== '');
+  const written = fc.tuple(
+    fc.constantFrom('NFC' as const, 'NFD' as const),
+    fc.constantFrom('toLowerCase' as const, 'toUpperCase' as const, 'toString' as const),
+    fc.constantFrom(' ', '\u3000'.repeat(1_000)),
+  );
+  fc.assert(
+    fc.property(fc.array(accepted, { minLength: 1, maxLength: 3 }), written, (acceptedTexts, [form, inCase, space]) => {
+      const question = sampleQuestion({
+        type: 'SHORT_TEXT',
+        options: [],
+        scoringRule: { mode: 'SHORT_TEXT' },
+        answerKey: { acceptedTexts },
+      });
+      const [text = ''] = acceptedTexts;
+      // Only the small letters of these have a capital of their own.
+      const typed = /[ıİ]/.test(text) ? text : text[inCase]();
+      return scoreOf(question, { text: `${space}${typed.normalize(form).replaceAll(' ', space)}${space}` }) === 1;
+    }),
+  );
+});
+
 t.test('practice changes no total, whatever its position and answer', async () => {
   const place = fc.record({
     question: partial,

@@ -69,3 +69,18 @@ t.test('folding a long inner run of spaces takes linear time', async (t) => {
   const { user } = process.cpuUsage(before);
   t.ok(user < 1_000_000, 'far below the seconds of a rescan per space');
 });
+
+t.test(
+  'no character folds to less than an eighth of its length, and NFC changes no other one to white space',
+  async (t) => {
+    const pointsOf = (text: string) => [...text.normalize('NFD')].length;
+    const odd: string[] = [];
+    for (let point = 0; point < 0x3_0000; point += 1) {
+      const letter = String.fromCodePoint(point);
+      const composed = letter.normalize('NFC');
+      const isShorter = !isBlank(letter) && pointsOf(foldText(letter, false)) < pointsOf(letter);
+      if (pointsOf(letter) > 4 || isShorter || isBlank(letter) !== isBlank(composed)) odd.push(point.toString(16));
+    }
+    t.strictSame(odd, []);
+  },
+);

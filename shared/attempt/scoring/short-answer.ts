@@ -1,5 +1,6 @@
 import { type Question, ruleTypeOf } from '#shared/attempt/question.ts';
 import { type Decimal, decimal } from '#shared/kernel/decimal.ts';
+import { composed, hasMarkRun } from '#shared/kernel/text.ts';
 import { FULL, NOTHING, partialShare, type Share } from './share.ts';
 
 /**
@@ -10,17 +11,47 @@ import { FULL, NOTHING, partialShare, type Share } from './share.ts';
 export function textShare(question: Question, ruleMax: number, text: string): Share {
   const { mode } = question.scoringRule;
   const ofNumbers = mode === 'NUMERIC' || ruleTypeOf(question) === 'NUMERIC';
+  const given = squeezed(text);
   const isRight =
-    (!ofNumbers && equalsAccepted(question, text)) ||
-    ((ofNumbers || mode === 'SHORT_TEXT') && equalsNumber(question, text));
+    (!ofNumbers && equalsAccepted(question, given)) ||
+    ((ofNumbers || mode === 'SHORT_TEXT') && equalsNumber(question, given));
   if (mode !== 'PARTIAL') return isRight ? FULL : NOTHING;
   return partialShare(question.scoringRule, ruleMax, { right: isRight ? 1 : 0, wrong: isRight ? 0 : 1, key: 1 });
 }
 
-function equalsAccepted({ answerKey, scoringRule }: Question, text: string): boolean {
-  const caseSensitive = scoringRule.caseSensitive ?? false;
-  const given = foldText(text, caseSensitive);
-  return (answerKey.acceptedTexts ?? []).some((accepted) => foldText(accepted, caseSensitive) === given);
+/**
+ * Returns true if a squeezed text folds to an accepted one. A text that is too long for that, or that has a run of combining marks, is wrong
+ * without being folded: a student may store 4 MiB of them.
+ */
+function equalsAccepted(question: Question, given: string): boolean {
+  const key = foldedKeyOf(question);
+  if (given.length > MAX_SHRINKAGE * key.longest || hasMarkRun(given)) return false;
+  return key.texts.has(folded(given, key.caseSensitive));
+}
+
+/** The accepted texts of a question in the form in which they are compared. */
+interface FoldedKey {
+  texts: ReadonlySet<string>;
+  /** UTF-16 units of the longest text. */
+  longest: number;
+  caseSensitive: boolean;
+}
+
+/** Keys that are folded already. All attempts of a cached paper share its questions, so each key is folded once. */
+const FOLDED_KEYS = new WeakMap<Question, FoldedKey>();
+
+function foldedKeyOf(question: Question): FoldedKey {
+  const known = FOLDED_KEYS.get(question);
+  if (known !== undefined) return known;
+  const { caseSensitive = false } = question.scoringRule;
+  const texts = (question.answerKey.acceptedTexts ?? []).map((text) => foldText(text, caseSensitive));
+  const key = {
+    texts: new Set(texts),
+    longest: texts.reduce((longest, { length }) => Math.max(longest, length), 0),
+    caseSensitive,
+  };
+  FOLDED_KEYS.set(question, key);
+  return key;
 }
 
 function equalsNumber(question: Question, text: string): boolean {
@@ -94,7 +125,7 @@ export function trimWhiteSpace(text: string): string {
 
 /** Returns true if the text is empty or consists of white space. */
 export function isBlank(text: string): boolean {
-  return trimWhiteSpace(text) === '';
+  return !/\P{White_Space}/u.test(text);
 }
 
 /**
@@ -102,9 +133,28 @@ export function isBlank(text: string): boolean {
  * `caseSensitive` is false, full Unicode case folding is applied. Accents are kept. Folding is idempotent.
  */
 export function foldText(text: string, caseSensitive: boolean): string {
-  const spaced = trimWhiteSpace(text.normalize('NFC')).replace(WHITE_SPACE_RUN, ' ');
-  // Case folding can separate a letter and its accent (U+0390), so NFC is applied again.
-  return caseSensitive ? spaced : foldCase(spaced).normalize('NFC');
+  return folded(squeezed(text), caseSensitive);
+}
+
+/**
+ * Returns a text without white space at its ends, with inner runs of it reduced to one space. NFC may follow, because it neither makes
+ * nor removes white space.
+ */
+function squeezed(text: string): string {
+  return trimWhiteSpace(text.replace(WHITE_SPACE_RUN, ' '));
+}
+
+/**
+ * Upper bound of the length of a squeezed text, for each UTF-16 unit of its folded form. Folding never has fewer characters than the text
+ * when both are decomposed; a character decomposes into four at most; and a character has two units at most.
+ */
+const MAX_SHRINKAGE = 8;
+
+/** Folds a squeezed text. */
+function folded(text: string, caseSensitive: boolean): string {
+  const letters = composed(text);
+  // Case folding can separate a letter and its accent (U+0390), so the text is composed again.
+  return caseSensitive ? letters : composed(foldCase(letters));
 }
 
 /**

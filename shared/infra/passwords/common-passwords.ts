@@ -1,4 +1,5 @@
 import { dictionary } from '@zxcvbn-ts/language-common';
+import { decomposed } from '#shared/kernel/text.ts';
 
 /**
  * Words with which passwords of Vietnamese pupils, parents and teachers begin, without tone marks. The lists of leaks come from
@@ -44,8 +45,7 @@ export function commonPasswords(): (text: string) => boolean {
 
 /** Returns a text without tone marks and blanks: `mật khẩu` becomes `matkhau`. */
 function plain(text: string): string {
-  return text
-    .normalize('NFD')
+  return decomposed(text)
     .replace(/\p{Mn}|\s/gu, '')
     .replace(/đ/g, 'd');
 }

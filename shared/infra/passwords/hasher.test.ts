@@ -60,6 +60,17 @@ t.test('a password matches in every Unicode normalization form', async (t) => {
   t.equal(await hasher.verifyPassword('mật khẩu'.normalize('NFD'), stored), true);
 });
 
+t.test('a password with a run of combining marks matches nothing, for the work of any wrong one', async (t) => {
+  const engine = countedEngine();
+  const hasher = openHasher(OPTIONS, engine);
+  const marked = `a${'\u0301'.repeat(31)}`;
+  for (const stored of [await hasher.hashPassword(marked), plain(bcrypt.hashSync(marked, 5))]) {
+    engine.compares.length = 0;
+    t.equal(await hasher.verifyPassword(marked, stored), false);
+    t.strictSame(engine.compares, [32]);
+  }
+});
+
 t.test('two refresh tokens with the same first 72 bytes do not match each other', async (t) => {
   const hasher = openHasher(OPTIONS);
   const prefix = `eyJhbGciOiJIUzI1NiIsInR5cCI6InJ0K2p3dCJ9.${'a'.repeat(40)}`;

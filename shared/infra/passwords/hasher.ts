@@ -2,7 +2,7 @@ import { hash as digest, randomBytes } from 'node:crypto';
 import * as bcrypt from 'bcrypt';
 import pLimit from 'p-limit';
 import type { StoredPassword } from '#shared/auth/account.ts';
-import { normalizePassword } from '#shared/auth/password-policy.ts';
+import { composed, hasMarkRun } from '#shared/kernel/text.ts';
 import { HASHER_BUSY, type QueueLoad } from './fair-queue.ts';
 import { type HashLane, type HashQueueOptions, hashQueue, type LaneKind } from './hash-queue.ts';
 
@@ -80,7 +80,8 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
 
   async function isRight(text: string, stored: StoredPassword | null): Promise<boolean> {
     const cost = stored === null ? null : costOf(stored.hash);
-    if (stored === null || cost === null) {
+    // No account has a password with a run of combining marks. An imported hash could be of one, and must not match it.
+    if (stored === null || cost === null || hasMarkRun(text)) {
       await engine.compare(passwordDigest(text), decoy);
       return false;
     }
@@ -109,7 +110,7 @@ export function openHasher(options: HasherOptions, engine: BcryptEngine = bcrypt
  * implementations stop at a NUL. The digest is base64, because raw bytes may contain a NUL.
  */
 function passwordDigest(text: string): string {
-  return digest('sha256', normalizePassword(text), 'base64');
+  return digest('sha256', composed(text), 'base64');
 }
 
 /** Returns the text that bcrypt hashes for a token. The refresh tokens of an account share their first 72 bytes, all that bcrypt reads. */

@@ -1,0 +1,75 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { processorTimes } from '#testing/processor-time.ts';
+import { composed, decomposed, hasMarkRun } from './text.ts';
+
+const seed = Date.now() & 0x7fffffff;
+const ABOVE = '\u0301';
+const BELOW = '\u0323';
+/** Marks of several combining classes, of two units, without a class, and one that decomposes into two. */
+const MARKS = [ABOVE, BELOW, '\u0345', '\u3099', '\u{1d165}', '\u{1e8d0}', '\u034f', '\u0344', '\u{e0100}'];
+const LETTERS = ['a', 'ễ', 'ẖ', '각', '\u1112', '\u{1d15e}', '\u{1f418}', ' ', '\ud800', '\udc00'];
+
+/** Letters and marks, each with the number of its repetitions. */
+const parts = fc.array(fc.tuple(fc.constantFrom(...MARKS, ...LETTERS), fc.constantFrom(1, 1, 2, 15, 29, 30, 31, 40)), {
+  maxLength: 12,
+});
+const written = (some: readonly (readonly [string, number])[]) =>
+  some.map(([letter, count]) => letter.repeat(count)).join('');
+
+t.test(`a run is more than 30 marks in a row, and a text with one stays as it is (seed ${seed})`, async (t) => {
+  fc.assert(
+    fc.property(parts.map(written), (text) => {
+      const hasRun = /\p{M}{31}/u.test(text);
+      return (
+        hasMarkRun(text) === hasRun &&
+        composed(text) === (hasRun ? text : text.normalize('NFC')) &&
+        decomposed(text) === (hasRun ? text : text.normalize('NFD'))
+      );
+    }),
+    { seed, numRuns: 5_000 },
+  );
+  t.notOk(hasMarkRun(`a${ABOVE.repeat(30)}a${ABOVE.repeat(30)}`));
+  t.ok(hasMarkRun(`a${ABOVE.repeat(30)}${BELOW}`));
+});
+
+t.test(
+  'every character that normalization reorders is a mark, and each decomposes into three marks at most',
+  async (t) => {
+    const odd: string[] = [];
+    // The planes after these two have ideographs only.
+    for (let point = 0; point < 0x2_0000; point += 1) {
+      const letter = String.fromCodePoint(point);
+      const apart = letter.normalize('NFD');
+      const isReordered = [ABOVE, BELOW].some((mark) => `a${mark}${letter}`.normalize('NFD') !== `a${mark}${apart}`);
+      const marks = apart.match(/\p{M}/gu)?.length ?? 0;
+      if ((isReordered && !/\p{M}/u.test(letter)) || marks > 3) odd.push(point.toString(16));
+    }
+    t.strictSame(odd, []);
+  },
+);
+
+/** Texts that grow with `n`: longer runs, and more of them. */
+const GROWING: readonly ((n: number) => string)[] = [
+  (n) => `a${ABOVE.repeat(n)}${BELOW.repeat(n)}`,
+  (n) => '\u1161'.repeat(n),
+  (n) => '\u{1f418}'.repeat(n),
+  ...['a', 'ễ', '각'].map((letter) => (n: number) => `${letter}${ABOVE.repeat(15)}${BELOW.repeat(15)}`.repeat(n / 30)),
+  ...['\u0344', '\u034f', '\u{1d165}'].map(
+    (mark) => (n: number) => `a${mark.repeat(15)}${BELOW.repeat(15)}`.repeat(n / 30),
+  ),
+];
+
+t.test(`eight times the text takes about eight times as long to normalize, not 64 (seed ${seed})`, async (t) => {
+  const random = fc
+    .sample(parts, { seed, numRuns: 20 })
+    .flatMap((some) => [
+      (n: number) => written(some.map(([letter, count]) => [letter, Math.ceil((count * n) / 100)])),
+      (n: number) => written(some).repeat(n / 100),
+    ]);
+  for (const grown of [...GROWING, ...random]) {
+    const works = [grown(3_000), grown(24_000)].map((text) => () => [composed(text), decomposed(text)]);
+    const [less = 0, more = 0] = await processorTimes(works);
+    t.ok(more < 20 * less + 5, `${less} ms and ${more} ms: ${JSON.stringify(grown(100).slice(0, 60))}`);
+  }
+});
