@@ -145,6 +145,11 @@ export interface BodyRule {
   /** True for a form of the console instead of JSON; its schema is `operations/form`. The handler checks who sent it. */
   isForm?: true;
   /**
+   * Fields that may have more than 30 combining marks in a row, as JSON pointers (`/field` for a form); every other text with such a run is
+   * refused. Only for a text that is stored exactly as sent or that no handler stores.
+   */
+  anyMarks?: readonly string[];
+  /**
    * Returns further faults of a body that is refused for `known`, the faults of its shape. Otherwise the handler would report
    * these faults only in a later reply, once the shape is right.
    */

@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { identity } from '#api/http/guards/identity.ts';
+import { allRoutes } from '#testing/doors/all-routes.ts';
 import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#testing/doors/test-door.ts';
 
 const CHUNKED = 'Transfer-Encoding: chunked';
@@ -166,6 +167,40 @@ t.test('reports values that cannot be stored and faults of shape together', asyn
   }
   const { status } = await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], '{"size":1.5e3}');
   t.equal(status, 200);
+});
+
+t.test('refuses a run of combining marks, except in the fields that the route names', async (t) => {
+  const body = { schema: 'test/body', maxBytes: 1_024, anyMarks: ['/free/kept'] };
+  const { port } = await openTestDoor(t, { routes: [echoRoute({ body })] });
+  const marked = `a${'\u0301'.repeat(31)}`;
+  const kept = await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], JSON.stringify({ free: { kept: marked } }));
+  t.match(kept, { status: 200, json: { data: { body: { free: { kept: marked } } } } });
+  const refused = await ask(
+    t,
+    port,
+    'POST',
+    '/v1/echo/a',
+    [JSON_TYPE],
+    JSON.stringify({ name: 7, free: { x: marked } }),
+  );
+  const details = [
+    { path: '/free/x', message: 'must not contain more than 30 combining marks in a row' },
+    { path: '/name' },
+  ];
+  t.match(refused, { status: 400, json: { code: 'VALIDATION_FAILED', details } });
+});
+
+t.test('only an answer of a student and a presented password may have a run of combining marks', async (t) => {
+  const named = allRoutes().flatMap(({ operation, body }) =>
+    (body?.anyMarks ?? []).map((path) => `${operation} ${path}`),
+  );
+  t.strictSame(named.sort(), [
+    'changePassword /currentPassword',
+    'login /password',
+    'previewEssayGrade /answerText',
+    'saveAnswer /answer/textAnswer',
+    'saveAnswer /textAnswer',
+  ]);
 });
 
 t.test('a body over its size limit is not read beyond the limit', async (t) => {

@@ -51,6 +51,8 @@ const INTAKE: Tag = {
 
 const EXAM = { examId: 'Id of the exam; must equal `exam.id` of the body' };
 const ATTEMPT = { attemptId: 'Id of the attempt' };
+/** Texts of a student, which are stored exactly as sent. */
+const TEXTS = ['/textAnswer', '/answer/textAnswer'];
 
 const REPLAYED = { 'Idempotency-Replayed': 'true if the idempotency key was used before, otherwise false' };
 
@@ -148,7 +150,7 @@ function studentRoutes(deps: AttemptDeps): Route[] {
         'Stores one answer of an open attempt and returns the attempt. With `clientVersion` 0 the last writer wins, and a repeat saves again with the next `serverVersion`. With a version above 0, a save over a newer answer is 409 `ANSWER_VERSION_CONFLICT` with the stored answer; if that is your own, the first request had arrived. A save after the deadline submits the attempt and is refused.',
       tag: TAKING,
       guards: student,
-      body: { schema: 'attempt/save-answer-request', maxBytes: ESSAY_BODY, moreFaults: answerFaults },
+      body: { schema: 'attempt/save-answer-request', maxBytes: ESSAY_BODY, anyMarks: TEXTS, moreFaults: answerFaults },
       replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Attempt with the saved answer' }],
       errors: [
         'ATTEMPT_NOT_FOUND',

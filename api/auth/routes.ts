@@ -65,7 +65,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       tag: SESSIONS,
       guards: [],
       headers: [userAgent, deviceToken],
-      body: { schema: 'auth/login-request', maxBytes: SMALL_BODY },
+      body: { schema: 'auth/login-request', maxBytes: SMALL_BODY, anyMarks: ['/password'] },
       replies: [
         {
           status: 200,
@@ -176,7 +176,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       tag: ACCOUNTS,
       guards: signedIn,
       headers: [deviceToken],
-      body: { schema: 'auth/change-password-request', maxBytes: SMALL_BODY },
+      body: { schema: 'auth/change-password-request', maxBytes: SMALL_BODY, anyMarks: ['/currentPassword'] },
       replies: [{ status: 200, schema: 'auth/revoked-count', description: 'Number of sessions ended' }],
       errors: [
         'AUTH_INVALID_TOKEN',

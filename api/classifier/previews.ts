@@ -94,7 +94,7 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
         "Returns a proposed grade of an essay, with the body that stores it after a teacher's consent. Nothing is stored and nothing is charged; a repeat calls the model again, and its handoff has another `sourceEventId`.",
       tag: PREVIEWS,
       guards,
-      body: { schema: 'classifier/essay-grade-request', maxBytes: ESSAY_BODY },
+      body: { schema: 'classifier/essay-grade-request', maxBytes: ESSAY_BODY, anyMarks: ['/answerText'] },
       replies: [
         { status: 200, schema: 'classifier/essay-grade-preview', description: 'Proposed grade and its handoff' },
       ],

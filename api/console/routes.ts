@@ -51,7 +51,7 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
       return visit.session === null ? showSignIn(visit, next, null) : redirect(next);
     }),
     // Before the sign-in there is no proof. That of an older session in another tab would refuse this one.
-    post('/ops/sign-in', sign, () => true),
+    post('/ops/sign-in', sign, { isProven: () => true, anyMarks: ['/password', '/token'] }),
     post('/ops/sign-out', signOut),
     get('/ops/language', ({ page: { query } }) => {
       const cookie = `${LANGUAGE_COOKIE}=${query.get('to') === 'vi' ? 'vi' : 'en'}; Path=/ops; SameSite=Lax; Max-Age=${YEAR_SECONDS}`;
@@ -93,8 +93,12 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
   }
 
   /** A form is accepted from a page of this origin only, and from a page of the same session. */
-  function post(path: string, handle: (visit: Visit) => Promise<RawReply>, isProven = hasProof): Route {
-    const body = { schema: 'operations/form', maxBytes: MAX_FORM_BYTES, isForm: true } as const;
+  function post(
+    path: string,
+    handle: (visit: Visit) => Promise<RawReply>,
+    { isProven = hasProof, anyMarks = [] as readonly string[] } = {},
+  ): Route {
+    const body = { schema: 'operations/form', maxBytes: MAX_FORM_BYTES, isForm: true, anyMarks } as const;
     const checked = async (call: Call<FormBody>) => {
       const visit = await visited(call);
       return isOwnOrigin(call.headers) && isProven(visit) ? handle(visit) : trouble(call, 403, 'refused', null);

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import type { Account } from '#shared/auth/account.ts';
 import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
 import type { HttpReply } from '#testing/clients/http-call.ts';
@@ -21,6 +22,7 @@ const cluster = await startCluster(t, {
 });
 const auth = await authClient(cluster);
 const accounts = cluster.mongo.collection<Account>('accounts');
+const throttles = cluster.mongo.collection<{ _id: string; failures: number }>('auth_throttles');
 const { ops } = cluster.tokens;
 
 interface Sent {
@@ -163,6 +165,16 @@ t.test('wrong tokens are counted by address', async (t) => {
   });
   t.match(lines, [{ level: 40, kind: 'console', address: /^[\w-]{16}$/, wrong: 1, requestId: String }]);
   t.equal(lines.length, 1, 'once a minute');
+});
+
+t.test('a password of the sign-in has the limits of every other login', async (t) => {
+  const email = newEmail();
+  t.equal((await withAccount(email, `${PASSWORD}${'\u0301'.repeat(31)}`)).status, 401, 'a wrong password');
+  t.equal((await withAccount(email, '😀'.repeat(1_024))).status, 401);
+  const long = await withAccount(email, 'x'.repeat(1_025));
+  t.match(long, { status: 400, text: /more than 1,024 characters/ });
+  const counted = await throttles.findOne({ _id: throttleKey(email) });
+  t.equal(counted?.failures, 2, 'the long one is not counted');
 });
 
 t.test('an ADMIN signs in with e-mail and password, as at every other login', async (t) => {

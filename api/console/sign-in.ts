@@ -1,5 +1,6 @@
 import type { Call } from '#api/route.ts';
 import { endSession } from '#infra/mongo/auth/sessions.ts';
+import { MAX_SENT_CHARACTERS } from '#shared/auth/password-policy.ts';
 import type { Form as FormBody } from '#shared/generated/operations.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { secretCheck } from '#shared/kernel/secret.ts';
@@ -10,11 +11,12 @@ import { type Language, words } from './words.ts';
 
 /** A session with its cookie, or the reason why the sign-in was refused. */
 export type SignedIn = { session: Session; cookie: string } | { fault: Fault; retryAfter?: number };
-type Fault = 'wrongToken' | 'wrongPassword' | 'notAdmin' | 'disabled' | 'throttled' | 'busy';
+type Fault = 'wrongToken' | 'wrongPassword' | 'longPassword' | 'notAdmin' | 'disabled' | 'throttled' | 'busy';
 
 const STATUS: Readonly<Record<Fault, number>> = {
   wrongToken: 401,
   wrongPassword: 401,
+  longPassword: 400,
   notAdmin: 403,
   disabled: 403,
   throttled: 429,
@@ -34,6 +36,7 @@ const WORDS = words(
     nothing: 'This process has neither OPS_TOKEN nor the auth service: set OPS_TOKEN and restart it.',
     wrongToken: 'The token is wrong.',
     wrongPassword: 'E-mail or password is wrong.',
+    longPassword: 'The password has more than 1,024 characters.',
     notAdmin: 'Only an ADMIN may use the console.',
     disabled: 'The account is suspended.',
     throttled: 'Too many attempts. Wait a few minutes.',
@@ -51,6 +54,7 @@ const WORDS = words(
     nothing: 'Tiến trình này không có OPS_TOKEN và không phục vụ dịch vụ auth: hãy đặt OPS_TOKEN rồi khởi động lại.',
     wrongToken: 'Mã không đúng.',
     wrongPassword: 'E-mail hoặc mật khẩu không đúng.',
+    longPassword: 'Mật khẩu dài hơn 1.024 ký tự.',
     notAdmin: 'Chỉ ADMIN được dùng bảng điều khiển.',
     disabled: 'Tài khoản đang bị khóa.',
     throttled: 'Thử quá nhiều lần. Hãy đợi vài phút.',
@@ -87,7 +91,7 @@ ${
     'account',
     w.byAccount,
     html`<label>${w.email} <input name="email" type="email" autocomplete="username" maxlength="254" required></label>
-<label>${w.password} <input name="password" type="password" autocomplete="current-password" maxlength="4096" required></label>`,
+<label>${w.password} <input name="password" type="password" autocomplete="current-password" maxlength="${MAX_SENT_CHARACTERS}" required></label>`,
   )
 }
 </div>`;
@@ -110,6 +114,8 @@ export function openSignIn(deps: ConsoleDeps): (call: Call<FormBody>, form: Form
 
   async function withPassword(call: Call<FormBody>, email: string, password: string): Promise<SignedIn> {
     if (deps.auth === null) return { fault: 'wrongPassword' };
+    // Every schema with a password has this limit; that of a form is one for all fields.
+    if ([...password].length > MAX_SENT_CHARACTERS) return { fault: 'longPassword' };
     const { login, settings } = deps.auth;
     const { requestId, headers, peer, signal, stop } = call;
     const body = { email, password };

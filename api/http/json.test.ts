@@ -8,13 +8,16 @@ function depthOf(value: unknown): number {
   return 1 + Math.max(0, ...Object.values(value).map(depthOf));
 }
 
+const MARKS = '\u0301'.repeat(31);
+const hasRun = (text: string) => /\p{M}{31}/u.test(text);
+
 function needsWalk(value: unknown): boolean {
-  if (typeof value === 'string') return !value.isWellFormed();
+  if (typeof value === 'string') return !value.isWellFormed() || hasRun(value);
   if (typeof value === 'number') return !Number.isFinite(value);
   if (typeof value !== 'object' || value === null) return false;
   return Object.entries(value).some(
     ([key, child]) =>
-      key === '__proto__' || key === 'constructor' || key.includes('\0') || !key.isWellFormed() || needsWalk(child),
+      key === '__proto__' || key === 'constructor' || key.includes('\0') || needsWalk(key) || needsWalk(child),
   );
 }
 
@@ -24,11 +27,14 @@ const texts = fc.oneof(
   fc.json(),
   fc.json({ stringUnit: 'binary' }),
   fc
-    .dictionary(fc.oneof(rawString, fc.constantFrom('__proto__', 'constructor', 'prototype')), fc.jsonValue())
+    .dictionary(fc.oneof(rawString, fc.constantFrom('__proto__', 'constructor', 'prototype', MARKS)), fc.jsonValue())
     .map((value) => JSON.stringify(value)),
   fc
     .tuple(fc.integer(), fc.integer({ min: -400, max: 400 }))
     .map(([mantissa, exponent]) => `[${mantissa}e${exponent}]`),
+  fc
+    .array(fc.constantFrom(MARKS, '\u0301'.repeat(16), '\u{1e8d0}'.repeat(30), 'a', 'ễ', '漢'), { maxLength: 5 })
+    .map((parts) => JSON.stringify([parts.join('')])),
 );
 
 t.test(`the scan counts depth exactly and finds every text that needs a walk (seed ${seed})`, async (t) => {
@@ -75,6 +81,30 @@ t.test('parseBody accepts depth 64 and refuses 65; brackets in strings do not co
   t.notOk(isRejection(parseBody(Buffer.from('['.repeat(64) + ']'.repeat(64)))));
   t.match(parseBody(Buffer.from('['.repeat(65) + ']'.repeat(65))), { rejected: 'INVALID_JSON' });
   t.notOk(isRejection(parseBody(Buffer.from(JSON.stringify(['['.repeat(100), '\\"[[{{'])))), 'in strings');
+});
+
+t.test('parseBody refuses a run of marks in every text and name, except in the fields that may have one', async (t) => {
+  const value = {
+    kept: MARKS,
+    deep: { kept: MARKS, 'x/y': [`a${MARKS}`, 'a'] },
+    [`n${MARKS}`]: 1,
+    thirty: MARKS.slice(1),
+    escaped: 'a',
+  };
+  const text = JSON.stringify(value).replace('"escaped":"a"', `"escaped":"${'\\u0301'.repeat(31)}"`);
+  const parsed = parseBody(Buffer.from(text), ['/kept', '/deep/none']);
+  const row = 'more than 30 combining marks in a row';
+  t.strictSame(isRejection(parsed) ? [] : parsed.faults, [
+    { path: '/deep/kept', message: `must not contain ${row}` },
+    { path: '/deep/x~1y/0', message: `must not contain ${row}` },
+    { path: `/n${MARKS}`, message: `must have a name without ${row}` },
+    { path: '/escaped', message: `must not contain ${row}` },
+  ]);
+});
+
+t.test('parseBody names a giant member by its beginning', async (t) => {
+  const parsed = parseBody(Buffer.from(JSON.stringify({ [MARKS.repeat(1_000)]: 1 })));
+  t.match(isRejection(parsed) ? [] : parsed.faults, [{ path: `/${MARKS.repeat(5).slice(0, 128)}...` }]);
 });
 
 t.test('parseBody returns at most as many faults as an envelope holds', async (t) => {

@@ -1,6 +1,8 @@
 import { isUtf8 } from 'node:buffer';
+import { escapePointer } from '#infra/schema/fault-message.ts';
 import { MAX_FAULTS } from '#infra/schema/validator.ts';
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
+import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 
 const MAX_DEPTH = 64;
 const BYTE_ORDER_MARK = 0xfeff;
@@ -14,10 +16,11 @@ interface ParsedBody {
 /**
  * Parses a body. Returns INVALID_JSON for bytes that are not UTF-8 or not JSON, nesting over 64 and forbidden keys.
  * `__proto__`, and `constructor` holding `prototype`, would reach a prototype if code merged the body into an object.
- * Values that JSON allows but MongoDB or a reply cannot hold (1e400, lone surrogates, NUL in a key) are returned as faults.
+ * Values that JSON allows but MongoDB or a reply cannot hold (1e400, lone surrogates, NUL in a key) are returned as faults. So is a run of
+ * combining marks, except in the fields of `anyMarks`, JSON pointers.
  * One leading byte order mark is ignored (RFC 8259, section 8.1). The parser's own message quotes the body and is dropped.
  */
-export function parseBody(bytes: Buffer): ParsedBody | Rejection {
+export function parseBody(bytes: Buffer, anyMarks: readonly string[] = []): ParsedBody | Rejection {
   const scan = scanJson(bytes, MAX_DEPTH);
   if (scan.depth > MAX_DEPTH) {
     return { rejected: 'INVALID_JSON', message: `The body is nested deeper than ${MAX_DEPTH} levels` };
@@ -32,7 +35,7 @@ export function parseBody(bytes: Buffer): ParsedBody | Rejection {
     return { rejected: 'INVALID_JSON' };
   }
   const faults: FaultDetail[] = [];
-  if (scan.suspicious && !walk(value, '', faults))
+  if (scan.suspicious && !walk(value, '', { faults, anyMarks }))
     return { rejected: 'INVALID_JSON', message: 'The body contains a forbidden key' };
   return { value, faults };
 }
@@ -41,7 +44,7 @@ export function parseBody(bytes: Buffer): ParsedBody | Rejection {
 interface Scan {
   /** Deepest nesting of arrays and objects, counted no further than `maxDepth + 1`. */
   depth: number;
-  /** True if a number could be infinite, or a string could be a forbidden key or malformed Unicode. */
+  /** True if a number could be infinite, or a string could be a forbidden key, malformed Unicode or a run of marks. */
   suspicious: boolean;
   ascii: boolean;
 }
@@ -49,6 +52,10 @@ interface Scan {
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const SMALL_U = 0x75;
+/** First byte of U+0300, before which no character is a combining mark. */
+const FIRST_MARK = 0xcc;
+/** Characters that may be marks and follow each other without being searched for a run. */
+const MAX_MARKS = 30;
 /** Digits up to which a number without an exponent is finite: 1e308 has 309 digits. */
 const MAX_FINITE_DIGITS = 308;
 
@@ -75,11 +82,19 @@ export function scanJson(bytes: Uint8Array, maxDepth: number): Scan {
     if (byte === QUOTE) {
       i += 1;
       if (mayBeForbidden(bytes, i)) suspicious = true;
+      let marks = 0;
       for (; i < end && bytes[i] !== QUOTE; i += 1) {
-        every |= bytes[i] ?? 0;
-        if (bytes[i] === BACKSLASH) {
-          i += 1;
-          if (bytes[i] === SMALL_U) suspicious = true;
+        const letter = bytes[i] ?? 0;
+        every |= letter;
+        if (letter >= FIRST_MARK) {
+          marks += 1;
+          if (marks > MAX_MARKS) suspicious = true;
+        } else if (letter < 0x80) {
+          marks = 0;
+          if (letter === BACKSLASH) {
+            i += 1;
+            if (bytes[i] === SMALL_U) suspicious = true;
+          }
         }
       }
     } else if (byte === 0x5b || byte === 0x7b) {
@@ -103,21 +118,29 @@ function mayBeForbidden(bytes: Uint8Array, at: number): boolean {
   return bytes[at] === 0x63 && bytes[at + 3] === 0x73 && bytes[at + 4] === 0x74;
 }
 
+/** The faults of a body, and the fields that may have runs of marks. */
+interface Walk {
+  faults: FaultDetail[];
+  anyMarks: readonly string[];
+}
+
 /** Collects faults below `value`. Returns false on a forbidden key. Recursion ends: the scan refused depth over `MAX_DEPTH`. */
-function walk(value: unknown, path: string, faults: FaultDetail[]): boolean {
+function walk(value: unknown, path: string, about: Walk): boolean {
   if (typeof value === 'string') {
-    if (!value.isWellFormed()) note(faults, path, 'must be well-formed Unicode');
+    if (!value.isWellFormed()) note(about, path, 'must be well-formed Unicode');
+    else if (!about.anyMarks.includes(path) && hasMarkRun(value)) note(about, path, MARK_RUN_FAULT);
   } else if (typeof value === 'number') {
-    if (!Number.isFinite(value)) note(faults, path, 'must be a finite number');
+    if (!Number.isFinite(value)) note(about, path, 'must be a finite number');
   } else if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i += 1) if (!walk(value[i], `${path}/${i}`, faults)) return false;
+    for (let i = 0; i < value.length; i += 1) if (!walk(value[i], `${path}/${i}`, about)) return false;
   } else if (typeof value === 'object' && value !== null) {
     for (const [key, child] of Object.entries(value)) {
       if (key === '__proto__' || (key === 'constructor' && holdsPrototype(child))) return false;
-      const at = `${path}/${pointerToken(key)}`;
-      if (key.includes('\0')) note(faults, at, 'must have a name without NUL');
-      if (!key.isWellFormed()) note(faults, at, 'must have a well-formed Unicode name');
-      if (!walk(child, at, faults)) return false;
+      const at = `${path}/${escapePointer(key)}`;
+      if (key.includes('\0')) note(about, at, 'must have a name without NUL');
+      if (!key.isWellFormed()) note(about, at, 'must have a well-formed Unicode name');
+      if (hasMarkRun(key)) note(about, at, 'must have a name without more than 30 combining marks in a row');
+      if (!walk(child, at, about)) return false;
     }
   }
   return true;
@@ -127,11 +150,6 @@ function holdsPrototype(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype');
 }
 
-/** Escapes a key as in RFC 6901, section 3. Makes it well-formed, so that the reply itself can be encoded. */
-function pointerToken(key: string): string {
-  return key.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
-}
-
-function note(faults: FaultDetail[], path: string, message: string): void {
+function note({ faults }: Walk, path: string, message: string): void {
   if (faults.length < MAX_FAULTS) faults.push({ path, message });
 }

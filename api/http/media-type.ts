@@ -1,4 +1,6 @@
 import type { Head } from '#api/route.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
 const CHARSET = /;[ \t]*charset[ \t]*=[ \t]*"?([^\s;"]*)"?/i;
@@ -19,10 +21,21 @@ export function isUrlEncoded(type: string): boolean {
   return URL_ENCODED.test(type);
 }
 
-/** Returns the fields of a form in their order. Any bytes are a form: what is not UTF-8 becomes U+FFFD. */
-export function formFields(bytes: Buffer): { fields: { name: string; value: string }[] } {
-  const fields = new URLSearchParams(bytes.toString('utf8'));
-  return { fields: [...fields].map(([name, value]) => ({ name, value })) };
+/**
+ * Parses the fields of a form, in their order. Any bytes are a form: what is not UTF-8 becomes U+FFFD. A value with a run of combining marks
+ * is a fault, except in the fields of `anyMarks` (`/field`).
+ */
+export function parseForm(
+  bytes: Buffer,
+  anyMarks: readonly string[],
+): { value: { fields: { name: string; value: string }[] }; faults: FaultDetail[] } {
+  const fields = [...new URLSearchParams(bytes.toString('utf8'))].map(([name, value]) => ({ name, value }));
+  const faults = fields.flatMap(({ name, value }, index) =>
+    !anyMarks.includes(`/${name}`) && hasMarkRun(value)
+      ? [{ path: `/fields/${index}/value`, message: MARK_RUN_FAULT }]
+      : [],
+  );
+  return { value: { fields }, faults };
 }
 
 /** Returns true if a body follows the head, or may follow it in chunks. */

@@ -2,9 +2,9 @@ import { MAX_FAULTS } from '#infra/schema/validator.ts';
 import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
 import type { BodyRead } from './body.ts';
 import { parseBody } from './json.ts';
-import { formFields } from './media-type.ts';
+import { parseForm } from './media-type.ts';
 import { refused } from './reply.ts';
-import type { MountedRoute } from './route-table.ts';
+import type { MountedBody, MountedRoute } from './route-table.ts';
 
 /** Result for a route without a body. */
 export const UNREAD = { kind: 'unread' } as const;
@@ -32,14 +32,14 @@ export function parsedBody(
 ): RequestBody | Exclude<BodyRead, { kind: 'read' }> {
   if (read.kind === 'refused' || read.kind === 'gone') return read;
   if (read.kind === 'unread' || body === undefined) return { kind: 'body', value: undefined, faults: [] };
-  const parsed = parse(read.bytes, body.isForm);
+  const parsed = parse(read.bytes, body);
   if (isRejection(parsed)) return refused(parsed);
   return { kind: 'body', value: parsed.value, faults: merge(parsed.faults, body.validate(parsed.value)) };
 }
 
-function parse(bytes: Buffer, isForm: boolean): ReturnType<typeof parseBody> {
-  if (isForm) return { value: formFields(bytes), faults: [] };
-  return bytes.length === 0 ? { value: {}, faults: [] } : parseBody(bytes);
+function parse(bytes: Buffer, { isForm, anyMarks }: MountedBody): ReturnType<typeof parseBody> {
+  if (isForm) return parseForm(bytes, anyMarks);
+  return bytes.length === 0 ? { value: {}, faults: [] } : parseBody(bytes, anyMarks);
 }
 
 /** Returns both lists, faults of values first. Drops a fault of shape at the same path, which would only repeat one of them. */

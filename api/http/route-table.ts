@@ -126,10 +126,19 @@ function named(names: readonly string[], values: readonly string[]): Readonly<Re
 /** A route with its schemas compiled, so that a request needs no lookup by name. */
 export interface MountedRoute {
   route: Route;
-  body: { validate: Validator; maxBytes: number; isForm: boolean; callers: Callers } | undefined;
+  body: MountedBody | undefined;
   parseQuery: QueryParser;
   /** False if the route has no query schema; an empty query is then not parsed. */
   hasQuery: boolean;
+}
+
+/** The body rule of a route, with its schema compiled. */
+export interface MountedBody {
+  validate: Validator;
+  maxBytes: number;
+  isForm: boolean;
+  anyMarks: readonly string[];
+  callers: Callers;
 }
 
 /** Compiles the schemas of a route. Throws at boot if the route names a schema that does not exist. */
@@ -140,6 +149,7 @@ export function mountRoute(route: Route, schemas: Pick<Schemas, 'validator' | 'q
       validate: schemas.validator(route.body.schema),
       maxBytes: route.body.maxBytes,
       isForm: route.body.isForm === true,
+      anyMarks: route.body.anyMarks ?? [],
       callers: callersOf(route.guards),
     },
     parseQuery: schemas.queryParser(route.query),

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import { composed } from '#shared/kernel/text.ts';
-import { type PasswordContext, passwordFaults } from './password-policy.ts';
+import { MAX_SENT_CHARACTERS, type PasswordContext, passwordFaults } from './password-policy.ts';
 
 const CONTEXT: PasswordContext = {
   email: 'thao.nguyen@school.vn',
@@ -29,6 +30,16 @@ t.test('the password policy returns every fault at once', async (t) => {
   t.match(faultsOf('AAaaAAaa'), [/repeated/]);
   t.match(faultsOf('abcdefgh', { isCommon: () => true }), [/commonly used/, /a run of characters/]);
   t.strictSame(faultsOf('sinh 20-10-2008'), [], 'a date beside other text');
+});
+
+t.test('every schema with a password limits it as the console does', async (t) => {
+  const schemas = loadSchemas();
+  const fields = schemas.ids.flatMap((id) => Object.entries(schemas.document(id).properties ?? {}));
+  const passwords = fields.filter(([name, { type }]) => /password$/i.test(name) && type === 'string');
+  t.strictSame(
+    passwords.map(([name, { maxLength }]) => `${name} ${maxLength}`).sort(),
+    ['currentPassword', 'newPassword', 'password', 'password'].map((name) => `${name} ${MAX_SENT_CHARACTERS}`),
+  );
 });
 
 t.test('the password length counts code points of the NFC form', async (t) => {

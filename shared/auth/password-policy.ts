@@ -1,6 +1,12 @@
 import { composed, hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 import { isDateAlone, isOneCharacter, isRun } from './predictable-password.ts';
 
+/**
+ * Code points of a password in a request; the schemas have the same limit. A new password is shorter, but an imported account may have a
+ * longer one.
+ */
+export const MAX_SENT_CHARACTERS = 1_024;
+
 const MAX_CHARACTERS = 128;
 
 /** Account data and settings that a password is checked against. */

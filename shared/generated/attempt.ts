@@ -979,7 +979,7 @@ export interface SaveAnswerRequest {
    */
   statementAnswers?: StatementAnswer[] | null;
   /**
-   * Stored exactly as sent.
+   * Stored exactly as sent. With more than 30 combining marks in a row it matches no accepted text.
    */
   textAnswer?: string | null;
   /**
@@ -1062,7 +1062,7 @@ export interface SentAnswer {
    */
   statementAnswers?: StatementAnswer[] | null;
   /**
-   * Stored exactly as sent.
+   * Stored exactly as sent. With more than 30 combining marks in a row it matches no accepted text.
    */
   textAnswer?: string | null;
 }

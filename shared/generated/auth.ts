@@ -12,7 +12,7 @@ export type AccountStatus = 'ACTIVE' | 'SUSPENDED' | 'DELETED';
  */
 export interface ChangePasswordRequest {
   /**
-   * The current password.
+   * The current password. With more than 30 combining marks in a row it is a wrong one.
    */
   currentPassword: string;
   /**
@@ -30,7 +30,7 @@ export interface LoginRequest {
    */
   email: string;
   /**
-   * Password of the account.
+   * Password of the account. With more than 30 combining marks in a row it is a wrong one.
    */
   password: string;
 }

@@ -949,7 +949,7 @@ export interface BulkActStop {
  */
 export interface ChangePasswordRequest {
   /**
-   * The current password.
+   * The current password. With more than 30 combining marks in a row it is a wrong one.
    */
   currentPassword: string;
   /**
@@ -3247,7 +3247,7 @@ export interface LoginRequest {
    */
   email: string;
   /**
-   * Password of the account.
+   * Password of the account. With more than 30 combining marks in a row it is a wrong one.
    */
   password: string;
 }
@@ -4215,7 +4215,7 @@ export interface SaveAnswerRequest {
    */
   statementAnswers?: StatementAnswer[] | null;
   /**
-   * Stored exactly as sent.
+   * Stored exactly as sent. With more than 30 combining marks in a row it matches no accepted text.
    */
   textAnswer?: string | null;
   /**
@@ -4338,7 +4338,7 @@ export interface SentAnswer {
    */
   statementAnswers?: StatementAnswer[] | null;
   /**
-   * Stored exactly as sent.
+   * Stored exactly as sent. With more than 30 combining marks in a row it matches no accepted text.
    */
   textAnswer?: string | null;
 }

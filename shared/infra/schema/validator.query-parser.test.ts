@@ -39,6 +39,7 @@ t.test('the query parser clamps no value, guesses no type and builds no structur
   t.strictSame(paths('type=C'), ['/type']);
   t.strictSame(paths('q=123456'), ['/q']);
   t.strictSame(paths('page=1&page=1'), ['/page'], 'a repeat');
+  t.strictSame(paths(`q=${'%CC%81'.repeat(31)}`), ['/q'], 'a run of combining marks');
   t.strictSame(paths('page=1&page=x&page=2'), ['/page', '/page']);
   t.strictSame(paths('type[$ne]=A'), ['/type[$ne]']);
   t.strictSame(paths('unknown[]=1&a%5B0%5D=2'), ['/unknown[]', '/a[0]'], 'brackets, even in an unknown name');

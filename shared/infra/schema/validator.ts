@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 import { escapePointer, faultOf } from './fault-message.ts';
 import { assertSubset, resolve, type SchemaDocument, type SchemaNode, typesOf } from './schema-document.ts';
 import { run, type Segment, segmentCompiler } from './segment.ts';
@@ -85,7 +86,7 @@ export type QueryParser = (search: string) => { query: Record<string, unknown>; 
 
 /**
  * Returns a parser for a flat object schema. It converts each text to the integer, number or boolean that the schema declares, and
- * never clamps a value. Repeated names are faults. Unknown names are ignored, but names with brackets are always faults:
+ * never clamps a value. Repeated names and runs of combining marks are faults. Unknown names are ignored, but names with brackets are always faults:
  * `?status[$ne]=X` must never become an object.
  */
 export function queryParser(schema: SchemaNode, validate: (value: unknown) => FaultDetail[]): QueryParser {
@@ -98,6 +99,7 @@ export function queryParser(schema: SchemaNode, validate: (value: unknown) => Fa
       const field = declared.get(name);
       if (/[[\]]/.test(name)) faults.push({ path, message: 'must be a plain name without brackets' });
       else if (field && Object.hasOwn(query, name)) faults.push({ path, message: 'must appear once' });
+      else if (field && hasMarkRun(text)) faults.push({ path, message: MARK_RUN_FAULT });
       else if (field) query[name] = converted(text, typesOf(field));
     }
     const repeated = new Set(faults.map((fault) => fault.path));
