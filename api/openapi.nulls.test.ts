@@ -11,6 +11,7 @@ import type { NotificationDeps } from '#api/notification/deps.ts';
 import { notificationRoutes } from '#api/notification/mount.ts';
 import { type SchemaNode, typesOf } from '#infra/schema/schema-document.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { openApi } from './openapi.ts';
 import type { Route } from './route.ts';
 
@@ -82,7 +83,8 @@ const pointerOf = (at: readonly string[]) => at.map((step) => `/${step}`).join('
 /** Validates a body like the server. Returns its faults and the body as it would be stored. */
 function judged({ body: rule }: Route, body: Json) {
   const faults = schemas.validator(rule?.schema ?? '')(body);
-  const further = rule?.moreFaults?.(body, faults) ?? [];
+  const more = rule?.moreFaults?.(body, faults) ?? [];
+  const further = 'next' in more ? atOnce(more) : more;
   return { faults, further, body };
 }
 

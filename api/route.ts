@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { ErrorCode, FaultDetail, Rejection } from '#shared/kernel/errors.ts';
+import type { Pieces } from '#shared/kernel/pieces.ts';
 
 /**
  * A row of a service's route table. `path` uses `:name` for parameters. `body.schema` and `query` name schemas by
@@ -153,7 +154,7 @@ export interface BodyRule {
    * Returns further faults of a body that is refused for `known`, the faults of its shape. Otherwise the handler would report
    * these faults only in a later reply, once the shape is right.
    */
-  moreFaults?(body: unknown, known: readonly FaultDetail[]): readonly FaultDetail[];
+  moreFaults?(body: unknown, known: readonly FaultDetail[]): readonly FaultDetail[] | Pieces<readonly FaultDetail[]>;
 }
 
 const KIB = 1_024;

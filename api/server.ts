@@ -32,6 +32,7 @@ import { guessIn, type WrongTokens } from '#api/http/wrong-tokens.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { ObserveHttp } from '#infra/metrics/metrics.ts';
+import { inPieces } from '#infra/process/in-pieces.ts';
 import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
 import { noteStatus } from '#infra/trace/calls.ts';
 import { currentScope, inScope } from '#infra/trace/scope.ts';
@@ -42,7 +43,7 @@ import type { Head, RawReply, Reply, Route, TextReply } from './route.ts';
 
 export interface ServerDeps {
   routes: readonly Route[];
-  schemas: Pick<Schemas, 'validator' | 'queryParser'>;
+  schemas: Pick<Schemas, 'checker' | 'queryParser'>;
   log: Log;
   access(line: AccessLine): void;
   /** Returns the hash that names a caller in access lines; undefined until its key is read. Default: no line names its caller. */
@@ -160,7 +161,8 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     }
 
     const reading = readBody(exchange, head, mounted);
-    const body = parsedBody(reading instanceof Promise ? await reading : reading, mounted);
+    const parsing = inPieces(parsedBody(reading instanceof Promise ? await reading : reading, mounted));
+    const body = parsing instanceof Promise ? await parsing : parsing;
     if (body.kind === 'gone') return body;
     const { bearerFault } = exchange.identity;
     if (body.kind === 'refused') return bearerFault === undefined ? body : refused(bearerFault);
@@ -169,7 +171,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     const faults = asked === undefined ? body.faults : [...asked.faults, ...body.faults];
     if (faults.length > 0) {
       if (bearerFault !== undefined) return refused(bearerFault);
-      const details = [...faults, ...furtherFaults(mounted, body)];
+      const details = [...faults, ...(await furtherFaults(mounted, body))];
       return refused({ rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_FAULTS) });
     }
 
@@ -197,13 +199,12 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     return body === undefined ? UNREAD : bodies.read(exchange, head, body);
   }
 
-  /** Writes a reply. Returns a promise only for a reply that its handler writes itself. */
+  /** Writes a reply. Returns a promise only for a long one, and for one that its handler writes itself. */
   function write(exchange: Exchange, outcome: ServeResult): Promise<void> | undefined {
     const closing = deps.draining.aborted;
     switch (outcome.kind) {
       case 'reply':
-        writeReply(exchange, outcome.reply, closing);
-        return undefined;
+        return writeReply(exchange, outcome.reply, closing);
       case 'text':
         writeText(exchange, outcome, closing);
         return undefined;

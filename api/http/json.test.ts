@@ -1,7 +1,11 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
+import { MAX_MEMBERS } from '#shared/kernel/large-json.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { parseBody, scanJson } from './json.ts';
+
+const parsedAtOnce = (text: string | Uint8Array) => atOnce(parseBody(Buffer.from(text as string)));
 
 function depthOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;
@@ -42,7 +46,7 @@ t.test(`the scan counts depth exactly and finds every text that needs a walk (se
     fc.property(texts, (text) => {
       const bytes = Buffer.from(text);
       const value: unknown = JSON.parse(bytes.toString());
-      const scan = scanJson(bytes, 1_000);
+      const scan = atOnce(scanJson(bytes, 1_000));
       return (
         scan.depth === depthOf(value) &&
         (scan.suspicious || !needsWalk(value)) &&
@@ -58,7 +62,7 @@ t.test(`an accepted body has the value that JSON.parse returns (seed ${seed})`, 
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 5, stringUnit: 'grapheme' }), fc.boolean(), (value, pretty) => {
       const text = JSON.stringify(value, null, pretty ? 2 : 0);
-      const parsed = parseBody(Buffer.from(text));
+      const parsed = parsedAtOnce(text);
       if (isRejection(parsed)) return text.includes('__proto__') || text.includes('constructor');
       return parsed.faults.length === 0 && JSON.stringify(parsed.value, null, pretty ? 2 : 0) === text;
     }),
@@ -70,7 +74,7 @@ t.test(`an accepted body has the value that JSON.parse returns (seed ${seed})`, 
 t.test(`parseBody never throws, whatever the bytes (seed ${seed})`, async (t) => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
-      parseBody(Buffer.from(bytes));
+      parsedAtOnce(bytes);
     }),
     { seed, numRuns: 3_000 },
   );
@@ -78,9 +82,9 @@ t.test(`parseBody never throws, whatever the bytes (seed ${seed})`, async (t) =>
 });
 
 t.test('parseBody accepts depth 64 and refuses 65; brackets in strings do not count', async (t) => {
-  t.notOk(isRejection(parseBody(Buffer.from('['.repeat(64) + ']'.repeat(64)))));
-  t.match(parseBody(Buffer.from('['.repeat(65) + ']'.repeat(65))), { rejected: 'INVALID_JSON' });
-  t.notOk(isRejection(parseBody(Buffer.from(JSON.stringify(['['.repeat(100), '\\"[[{{'])))), 'in strings');
+  t.notOk(isRejection(parsedAtOnce('['.repeat(64) + ']'.repeat(64))));
+  t.match(parsedAtOnce('['.repeat(65) + ']'.repeat(65)), { rejected: 'INVALID_JSON' });
+  t.notOk(isRejection(parsedAtOnce(JSON.stringify(['['.repeat(100), '\\"[[{{']))), 'in strings');
 });
 
 t.test('parseBody refuses a run of marks in every text and name, except in the fields that may have one', async (t) => {
@@ -92,7 +96,7 @@ t.test('parseBody refuses a run of marks in every text and name, except in the f
     escaped: 'a',
   };
   const text = JSON.stringify(value).replace('"escaped":"a"', `"escaped":"${'\\u0301'.repeat(31)}"`);
-  const parsed = parseBody(Buffer.from(text), ['/kept', '/deep/none']);
+  const parsed = atOnce(parseBody(Buffer.from(text), ['/kept', '/deep/none']));
   const row = 'more than 30 combining marks in a row';
   t.strictSame(isRejection(parsed) ? [] : parsed.faults, [
     { path: '/deep/kept', message: `must not contain ${row}` },
@@ -103,11 +107,20 @@ t.test('parseBody refuses a run of marks in every text and name, except in the f
 });
 
 t.test('parseBody names a giant member by its beginning', async (t) => {
-  const parsed = parseBody(Buffer.from(JSON.stringify({ [MARKS.repeat(1_000)]: 1 })));
+  const parsed = parsedAtOnce(JSON.stringify({ [MARKS.repeat(1_000)]: 1 }));
   t.match(isRejection(parsed) ? [] : parsed.faults, [{ path: `/${MARKS.repeat(5).slice(0, 128)}...` }]);
 });
 
 t.test('parseBody returns at most as many faults as an envelope holds', async (t) => {
-  const parsed = parseBody(Buffer.from(`[${'1e999,'.repeat(5_000)}0]`));
+  const parsed = parsedAtOnce(`[${'1e999,'.repeat(5_000)}0]`);
   t.equal(isRejection(parsed) ? 0 : parsed.faults.length, 1_000);
+});
+
+t.test('an object has at most as many members as one step over them may take', async (t) => {
+  const members = (count: number) => Array.from({ length: count }, (_, index) => `"${index}":0`).join();
+  t.notOk(isRejection(parsedAtOnce(`{${members(MAX_MEMBERS)}}`)));
+  t.match(parsedAtOnce(`{"a":[{${members(MAX_MEMBERS + 1)}}]}`), {
+    rejected: 'INVALID_JSON',
+    message: /133000 members/,
+  });
 });

@@ -2,10 +2,12 @@ import { isUtf8 } from 'node:buffer';
 import { escapePointer } from '#infra/schema/fault-message.ts';
 import { MAX_FAULTS } from '#infra/schema/validator.ts';
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
+import { MAX_MEMBERS, parseJson, TooManyMembers } from '#shared/kernel/large-json.ts';
+import type { Pieces } from '#shared/kernel/pieces.ts';
 import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 
 const MAX_DEPTH = 64;
-const BYTE_ORDER_MARK = 0xfeff;
+const BYTE_ORDER_MARK = Buffer.from('\ufeff');
 
 /** A parsed body, with the faults of its values that no schema can express. */
 interface ParsedBody {
@@ -14,28 +16,29 @@ interface ParsedBody {
 }
 
 /**
- * Parses a body. Returns INVALID_JSON for bytes that are not UTF-8 or not JSON, nesting over 64 and forbidden keys.
+ * Parses a body. Returns INVALID_JSON for bytes that are not UTF-8 or not JSON, nesting over 64, too many members and forbidden keys.
  * `__proto__`, and `constructor` holding `prototype`, would reach a prototype if code merged the body into an object.
  * Values that JSON allows but MongoDB or a reply cannot hold (1e400, lone surrogates, NUL in a key) are returned as faults. So is a run of
  * combining marks, except in the fields of `anyMarks`, JSON pointers.
  * One leading byte order mark is ignored (RFC 8259, section 8.1). The parser's own message quotes the body and is dropped.
  */
-export function parseBody(bytes: Buffer, anyMarks: readonly string[] = []): ParsedBody | Rejection {
-  const scan = scanJson(bytes, MAX_DEPTH);
+export function* parseBody(sent: Buffer, anyMarks: readonly string[] = []): Pieces<ParsedBody | Rejection> {
+  const isMarked = sent.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK);
+  const bytes = isMarked ? sent.subarray(BYTE_ORDER_MARK.length) : sent;
+  const scan = yield* scanJson(bytes, MAX_DEPTH);
   if (scan.depth > MAX_DEPTH) {
     return { rejected: 'INVALID_JSON', message: `The body is nested deeper than ${MAX_DEPTH} levels` };
   }
   if (!scan.ascii && !isUtf8(bytes)) return { rejected: 'INVALID_JSON', message: 'The body is not UTF-8' };
-  let text = bytes.toString(scan.ascii ? 'latin1' : 'utf8');
-  if (text.charCodeAt(0) === BYTE_ORDER_MARK) text = text.slice(1);
   let value: unknown;
   try {
-    value = JSON.parse(text);
-  } catch {
-    return { rejected: 'INVALID_JSON' };
+    value = yield* parseJson(bytes, scan.ascii ? 'latin1' : 'utf8');
+  } catch (error) {
+    if (!(error instanceof TooManyMembers)) return { rejected: 'INVALID_JSON' };
+    return { rejected: 'INVALID_JSON', message: `An object of the body has more than ${MAX_MEMBERS} members` };
   }
   const faults: FaultDetail[] = [];
-  if (scan.suspicious && !walk(value, '', { faults, anyMarks }))
+  if (scan.suspicious && !(yield* walk(value, '', { faults, anyMarks, visited: 0 })))
     return { rejected: 'INVALID_JSON', message: 'The body contains a forbidden key' };
   return { value, faults };
 }
@@ -56,6 +59,9 @@ const SMALL_U = 0x75;
 const FIRST_MARK = 0xcc;
 /** Characters that may be marks and follow each other without being searched for a run. */
 const MAX_MARKS = 30;
+/** Bytes that are scanned, and values that are visited, in one piece. */
+const PIECE_BYTES = 256 * 1_024;
+const PIECE_VALUES = 4_096;
 /** Digits up to which a number without an exponent is finite: 1e308 has 309 digits. */
 const MAX_FINITE_DIGITS = 308;
 
@@ -64,7 +70,8 @@ const MAX_FINITE_DIGITS = 308;
  * whether the parsed tree must be walked; nearly all bodies need no walk. The depth is exact for valid JSON; the parser
  * refuses invalid JSON.
  */
-export function scanJson(bytes: Uint8Array, maxDepth: number): Scan {
+export function* scanJson(bytes: Uint8Array, maxDepth: number): Pieces<Scan> {
+  let pauseAt = PIECE_BYTES;
   let depth = 0;
   let deepest = 0;
   let digits = 0;
@@ -72,6 +79,10 @@ export function scanJson(bytes: Uint8Array, maxDepth: number): Scan {
   let suspicious = false;
   const end = bytes.length;
   for (let i = 0; i < end; i += 1) {
+    if (i >= pauseAt) {
+      pauseAt = i + PIECE_BYTES;
+      yield;
+    }
     const byte = bytes[i] ?? 0;
     every |= byte;
     if (byte >= 0x30 && byte <= 0x39) {
@@ -118,32 +129,53 @@ function mayBeForbidden(bytes: Uint8Array, at: number): boolean {
   return bytes[at] === 0x63 && bytes[at + 3] === 0x73 && bytes[at + 4] === 0x74;
 }
 
-/** The faults of a body, and the fields that may have runs of marks. */
+/** The faults of a body, the fields that may have runs of marks, and the number of values that were visited. */
 interface Walk {
   faults: FaultDetail[];
   anyMarks: readonly string[];
+  visited: number;
 }
 
-/** Collects faults below `value`. Returns false on a forbidden key. Recursion ends: the scan refused depth over `MAX_DEPTH`. */
-function walk(value: unknown, path: string, about: Walk): boolean {
-  if (typeof value === 'string') {
-    if (!value.isWellFormed()) note(about, path, 'must be well-formed Unicode');
-    else if (!about.anyMarks.includes(path) && hasMarkRun(value)) note(about, path, MARK_RUN_FAULT);
-  } else if (typeof value === 'number') {
-    if (!Number.isFinite(value)) note(about, path, 'must be a finite number');
-  } else if (Array.isArray(value)) {
-    for (let i = 0; i < value.length; i += 1) if (!walk(value[i], `${path}/${i}`, about)) return false;
-  } else if (typeof value === 'object' && value !== null) {
-    for (const [key, child] of Object.entries(value)) {
-      if (key === '__proto__' || (key === 'constructor' && holdsPrototype(child))) return false;
-      const at = `${path}/${escapePointer(key)}`;
-      if (key.includes('\0')) note(about, at, 'must have a name without NUL');
-      if (!key.isWellFormed()) note(about, at, 'must have a well-formed Unicode name');
-      if (hasMarkRun(key)) note(about, at, 'must have a name without more than 30 combining marks in a row');
-      if (!walk(child, at, about)) return false;
-    }
+/** Collects faults of a value and below it. Returns false on a forbidden key. Recursion ends: the scan refused depth over `MAX_DEPTH`. */
+function* walk(value: unknown, path: string, about: Walk): Pieces<boolean> {
+  const message = scalarFault(value);
+  if (message !== undefined && !(message === MARK_RUN_FAULT && about.anyMarks.includes(path)))
+    note(about, path, message);
+  if (typeof value !== 'object' || value === null) return true;
+  const isArray = Array.isArray(value);
+  for (const [key, child] of isArray ? value.entries() : Object.entries(value)) {
+    about.visited += 1;
+    if (about.visited % PIECE_VALUES === 0) yield;
+    const name = String(key);
+    if (!isArray && !isPermitted(name, child, path, about)) return false;
+    // A path, and a walk of its own, would cost most values more than all the rest.
+    if (!isSoundScalar(child) && !(yield* walk(child, `${path}/${escapePointer(name)}`, about))) return false;
   }
   return true;
+}
+
+/** Returns false for a forbidden key. Collects faults of any other. */
+function isPermitted(key: string, child: unknown, path: string, about: Walk): boolean {
+  if (key === '__proto__' || (key === 'constructor' && holdsPrototype(child))) return false;
+  if (key.includes('\0')) note(about, `${path}/${escapePointer(key)}`, 'must have a name without NUL');
+  if (!key.isWellFormed()) note(about, `${path}/${escapePointer(key)}`, 'must have a well-formed Unicode name');
+  if (hasMarkRun(key)) {
+    note(about, `${path}/${escapePointer(key)}`, 'must have a name without more than 30 combining marks in a row');
+  }
+  return true;
+}
+
+/** Returns what is wrong with a text or a number, or undefined. */
+function scalarFault(value: unknown): string | undefined {
+  if (typeof value === 'string') {
+    if (!value.isWellFormed()) return 'must be well-formed Unicode';
+    return hasMarkRun(value) ? MARK_RUN_FAULT : undefined;
+  }
+  return typeof value === 'number' && !Number.isFinite(value) ? 'must be a finite number' : undefined;
+}
+
+function isSoundScalar(value: unknown): boolean {
+  return (typeof value !== 'object' || value === null) && scalarFault(value) === undefined;
 }
 
 function holdsPrototype(value: unknown): boolean {

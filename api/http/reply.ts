@@ -1,12 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Reply, TextReply } from '#api/route.ts';
+import { inPieces } from '#infra/process/in-pieces.ts';
 import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
+import { jsonText } from '#shared/kernel/json-text.ts';
 import { type Exchange, isGone } from './exchange.ts';
 
-/** Writes a success in its envelope. `closing`: the connection ends after the reply. */
-export function writeReply(exchange: Exchange, reply: Reply, closing: boolean): void {
-  const text = JSON.stringify({ success: true, data: reply.data ?? null, message: reply.message ?? 'OK' });
-  send(exchange, reply.status, [text], reply.headers, closing);
+/** Writes a success in its envelope. `closing`: the connection ends after the reply. Returns a promise only for a long reply. */
+export function writeReply(exchange: Exchange, reply: Reply, closing: boolean): Promise<void> | undefined {
+  const { status, data, message = 'OK', headers } = reply;
+  const write = (text = '') => send(exchange, status, [text], headers, closing);
+  const text = inPieces(jsonText({ success: true, data: data ?? null, message }));
+  if (text instanceof Promise) return text.then(write);
+  write(text);
+  return undefined;
 }
 
 /** Writes a success whose data is JSON text already in the same envelope. */

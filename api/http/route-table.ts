@@ -1,5 +1,5 @@
 import type { Route } from '#api/route.ts';
-import type { QueryParser, Schemas, Validator } from '#infra/schema/validator.ts';
+import type { QueryParser, Schemas } from '#infra/schema/validator.ts';
 import { type Callers, callersOf } from './body-budget.ts';
 
 /** One row to compile. `value` is returned for each request that matches the row. */
@@ -134,7 +134,7 @@ export interface MountedRoute {
 
 /** The body rule of a route, with its schema compiled. */
 export interface MountedBody {
-  validate: Validator;
+  check: ReturnType<Schemas['checker']>;
   maxBytes: number;
   isForm: boolean;
   anyMarks: readonly string[];
@@ -142,11 +142,11 @@ export interface MountedBody {
 }
 
 /** Compiles the schemas of a route. Throws at boot if the route names a schema that does not exist. */
-export function mountRoute(route: Route, schemas: Pick<Schemas, 'validator' | 'queryParser'>): MountedRoute {
+export function mountRoute(route: Route, schemas: Pick<Schemas, 'checker' | 'queryParser'>): MountedRoute {
   return {
     route,
     body: route.body && {
-      validate: schemas.validator(route.body.schema),
+      check: schemas.checker(route.body.schema),
       maxBytes: route.body.maxBytes,
       isForm: route.body.isForm === true,
       anyMarks: route.body.anyMarks ?? [],

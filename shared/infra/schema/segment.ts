@@ -1,6 +1,7 @@
 import type { ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { atOnce, type Pieces } from '#shared/kernel/pieces.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import { escapePointer, faultOf } from './fault-message.ts';
 import { nullMeansAbsent, type SchemaNode, typesOf } from './schema-document.ts';
@@ -23,7 +24,13 @@ interface Shape {
   unknown: 'refused' | 'dropped' | 'kept';
   items?: { segment: Segment; max: number };
   timestamp: boolean;
-  free?: { maxBytes: number | undefined; maxDepth: number | undefined };
+  free?: FreeLimits;
+}
+
+/** Limits of a free map. */
+interface FreeLimits {
+  maxBytes: number | undefined;
+  maxDepth: number | undefined;
 }
 
 interface Field {
@@ -106,7 +113,17 @@ const MAX_FIELDS = 1_000;
 interface Work {
   faults: FaultDetail[];
   limit: number;
-  arrays: { items: unknown[]; path: string; segment: Segment; max: number }[] | undefined;
+  arrays: Items[] | undefined;
+  /** Free maps whose members are still to be seen. */
+  maps: { map: object; path: string; limits: FreeLimits }[] | undefined;
+}
+
+/** The items of an array that are still to be checked: at most as many as its schema admits. */
+interface Items {
+  values: unknown[];
+  path: string;
+  segment: Segment;
+  count: number;
 }
 
 /** Appends a fault unless the list is full. Returns true if the list has room for another. */
@@ -117,22 +134,43 @@ function add({ faults, limit }: Work, fault: FaultDetail): boolean {
 /**
  * Checks `value` against a segment and the segments below it, and appends faults until the list has `limit` entries. Changes `value` in
  * place: it deletes nulls that mean "absent" and dropped fields, and writes the T and Z of timestamps as capitals.
+ *
+ * The items of the body's own arrays are pieces. What is below an item, or beside them, is at most as large as one.
  */
-export function run(segment: Segment, value: unknown, path: string, faults: FaultDetail[], limit: number): void {
-  const work: Work = { faults, limit, arrays: undefined };
-  visit(work, segment.shape, value, path);
-  if (faults.length >= limit) return;
-  const check = segment.check();
-  if (!check(value)) {
-    const errors = check.errors ?? [];
-    for (const error of errors) add(work, faultOf(error, path));
-  }
-  if (work.arrays === undefined) return;
-  for (const array of work.arrays) {
-    const count = Math.min(array.items.length, array.max);
-    for (let index = 0; index < count && faults.length < limit; index += 1) {
-      run(array.segment, array.items[index], `${array.path}/${index}`, faults, limit);
+export function* run(segment: Segment, value: unknown, faults: FaultDetail[], limit: number): Pieces<void> {
+  const work = checkTop(segment, value, '', faults, limit);
+  yield* checkMaps(work);
+  for (const items of work.arrays ?? []) {
+    for (let index = 0; index < items.count && faults.length < limit; index += 1) {
+      checkItem(items, index, work);
+      yield;
     }
+  }
+}
+
+function checkItem({ values, path, segment }: Items, index: number, { faults, limit }: Work): void {
+  const work = checkTop(segment, values[index], `${path}/${index}`, faults, limit);
+  atOnce(checkMaps(work));
+  for (const items of work.arrays ?? []) {
+    for (let at = 0; at < items.count && faults.length < limit; at += 1) checkItem(items, at, work);
+  }
+}
+
+/** Checks `value` down to its arrays and free maps. If the list of faults is then full, none of them needs a check. */
+function checkTop(segment: Segment, value: unknown, path: string, faults: FaultDetail[], limit: number): Work {
+  const work: Work = { faults, limit, arrays: undefined, maps: undefined };
+  visit(work, segment.shape, value, path);
+  if (faults.length < limit) {
+    const check = segment.check();
+    if (!check(value)) for (const error of check.errors ?? []) add(work, faultOf(error, path));
+  }
+  return faults.length < limit ? work : { ...work, arrays: undefined, maps: undefined };
+}
+
+function* checkMaps(work: Work): Pieces<void> {
+  for (const { map, path, limits } of work.maps ?? []) {
+    const message = yield* freeJsonFault(map, limits);
+    if (message !== undefined) add(work, { path, message });
   }
 }
 
@@ -144,10 +182,11 @@ function visit(work: Work, shape: Shape, at: unknown, here: string): void {
   } else if (Array.isArray(at)) {
     if (shape.items === undefined) return;
     work.arrays ??= [];
-    work.arrays.push({ items: at, path: here, segment: shape.items.segment, max: shape.items.max });
+    const { segment, max } = shape.items;
+    work.arrays.push({ values: at, path: here, segment, count: Math.min(at.length, max) });
   } else if (shape.free) {
-    const message = freeJsonFault(at, shape.free);
-    if (message !== undefined) add(work, { path: here, message });
+    work.maps ??= [];
+    work.maps.push({ map: at, path: here, limits: shape.free });
   } else if (shape.fields) {
     visitFields(work, { fields: shape.fields, unknown: shape.unknown }, at as Record<string, unknown>, here);
   }
@@ -182,27 +221,62 @@ function visitFields(
   }
 }
 
+/** An object or array of a free map, whose members from `next` on are still to be seen. */
+interface Level {
+  container: Readonly<Record<string | number, unknown>>;
+  /** Undefined for an array. */
+  names: readonly string[] | undefined;
+  length: number;
+  next: number;
+}
+
+/** Values that are seen in one piece. */
+const SEEN_AT_ONCE = 1_024;
+
 /**
  * Returns why a free map (event metadata, student info) cannot be stored as JSON text and returned unchanged, or undefined if it can.
  * An infinity (`1e400`) would be read back as null. The parser has limited the depth (64) and the size of the whole body; a map may
- * have lower limits of its own.
+ * have lower limits of its own. The walk ends at the first fault, so that a map costs no more than the largest that is accepted.
  */
-function freeJsonFault(value: unknown, { maxBytes, maxDepth }: NonNullable<Shape['free']>): string | undefined {
-  if (holdsInfinity(value)) return 'must hold finite numbers only';
-  if (maxDepth !== undefined && depthOf(value) > maxDepth) return `must be nested at most ${maxDepth} levels deep`;
-  if (maxBytes === undefined) return undefined;
-  return Buffer.byteLength(JSON.stringify(value)) > maxBytes
-    ? `must have at most ${maxBytes} bytes of JSON`
-    : undefined;
+function* freeJsonFault(map: object, { maxBytes, maxDepth }: FreeLimits): Pieces<string | undefined> {
+  const levels: Level[] = [levelOf(map)];
+  let [bytes, seen] = [2, 0];
+  for (let at = levels.at(-1); at !== undefined; at = levels.at(-1)) {
+    const { container, names, length, next } = at;
+    if (next === length) {
+      levels.pop();
+      continue;
+    }
+    at.next += 1;
+    const name = names?.[next];
+    const member = container[name ?? next];
+    if (next > 0) bytes += 1;
+    if (name !== undefined) bytes += bytesOfText(name) + 1;
+    if (typeof member === 'object' && member !== null) {
+      levels.push(levelOf(member));
+      bytes += 2;
+      if (levels.length > (maxDepth ?? levels.length)) return `must be nested at most ${maxDepth} levels deep`;
+    } else {
+      if (typeof member === 'number' && !Number.isFinite(member)) return 'must hold finite numbers only';
+      bytes += typeof member === 'string' ? bytesOfText(member) : String(member).length;
+    }
+    if (maxBytes !== undefined && bytes > maxBytes) return `must have at most ${maxBytes} bytes of JSON`;
+    seen += 1;
+    if (seen % SEEN_AT_ONCE === 0) yield;
+  }
+  return undefined;
 }
 
-function depthOf(value: unknown): number {
-  if (typeof value !== 'object' || value === null) return 0;
-  // Do not spread the members into Math.max: a list of millions exceeds the number of arguments of one call.
-  return 1 + Object.values(value).reduce<number>((deepest, member) => Math.max(deepest, depthOf(member)), 0);
+function levelOf(value: object): Level {
+  const names = Array.isArray(value) ? undefined : Object.keys(value);
+  const { length } = names ?? (value as readonly unknown[]);
+  return { container: value as Level['container'], names, length, next: 0 };
 }
 
-function holdsInfinity(value: unknown): boolean {
-  if (typeof value === 'number') return !Number.isFinite(value);
-  return typeof value === 'object' && value !== null && Object.values(value).some(holdsInfinity);
+/** Matches a text that JSON writes as it is, one byte a character. */
+const PLAIN = /^[ !#-[\]-~]*$/;
+
+/** Returns the bytes of a text in JSON. */
+function bytesOfText(text: string): number {
+  return PLAIN.test(text) ? text.length + 2 : Buffer.byteLength(JSON.stringify(text));
 }

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import type { SchemaNode } from './schema-document.ts';
 import { run, segmentCompiler } from './segment.ts';
 import { queryParser } from './validator.ts';
@@ -17,7 +18,7 @@ const SCHEMA: SchemaNode = {
 const segment = segmentCompiler()(SCHEMA);
 const parse = queryParser(SCHEMA, (value) => {
   const faults: { path: string; message: string }[] = [];
-  run(segment, value, '', faults, 10);
+  atOnce(run(segment, value, faults, 10));
   return faults;
 });
 

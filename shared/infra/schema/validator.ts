@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { atOnce, type Pieces } from '#shared/kernel/pieces.ts';
 import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 import { escapePointer, faultOf } from './fault-message.ts';
 import { assertSubset, resolve, type SchemaDocument, type SchemaNode, typesOf } from './schema-document.ts';
@@ -26,6 +27,8 @@ export interface Schemas {
   resolved(id: string): SchemaNode;
   /** Returns a validator. Its first use compiles it, within milliseconds. Call it at start, because an unknown id throws. */
   validator(id: string): Validator;
+  /** Returns a validator that works in pieces: for bodies with many items. */
+  checker(id: string): (value: unknown) => Pieces<FaultDetail[]>;
   /** Returns a parser of query strings. Without an id it ignores every plain name and refuses names with brackets. */
   queryParser(id?: string): QueryParser;
 }
@@ -53,13 +56,17 @@ export function loadSchemas(dir: string | URL = new URL('../../../schemas/', imp
       return document;
     },
     resolved: (id) => resolve(documents, id),
-    validator(id) {
+    checker(id) {
       const segment = segmentOf(id);
-      return (value) => {
+      return function* check(value) {
         const faults: FaultDetail[] = [];
-        run(segment, value, '', faults, MAX_FAULTS);
+        yield* run(segment, value, faults, MAX_FAULTS);
         return faults;
       };
+    },
+    validator(id) {
+      const check = this.checker(id);
+      return (value) => atOnce(check(value));
     },
     queryParser(id) {
       if (id === undefined) return queryParser({}, () => []);

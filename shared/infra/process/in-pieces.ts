@@ -1,0 +1,31 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Pieces } from '#shared/kernel/pieces.ts';
+
+/** Time (ms) of uninterrupted work after which the event loop serves others: a fifth of what one request may hold it up. */
+const PIECE_MS = 10;
+
+/**
+ * Does the work, and lets the event loop serve others whenever PIECE_MS have passed. Returns the result itself if the work ends before,
+ * as that of a small request does, and otherwise a promise of it. @throws what the work throws, then or by the promise
+ */
+export function inPieces<Result>(work: Pieces<Result>): Result | Promise<Result> {
+  const step = advance(work);
+  return step.done === true ? step.value : later(work);
+}
+
+async function later<Result>(work: Pieces<Result>): Promise<Result> {
+  for (;;) {
+    await nextTurn();
+    const step = advance(work);
+    if (step.done === true) return step.value;
+  }
+}
+
+/** Takes steps until the work ends or its time is over. */
+function advance<Result>(work: Pieces<Result>): IteratorResult<void, Result> {
+  const endsAt = performance.now() + PIECE_MS;
+  for (;;) {
+    const step = work.next();
+    if (step.done === true || performance.now() >= endsAt) return step;
+  }
+}

@@ -1,0 +1,202 @@
+import type { Pieces } from './pieces.ts';
+
+/** Largest text (bytes) that is parsed at once: a body with a handful of fields. */
+const SMALL_BYTES = 256 * 1_024;
+/** Bytes of JSON text that are parsed in one piece. Millions of small values take half a second for each 8 MiB. */
+const PIECE_BYTES = 64 * 1_024;
+
+/**
+ * Maximum number of members in one object: more different names than a free map of 1 MiB, the largest that a schema admits, has room for.
+ * One step over the names of a larger object would hold up other requests for longer than one request may.
+ */
+export const MAX_MEMBERS = 133_000;
+
+/** Thrown for an object of more than MAX_MEMBERS members. */
+export class TooManyMembers extends Error {}
+
+/**
+ * Returns the value of a JSON text as `JSON.parse` does, in pieces if the text is large. @throws SyntaxError if it is not JSON, and
+ * TooManyMembers
+ */
+export function* parseJson(text: Buffer, encoding: 'latin1' | 'utf8'): Pieces<unknown> {
+  return text.length <= SMALL_BYTES ? JSON.parse(text.toString(encoding)) : yield* parseLarge(text, encoding);
+}
+
+/** An array or object whose end is not found yet. */
+interface Open {
+  isArray: boolean;
+  /** Position after its bracket. */
+  from: number;
+  /** Position after the last member that is in `value`. */
+  parsedTo: number;
+  /** Position of its last comma and of the colon after that; -1 without one. */
+  comma: number;
+  colon: number;
+  commas: number;
+  /** Its members so far; undefined as long as it is small enough to be parsed with what is around it. */
+  value: unknown[] | Record<string, unknown> | undefined;
+  /** True after a member that was parsed alone, up to the comma: only white space may follow it. */
+  isAfterPart: boolean;
+}
+
+const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a];
+const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+/**
+ * Returns the value of a JSON text as `JSON.parse` does, in pieces: it parses some members of a large array or object at a time,
+ * and puts them together. @throws SyntaxError if the text is not JSON, and TooManyMembers
+ */
+export function* parseLarge(bytes: Buffer, encoding: 'latin1' | 'utf8', pieceBytes = PIECE_BYTES): Pieces<unknown> {
+  const text = new LargeText(bytes, encoding);
+  const open: Open[] = [];
+  let root: { value: unknown; from: number; to: number } | undefined;
+  let pauseAt = pieceBytes;
+  for (let i = 0; i < bytes.length; i += 1) {
+    const byte = bytes[i];
+    if (byte === QUOTE) {
+      i = endOfString(bytes, i);
+    } else if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) {
+      open.push(opened(byte === OPEN_ARRAY, i + 1));
+    } else if (byte === COMMA) {
+      const at = lastOf(open);
+      if (text.passComma(at, i, pieceBytes)) yield;
+    } else if (byte === COLON) {
+      lastOf(open).colon = i;
+    } else if (byte === CLOSE_ARRAY || byte === CLOSE_OBJECT) {
+      const at = lastOf(open);
+      if (at.isArray !== (byte === CLOSE_ARRAY)) throw new SyntaxError('a bracket without its other one');
+      open.pop();
+      const around = open.at(-1);
+      if (around === undefined) {
+        if (root !== undefined) throw new SyntaxError('two values');
+        root = { value: text.valueOf(at, i), from: at.from - 1, to: i + 1 };
+      } else if (at.value !== undefined || i - at.from >= pieceBytes) {
+        text.addPart(around, at.from - 1, text.valueOf(at, i));
+        around.parsedTo = i + 1;
+        yield;
+      }
+    }
+    if (i >= pauseAt) {
+      pauseAt = i + pieceBytes;
+      yield;
+    }
+  }
+  if (open.length > 0) throw new SyntaxError('a bracket without its other one');
+  if (root === undefined) return text.parsed(0, bytes.length);
+  text.requireSpace(0, root.from);
+  text.requireSpace(root.to, bytes.length);
+  return root.value;
+}
+
+function opened(isArray: boolean, from: number): Open {
+  return { isArray, from, parsedTo: from, comma: -1, colon: -1, commas: 0, value: undefined, isAfterPart: false };
+}
+
+function lastOf(open: readonly Open[]): Open {
+  const last = open.at(-1);
+  if (last === undefined) throw new SyntaxError('a mark outside of arrays and objects');
+  return last;
+}
+
+/** A text of which parts are parsed. Each method throws SyntaxError if its part is not JSON. */
+class LargeText {
+  readonly #bytes: Buffer;
+  readonly #encoding: 'latin1' | 'utf8';
+
+  constructor(bytes: Buffer, encoding: 'latin1' | 'utf8') {
+    this.#bytes = bytes;
+    this.#encoding = encoding;
+  }
+
+  parsed(from: number, to: number): unknown {
+    return JSON.parse(this.#bytes.toString(this.#encoding, from, to));
+  }
+
+  /** Adds the members before a comma if there is enough to be parsed. Returns true if it has parsed. @throws TooManyMembers */
+  passComma(at: Open, position: number, pieceBytes: number): boolean {
+    at.commas += 1;
+    if (at.commas >= MAX_MEMBERS && !at.isArray) throw new TooManyMembers();
+    at.comma = position;
+    const isFull = !at.isAfterPart && position - at.parsedTo >= pieceBytes;
+    if (at.isAfterPart) this.requireSpace(at.parsedTo, position);
+    else if (isFull) this.#addMembers(at, position);
+    if (at.isAfterPart || isFull) at.parsedTo = position + 1;
+    at.isAfterPart = false;
+    return isFull;
+  }
+
+  /** Adds a large member to the array or object that it is in, after the members before it. */
+  addPart(at: Open, from: number, value: unknown): void {
+    if (at.isAfterPart) throw new SyntaxError('two members without a comma');
+    const begins = Math.max(at.parsedTo, at.comma + 1);
+    if (begins > at.parsedTo) this.#addMembers(at, begins - 1);
+    if (at.isArray) {
+      this.requireSpace(begins, from);
+      arrayOf(at).push(value);
+    } else {
+      if (at.colon < begins) throw new SyntaxError('a member without a name');
+      const name = this.parsed(begins, at.colon);
+      if (typeof name !== 'string') throw new SyntaxError('a name that is no string');
+      this.requireSpace(at.colon + 1, from);
+      setMember(objectOf(at), name, value);
+    }
+    at.isAfterPart = true;
+  }
+
+  /** Returns an array or object whose closing bracket is at `end`. */
+  valueOf(at: Open, end: number): unknown {
+    if (at.value === undefined) return this.parsed(at.from - 1, end + 1);
+    if (at.isAfterPart) this.requireSpace(at.parsedTo, end);
+    else this.#addMembers(at, end);
+    return at.value;
+  }
+
+  requireSpace(from: number, to: number): void {
+    for (let i = from; i < to; i += 1) {
+      const byte = this.#bytes[i];
+      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) throw new SyntaxError('text after a value');
+    }
+  }
+
+  /** Adds the members up to a position, which is that of a comma or of the bracket. There must be one. */
+  #addMembers(at: Open, to: number): void {
+    const text = this.#bytes.toString(this.#encoding, at.parsedTo, to);
+    const added = at.isArray ? addItems(arrayOf(at), `[${text}]`) : addEntries(objectOf(at), `{${text}}`);
+    if (added === 0) throw new SyntaxError('a comma without a member');
+  }
+}
+
+function arrayOf(at: Open): unknown[] {
+  at.value ??= [];
+  return at.value as unknown[];
+}
+
+function objectOf(at: Open): Record<string, unknown> {
+  at.value ??= {};
+  return at.value as Record<string, unknown>;
+}
+
+function addItems(array: unknown[], text: string): number {
+  const items = JSON.parse(text) as unknown[];
+  for (const item of items) array.push(item);
+  return items.length;
+}
+
+function addEntries(object: Record<string, unknown>, text: string): number {
+  const entries = Object.entries(JSON.parse(text) as object);
+  for (const [name, value] of entries) setMember(object, name, value);
+  return entries.length;
+}
+
+/** Sets a member as `JSON.parse` does: `__proto__` is a name like any other. */
+function setMember(object: Record<string, unknown>, name: string, value: unknown): void {
+  if (name !== '__proto__') object[name] = value;
+  else Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
+}
+
+/** Returns the position of the quote that ends the string which begins at `from`. */
+function endOfString(bytes: Buffer, from: number): number {
+  let i = from + 1;
+  for (; i < bytes.length && bytes[i] !== QUOTE; i += 1) if (bytes[i] === BACKSLASH) i += 1;
+  return i;
+}
