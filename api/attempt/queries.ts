@@ -13,6 +13,8 @@ import { DETAIL_EVENTS, MAX_LISTED_ATTEMPTS } from '#shared/attempt/limits.ts';
 import { redactEvents, resultOf, studentListItem } from '#shared/attempt/redact.ts';
 import { mayRead } from '#shared/attempt/visibility.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { jsonText } from '#shared/kernel/json-text.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { type AttemptDeps, detailOf, detailReply, refusalOf, viewerOf } from './deps.ts';
 
 /** Returns the caller's own attempts, newest start first. */
@@ -59,7 +61,7 @@ export async function readEvents(deps: AttemptDeps, call: Call): Promise<RawRepl
       for await (const event of allEvents(deps.mongo, attempt)) {
         if (call.signal.aborted) return;
         const [shown] = redactEvents(attempt, [event], viewer, now);
-        const flowing = response.write(separator + JSON.stringify(shown));
+        const flowing = response.write(separator + atOnce(jsonText(shown)));
         separator = ',';
         if (!flowing) await once(response, 'drain', { signal: call.signal });
       }

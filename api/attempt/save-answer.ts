@@ -144,7 +144,7 @@ async function replyTo(deps: AttemptDeps, saved: Saved, viewer: Viewer): Promise
   const attempt = await withTexts(deps, 'stored' in saved ? saved.stored.whole() : saved.attempt);
   const events = await newestEvents(deps.mongo, attempt, SAVE_REPLY_EVENTS);
   const texts = 'texts' in saved ? saved.texts : deps.replyTexts.find(attempt._id);
-  const known = texts ?? deps.replyTexts.add(attempt, await deps.papers.find(attempt.paperId));
+  const known = texts ?? (await deps.replyTexts.add(attempt, await deps.papers.find(attempt.paperId)));
   return known.ofWhole(attempt, events, viewer, new Date(deps.now()));
 }
 

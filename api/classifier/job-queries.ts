@@ -97,7 +97,7 @@ const MAX_READS = 4;
 export async function detailedJobView(
   mongo: Mongo,
   row: JobRow,
-  parts: { questionContext?: { id: string }[] | null } = {},
+  parts: Pick<Parameters<typeof jobView>[2], 'questionContext'> = {},
 ): Promise<{ revision: number; view: unknown }> {
   const selection = await findSelection(mongo, row._id);
   let job = row;

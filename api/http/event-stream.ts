@@ -1,4 +1,6 @@
 import type { ServerResponse } from 'node:http';
+import { jsonText } from '#shared/kernel/json-text.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 
 /** One message of a stream: `data` becomes one line of JSON. */
 export interface StreamEvent {
@@ -65,7 +67,7 @@ export function openEventStream(response: ServerResponse, options: StreamOptions
   }
   function send({ event, data, id }: StreamEvent): void {
     if (!isOpen()) return;
-    response.write(`${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+    response.write(`${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${atOnce(jsonText(data))}\n\n`);
     if (response.writableLength > maxUnreadBytes) response.destroy();
   }
   async function drained(): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
+import { JsonPart } from '#shared/kernel/json-text.ts';
 import type { AttemptEvent, EventType, SubmitSource } from './attempt.ts';
 import { MAX_METADATA_BYTES } from './limits.ts';
 
@@ -55,6 +56,12 @@ const GRADE_FIELDS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
   TIMEOUT: ['totalScore'],
   ESSAY_GRADE_HANDOFF: ['score', 'feedback', 'criteria'],
 };
+
+/** Returns the metadata for a reply: its stored text, unless a field is hidden. */
+export function metadataForReply(event: AttemptEvent, showsGrades: boolean): JsonPart | Record<string, unknown> {
+  const isWhole = showsGrades || GRADE_FIELDS[event.type] === undefined;
+  return isWhole ? new JsonPart(event.metadata) : visibleMetadata(event, showsGrades);
+}
 
 /** Returns the metadata for a reader. While grades are hidden, fields that reveal a grade are null. */
 export function visibleMetadata(event: AttemptEvent, showsGrades: boolean): Record<string, unknown> {

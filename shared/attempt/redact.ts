@@ -2,7 +2,7 @@ import { percentOf } from '#shared/kernel/decimal.ts';
 import { derivedId } from '#shared/kernel/ids.ts';
 import { answerFields } from './answer.ts';
 import { type Attempt, type AttemptEvent, answerKeyOf, courseContextOnWire, type StoredAnswer } from './attempt.ts';
-import { visibleMetadata } from './events.ts';
+import { metadataForReply } from './events.ts';
 import { type Paper, type Question, type QuestionOption, questionIdAt } from './question.ts';
 import { isExaminer, type Viewer, visibilityFor, visibilityForStudent } from './visibility.ts';
 
@@ -190,7 +190,7 @@ export function eventForReply(attemptId: string, event: AttemptEvent, showsGrade
     id: derivedId(attemptId, `event:${event.seq}`),
     attemptId,
     type: event.type,
-    metadata: visibleMetadata(event, showsGrades),
+    metadata: metadataForReply(event, showsGrades),
     createdAt: event.createdAt.toISOString(),
   };
 }

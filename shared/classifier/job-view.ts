@@ -1,7 +1,7 @@
+import { JsonPart } from '#shared/kernel/json-text.ts';
 import {
   type ClassificationJob,
   type ClassifiedItem,
-  filtersOf,
   itemsOf,
   type JobBatch,
   type JobSelection,
@@ -13,7 +13,7 @@ interface JobParts {
   /** null = the view omits the items, as in lists. */
   items: readonly ClassifiedItem[] | null;
   /** The stored questions, or null if the job has none; undefined = the view omits the field. */
-  questionContext?: readonly { id: string }[] | null;
+  questionContext?: JsonPart | null;
 }
 
 /** Returns a job as callers see it. Fields are listed one by one, so an internal field can never leave the service by accident. */
@@ -26,7 +26,7 @@ export function jobView(job: ClassificationJob, selection: JobSelection, { items
       actorId: job.actorId,
       actorRole: job.actorRole,
       organizationId: job.organizationId,
-      filters: filtersOf(selection),
+      filters: new JsonPart(selection.filtersText),
       fields: job.fields,
       mode: job.mode,
       overwrite: job.overwrite,

@@ -87,18 +87,13 @@ export type ClassifyMode = 'SUGGEST' | 'AUTO';
 export interface JobSelection {
   _id: string;
   questionIds: string[];
-  /** JSON text, because MongoDB refuses some keys; written by `filtersTextOf` and read by `filtersOf`. */
+  /** JSON text, because MongoDB refuses some keys. */
   filtersText: string;
 }
 
 /** Returns filters as the JSON text that is stored. */
 export function filtersTextOf(filters: JobRequest['filters']): string {
   return JSON.stringify(filters);
-}
-
-/** Returns the stored filters of a selection. */
-export function filtersOf({ filtersText }: JobSelection): Record<string, unknown> {
-  return JSON.parse(filtersText) as Record<string, unknown>;
 }
 
 /** Questions of one model call; only the last batch of a job may have fewer. */

@@ -1,5 +1,6 @@
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
+import { JsonPart } from '#shared/kernel/json-text.ts';
 import {
   BATCH_SIZE,
   batchId,
@@ -90,6 +91,12 @@ function batchesOf(
 /** Returns the context of a batch as stored text: its questions that the bank knows, in the batch's order. */
 export function contextTextOf(ids: readonly string[], questions: ReadonlyMap<string, unknown>): string {
   return JSON.stringify(ids.map((id) => questions.get(id)).filter((question) => question !== undefined));
+}
+
+/** Returns the questions of some texts of `contextTextOf` as one list. */
+export function joinedContexts(texts: readonly string[]): JsonPart {
+  const questions = texts.map((text) => text.slice(1, -1)).filter((text) => text !== '');
+  return new JsonPart(`[${questions.join()}]`);
 }
 
 /** Returns the questions that `contextTextOf` stored; each carries at least its id. */

@@ -1,5 +1,6 @@
 import { type FaultDetail, unknownTo } from '#shared/kernel/errors.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
+import { JsonPart } from '#shared/kernel/json-text.ts';
 import type { Suppression, SuppressionReason } from './preferences.ts';
 
 /** A producer's event as it is stored. `_id` is also the id of its fan-out. */
@@ -64,6 +65,8 @@ export function newEvent(
     keyedByActor?: boolean;
     /** Default: none. */
     suppressed?: readonly Suppression[];
+    /** The JSON of the payload, which takes a while to write if it is large. Default: it is written here. */
+    payloadText?: string;
   },
 ): NotificationEvent {
   const sourceService = input.sourceService ?? null;
@@ -84,7 +87,7 @@ export function newEvent(
     organizationId: input.organizationId ?? facts.organizationId,
     actorId: input.actorId ?? null,
     targetUserIds: input.targetUserIds ?? null,
-    payload: input.payload === undefined || input.payload === null ? null : JSON.stringify(input.payload),
+    payload: input.payload == null ? null : (facts.payloadText ?? JSON.stringify(input.payload)),
     created: facts.created,
     ...suppressedPart(facts.suppressed ?? []),
     isSupport: type?.startsWith('support.') ?? false,
@@ -144,7 +147,7 @@ export function eventView(event: NotificationEvent) {
     organizationId: event.organizationId,
     actorId: event.actorId,
     targetUserIds: event.targetUserIds,
-    payload: event.payload === null ? null : (JSON.parse(event.payload) as Record<string, unknown>),
+    payload: event.payload === null ? null : new JsonPart(event.payload),
     createdAt: event.createdAt.toISOString(),
   };
 }

@@ -1,3 +1,4 @@
+import { JsonPart } from '#shared/kernel/json-text.ts';
 import { composed, decomposed } from '#shared/kernel/text.ts';
 
 /** A notification as it is stored: one row per recipient. */
@@ -103,7 +104,7 @@ export function notificationView(row: Notification) {
     actorId: row.actorId,
     entity: row.entity,
     entityId: row.entityId,
-    data: row.data === null ? null : (JSON.parse(row.data) as Record<string, unknown>),
+    data: row.data === null ? null : new JsonPart(row.data),
     sourceEventRef: row.sourceEventRef,
     isRead: row.isRead,
     readAt: row.readAt?.toISOString() ?? null,

@@ -57,7 +57,7 @@ const plain = (attempt: Attempt) =>
 
 t.test('a reply made of cached parts has the same bytes as one that is serialised as a whole', async (t) => {
   const first = sitting();
-  const texts = openReplyTexts(1 << 20).add(first, paper);
+  const texts = await openReplyTexts(1 << 20).add(first, paper);
   const states: [string, Attempt][] = [
     ['first save', first],
     ['again', first],
@@ -95,7 +95,7 @@ t.test('a reply about the whole attempt has the same bytes in every status, by e
       ...{ submittedBy: 'STUDENT', durationSeconds: 5, events: [...eventsTo(1), event], eventSeq: 2 },
       ...changes,
     });
-  const texts = openReplyTexts(1 << 20).add(sitting(), paper);
+  const texts = await openReplyTexts(1 << 20).add(sitting(), paper);
   const seen = new Set<boolean>();
   for (const status of ['IN_PROGRESS', 'SUBMITTED', 'GRADED'] as const)
     for (const showResultMode of ['IMMEDIATE', 'AFTER_CLOSE', 'MANUAL'] as const)
@@ -119,11 +119,7 @@ t.test('a reply shows neither the answer key nor a score nor the authored order'
     totalScore: 7.7731,
   });
   const text =
-    join(
-      openReplyTexts(1 << 20)
-        .add(attempt, paper)
-        .ofStored(storedOf(attempt), STUDENT, LIMITS),
-    ) ?? '';
+    join((await openReplyTexts(1 << 20).add(attempt, paper)).ofStored(storedOf(attempt), STUDENT, LIMITS)) ?? '';
   t.notMatch(text, /answerKey|correctOptionIds|7\.7731|"isCorrect":true/);
   const [, question] = JSON.parse(text).questions;
   t.strictSame(
@@ -134,7 +130,7 @@ t.test('a reply shows neither the answer key nor a score nor the authored order'
 
 t.test('no cached part is used for an attempt that has ended or whose student was erased', async (t) => {
   const attempt = sitting();
-  const texts = openReplyTexts(1 << 20).add(attempt, paper);
+  const texts = await openReplyTexts(1 << 20).add(attempt, paper);
   t.ok(texts.ofStored(storedOf(attempt), STUDENT, LIMITS));
   for (const change of [{ status: 'SUBMITTED' }, { status: 'GRADED' }, { erasedAt: now }] as const) {
     t.equal(texts.ofStored(storedOf(sitting(change)), STUDENT, LIMITS), null, JSON.stringify(change));
@@ -142,7 +138,7 @@ t.test('no cached part is used for an attempt that has ended or whose student wa
 });
 
 t.test('a reply that needs rows, or is very long, is made from the whole attempt', async (t) => {
-  const texts = openReplyTexts(1 << 20).add(sitting(), paper);
+  const texts = await openReplyTexts(1 << 20).add(sitting(), paper);
   const stub = { ...attemptEvent(2, 'QUESTION_VIEW', {}, now), inRow: true } as const;
   const needing: [string, Partial<Attempt>][] = [
     ['a long text', { answers: { q2: { ...sampleAnswer({}), textRef: true } } }],
@@ -154,10 +150,10 @@ t.test('a reply that needs rows, or is very long, is made from the whole attempt
 });
 
 t.test('the cache holds as many attempts as fit, the most recently used ones', async (t) => {
-  const one = openReplyTexts(1 << 20).add(sitting(), paper).size;
+  const { size: one } = await openReplyTexts(1 << 20).add(sitting(), paper);
   const texts = openReplyTexts(2 * one + 1);
   for (const _id of ['a', 'b', 'c']) {
-    texts.add(sitting({ _id }), paper);
+    await texts.add(sitting({ _id }), paper);
     texts.find('a');
   }
   t.strictSame(

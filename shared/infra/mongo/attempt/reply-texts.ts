@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { BSON } from 'mongodb';
+import { inPieces } from '#infra/process/in-pieces.ts';
 import type { Attempt, AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
 import { isErasedAttempt } from '#shared/attempt/erased.ts';
 import type { Paper } from '#shared/attempt/question.ts';
@@ -13,6 +14,8 @@ import {
   questionsForReply,
 } from '#shared/attempt/redact.ts';
 import { type Viewer, visibilityFor } from '#shared/attempt/visibility.ts';
+import { jsonText } from '#shared/kernel/json-text.ts';
+import { atOnce, type Pieces } from '#shared/kernel/pieces.ts';
 import type { StoredAttempt } from './stored-attempt.ts';
 
 /**
@@ -25,7 +28,7 @@ import type { StoredAttempt } from './stored-attempt.ts';
 export interface ReplyTexts {
   find(attemptId: string): ReplyText | undefined;
   /** Serialises the questions of an attempt that was read whole. */
-  add(attempt: Attempt, paper: Paper): ReplyText;
+  add(attempt: Attempt, paper: Paper): Promise<ReplyText>;
 }
 
 /** Fields of an attempt that a reply made of texts does not need from the store. */
@@ -36,12 +39,23 @@ export function openReplyTexts(maxBytes: number): ReplyTexts {
   const cache = new LRUCache<string, ReplyText>({ maxSize: maxBytes });
   return {
     find: (attemptId) => cache.get(attemptId),
-    add(attempt, paper) {
-      const text = new ReplyText(attempt, paper);
+    async add(attempt, paper) {
+      const questions = await inPieces(questionsText(attempt, paper));
+      const text = new ReplyText(questions, placesOf(attempt, paper));
       cache.set(attempt._id, text, { size: text.size });
       return text;
     },
   };
+}
+
+/** Returns the JSON of a value with stored texts. */
+function textOf(value: object): string {
+  return atOnce(jsonText(value)) ?? 'null';
+}
+
+function* questionsText(attempt: Attempt, paper: Paper): Pieces<Buffer> {
+  const text = yield* jsonText(questionsForReply(attempt, paper, false));
+  return Buffer.from(`,"questions":${text},"answers":[`);
 }
 
 /** Bytes that an attempt with its answers and events takes here, beside its questions; most attempts take less. */
@@ -67,11 +81,9 @@ export class ReplyText {
   #events: readonly Piece[] = [];
   #eventSeq = 0;
 
-  constructor(attempt: Attempt, paper: Paper) {
-    this.#questions = Buffer.from(
-      `,"questions":${JSON.stringify(questionsForReply(attempt, paper, false))},"answers":[`,
-    );
-    this.#places = placesOf(attempt, paper);
+  constructor(questions: Buffer, places: readonly AnswerPlace[]) {
+    this.#questions = questions;
+    this.#places = places;
   }
 
   /** Estimate of the bytes in memory. */
@@ -106,7 +118,7 @@ export class ReplyText {
   ofWhole(attempt: Attempt, events: readonly AttemptEvent[], viewer: Viewer, now: Date): ReplyParts {
     const showsGrades = visibilityFor(attempt, viewer, now).resultVisible;
     const answers = JSON.stringify(answersForReply(this.#places, attempt.answers, showsGrades)).slice(1, -1);
-    const shown = JSON.stringify(events.map((event) => eventForReply(attempt._id, event, showsGrades))).slice(1, -1);
+    const shown = events.map((event) => textOf(eventForReply(attempt._id, event, showsGrades))).join();
     return this.#parts(headForReply(attempt, viewer, now), answers, shown, attempt.eventSeq);
   }
 
@@ -143,7 +155,7 @@ export class ReplyText {
       if (text === undefined) {
         const event = BSON.deserialize(bytes) as AttemptEvent;
         if (event.inRow === true) return null;
-        text = JSON.stringify(eventForReply(attemptId, event, false));
+        text = textOf(eventForReply(attemptId, event, false));
       }
       pieces.push({ bytes, text });
     }

@@ -3,7 +3,8 @@ import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import type { JobRound } from '#shared/classifier/commands.ts';
 import { batchId, type JobBatch } from '#shared/classifier/job.ts';
-import { contextOf } from '#shared/classifier/new-job.ts';
+import { joinedContexts } from '#shared/classifier/new-job.ts';
+import type { JsonPart } from '#shared/kernel/json-text.ts';
 import { aiJobBatches } from './collections.ts';
 
 const IN_ORDER = { hint: 'of_job', sort: { index: 1 }, maxTimeMS: QUERY_LIMIT_MS } as const;
@@ -29,12 +30,12 @@ export function batchErrors(
     .toArray();
 }
 
-/** Returns the stored questions of a job, in the order of its ids. Batches without stored questions are skipped. */
-export async function batchQuestions(mongo: Mongo, jobId: string): Promise<{ id: string }[]> {
+/** Returns the stored questions of a job as a list, in the order of its ids. Batches without stored questions are skipped. */
+export async function batchQuestions(mongo: Mongo, jobId: string): Promise<JsonPart> {
   const batches = await aiJobBatches(mongo)
     .find({ jobId }, { ...IN_ORDER, projection: { contextText: 1 } })
     .toArray();
-  return batches.flatMap(({ contextText }) => (contextText === null ? [] : contextOf(contextText)));
+  return joinedContexts(batches.flatMap(({ contextText }) => contextText ?? []));
 }
 
 /** Returns the batches that this round has not finished, in their order, without the texts of the questions. */
