@@ -6,6 +6,7 @@ import { paperBytes } from '#infra/mongo/attempt/papers.ts';
 import { findBindingRelease, newestRelease, releaseOne } from '#infra/mongo/attempt/release.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { isErased } from '#infra/mongo/person/erased-persons.ts';
+import { inPieces } from '#infra/process/in-pieces.ts';
 import type { Attempt, AttemptKey, CourseContext } from '#shared/attempt/attempt.ts';
 import { copyPaper } from '#shared/attempt/copy-paper.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
@@ -16,6 +17,7 @@ import { admitStart, bindStart, planStart, reuseOpenAttempt, type StartPlan } fr
 import type { StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import type { Pieces } from '#shared/kernel/pieces.ts';
 import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
 
 /** A start request that passed every rule that needs no database read. */
@@ -38,7 +40,7 @@ const MAX_PASSES = 20;
  * rule: it gets the winner's attempt only if rules 4–8 and 10 admit it.
  */
 export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>): Promise<Reply | Rejection> {
-  const intent = intentOf(call);
+  const intent = await inPieces(intentOf(call));
   if (isRejection(intent)) return intent;
   for (let pass = 0; pass < MAX_PASSES; pass++) {
     const earlier = await earlierAttempts(deps.mongo, intent.examId, intent.studentId);
@@ -69,16 +71,16 @@ function answered(answer: Reply | Rejection): StartEnd {
 }
 
 /** Checks what precedes the replay of a key: shape of the questions, size, and rules 2 and 12. */
-function intentOf(call: Call<StartRequest>): StartIntent | Rejection {
+function* intentOf(call: Call<StartRequest>): Pieces<StartIntent | Rejection> {
   const { body, params, identity } = call;
   const { idempotency } = identity;
   if (idempotency === undefined) throw new Error('the start route lacks its idempotency guard');
   const examId = params.examId ?? '';
   const studentId = viewerOf(identity).id;
-  const copied = copyPaper(body.questions);
+  const copied = yield* copyPaper(body.questions);
   if (isRejection(copied)) return copied;
   const { paper } = copied;
-  if (paperBytes(paper) > MAX_START_BYTES) return { rejected: 'PAYLOAD_TOO_LARGE' };
+  if ((yield* paperBytes(paper)) > MAX_START_BYTES) return { rejected: 'PAYLOAD_TOO_LARGE' };
   const courseMarker = call.headers['x-course-attempt-context-source'] ?? null;
   const bound = bindStart({ examId, studentId, courseMarker }, body);
   if (isRejection(bound)) return bound;

@@ -5,8 +5,11 @@ import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { storeSuppressed, suppressedOf } from '#infra/mongo/notification/suppressions.ts';
 import { erasedAmong } from '#infra/mongo/person/erased-persons.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
+import { inPieces } from '#infra/process/in-pieces.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { jsonText } from '#shared/kernel/json-text.ts';
+import type { Pieces } from '#shared/kernel/pieces.ts';
 import { auditOrder, finishFanOutOrder } from '#shared/notification/commands.ts';
 import { type ErasedIds, personsIn, withoutErased } from '#shared/notification/erased.ts';
 import { type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
@@ -37,8 +40,10 @@ export async function fanOutEvent(
   const { event, organizationId, keyedByActor = false } = input;
   const known = await knownEvent(deps, event, keyedByActor);
   if (known !== null) return replayed(deps, input, known);
+  const payloadText = await inPieces(jsonText(event.payload ?? undefined));
+  const payload = payloadText === undefined ? {} : { payloadText };
   return fanOut(deps, input, ({ erased, ...facts }) =>
-    newEvent(withoutErased(event, erased), { ...facts, organizationId, keyedByActor }),
+    newEvent(withoutErased(event, erased), { ...facts, ...payload, organizationId, keyedByActor }),
   );
 }
 
@@ -93,9 +98,9 @@ async function fanOut<Stored extends NotificationEvent | null>(
   ]);
   const now = deps.now();
   const fanOutId = newId(now);
-  const ids = orderedIds(input.notifications.length, now);
+  const ids = await inPieces(orderedIds(input.notifications.length, now));
   const facts = { fanOutId, now: new Date(now), newId: () => ids.next().value ?? newId(now) };
-  const plan = planFanOut({ ...input, preferences, erased }, facts);
+  const plan = await inPieces(planFanOut({ ...input, preferences, erased }, facts));
   const eventFor = ({ rows, suppressed }: FanOutPlan, gone: ErasedIds) =>
     eventOf({ id: fanOutId, now: facts.now, created: rows.length, suppressed, erased: gone });
   const event = eventFor(plan, erased);
@@ -124,10 +129,13 @@ async function fanOut<Stored extends NotificationEvent | null>(
 /**
  * Returns ids in ascending order. Rows of one fan-out share their time, so the id makes a later row of the request the newer one.
  */
-function orderedIds(count: number, now: number): ArrayIterator<string> {
-  return Array.from({ length: count }, () => newId(now))
-    .sort()
-    .values();
+function* orderedIds(count: number, now: number): Pieces<ArrayIterator<string>> {
+  const ids: string[] = [];
+  for (let made = 0; made < count; made++) {
+    ids.push(newId(now));
+    yield;
+  }
+  return ids.sort().values();
 }
 
 async function knownEvent(

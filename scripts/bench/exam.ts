@@ -5,6 +5,7 @@ import { copyPaper } from '#shared/attempt/copy-paper.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import type { StartQuestion, StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import type { HttpClient } from './http-client.ts';
 import { TOKEN } from './stage.ts';
 
@@ -86,7 +87,7 @@ export function answerBody(index: number, right: boolean): SaveBody {
 
 /** Returns the stored form of the paper. @throws Error if the rules refuse it */
 export function benchPaper(): Paper {
-  const copied = copyPaper(questions());
+  const copied = atOnce(copyPaper(questions()));
   if (isRejection(copied)) throw new Error('the paper of the bench is refused');
   return copied.paper;
 }

@@ -6,6 +6,7 @@ import { copyPaper } from '#shared/attempt/copy-paper.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { Answer } from '#shared/generated/attempt.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { answerSheet } from './answer-sheet.ts';
 import { gradeAnswer, toMicro } from './grader.ts';
 import { mathsPaper } from './paper.ts';
@@ -22,7 +23,7 @@ function finalAnswers(sheet: ReturnType<typeof answerSheet>): Map<string, Answer
 }
 
 t.test("the demo's grader and the service's agree on every answer of two hundred students", async (t) => {
-  const copied = copyPaper(questions);
+  const copied = atOnce(copyPaper(questions));
   if (isRejection(copied)) throw new Error('the paper was refused');
   let differences = 0;
   for (const student of schoolYear(200, SEED)) {
@@ -37,7 +38,7 @@ t.test("the demo's grader and the service's agree on every answer of two hundred
       if (!isDeepStrictEqual(answerFields(content), answer)) differences += 1;
       stored[answerKeyOf(index)] = content;
     }
-    const graded = gradeAttempt(copied.paper, stored);
+    const graded = atOnce(gradeAttempt(copied.paper, stored));
     for (const [index, question] of questions.entries()) {
       const theirs = graded.answers[answerKeyOf(index)];
       // An essay has no score before it is marked.

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { copyPaper, type QuestionInput } from './copy-paper.ts';
 import type { Question } from './question.ts';
 
@@ -18,12 +19,12 @@ function ask(marks: Marks, change: Partial<QuestionInput> = {}): QuestionInput {
 }
 
 function copied(question: QuestionInput): Question | undefined {
-  const made = copyPaper([question]);
+  const made = atOnce(copyPaper([question]));
   return isRejection(made) ? undefined : made.paper.questions[0];
 }
 
 function faults(question: QuestionInput): string[] {
-  const made = copyPaper([question]);
+  const made = atOnce(copyPaper([question]));
   return isRejection(made) ? (made.details ?? []).map(({ path }) => path) : [];
 }
 
@@ -45,8 +46,8 @@ t.test('the marks of options are copied to the answer key only', async () => {
         ? { statements: marks.map((value, index) => ({ statementId: `o${index}`, value })) }
         : { correctOptionIds: marks.flatMap((isCorrect, index) => (isCorrect ? [`o${index}`] : [])) };
       const unmarked = { options: optionsOf(marks.map(() => undefined)) };
-      const marked = copyPaper([ask(marks, kind)]);
-      const keyed = copyPaper([ask(marks, { ...kind, ...unmarked, answerKey: key })]);
+      const marked = atOnce(copyPaper([ask(marks, kind)]));
+      const keyed = atOnce(copyPaper([ask(marks, { ...kind, ...unmarked, answerKey: key })]));
       return JSON.stringify(marked) === JSON.stringify(keyed) && !JSON.stringify(marked).includes('isCorrect');
     }),
   );

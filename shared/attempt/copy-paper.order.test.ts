@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { copyPaper, type QuestionInput } from './copy-paper.ts';
 import { shuffledPositions } from './new-attempt.ts';
@@ -17,7 +18,7 @@ function paperOf(orderIndexes: readonly (number | null | undefined)[]): Paper {
       ...(orderIndex === undefined ? {} : { orderIndex }),
     }),
   );
-  const copied = copyPaper(questions);
+  const copied = atOnce(copyPaper(questions));
   if (isRejection(copied)) throw new Error(JSON.stringify(copied));
   return copied.paper;
 }

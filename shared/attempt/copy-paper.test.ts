@@ -1,5 +1,6 @@
 import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { copyPaper, type QuestionInput } from './copy-paper.ts';
 
 const options = (...ids: string[]) => ids.map((id) => ({ id, label: id, content: id }));
@@ -37,7 +38,7 @@ const numeric: QuestionInput = {
 };
 
 function faults(...questions: QuestionInput[]): string[] {
-  const copied = copyPaper(questions);
+  const copied = atOnce(copyPaper(questions));
   if (!isRejection(copied)) return [];
   t.equal(copied.rejected, 'VALIDATION_FAILED');
   return (copied.details ?? []).map(({ path }) => path);
@@ -53,7 +54,7 @@ t.test('copying a paper copies the named fields and drops all others', async (t)
     scoringRule: { mode: 'EXACT' as const, maxScore: null, secret: 1 },
     answerKey: { correctOptionIds: ['a'], note: 'drop me' },
   };
-  t.strictSame(copyPaper([sent]), {
+  t.strictSame(atOnce(copyPaper([sent])), {
     paper: {
       questions: [
         {
@@ -124,7 +125,7 @@ t.test('a question of an unknown type follows the rules of its mode and keeps it
     other({ ...short, scoringRule: { mode: 'PARTIAL' } }),
   ];
   for (const question of fitting) {
-    const copied = copyPaper([question]);
+    const copied = atOnce(copyPaper([question]));
     t.match(copied, { paper: { questions: [{ type: question.type }] } }, question.scoringRule.mode);
   }
   const key = (question: QuestionInput, answerKey: QuestionInput['answerKey']) =>

@@ -1,5 +1,6 @@
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
 import type { Optional } from '#shared/kernel/json-object.ts';
+import type { Pieces } from '#shared/kernel/pieces.ts';
 import {
   ANSWER_KIND,
   type AnswerKey,
@@ -59,11 +60,11 @@ interface AnswerKeyInput {
  * with every fault of every question at once (paths as `/questions/3/answerKey/correctOptionIds`). A paper that cannot be
  * graded must be refused before a student sits it.
  */
-export function copyPaper(questions: readonly QuestionInput[]): { paper: Paper } | Rejection {
+export function* copyPaper(questions: readonly QuestionInput[]): Pieces<{ paper: Paper } | Rejection> {
   if (questions.length === 0) {
     return { rejected: 'VALIDATION_FAILED', details: [{ path: '/questions', message: 'at least one is required' }] };
   }
-  const { copies, details } = copyQuestions([...questions.entries()]);
+  const { copies, details } = yield* copyQuestions([...questions.entries()]);
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   return { paper: inSentOrder(copies, questions) };
 }
@@ -90,17 +91,19 @@ function inSentOrder(copies: Question[], questions: readonly QuestionInput[]): P
  * Returns the question faults of a body that failed its schema, so that the sender receives every fault at once. Questions
  * with a `known` schema fault are skipped.
  */
-export function paperFaults(body: unknown, known: readonly FaultDetail[]): FaultDetail[] {
+export function* paperFaults(body: unknown, known: readonly FaultDetail[]): Pieces<FaultDetail[]> {
   const questions = isRecord(body) ? body.questions : undefined;
   if (!Array.isArray(questions)) return [];
   const broken = new Set(known.map(({ path }) => path.split('/', 3).join('/')));
   if (broken.has('/questions')) return [];
   const sound = [...questions.entries()].filter(([index]) => !broken.has(`/questions/${index}`));
-  return copyQuestions(sound as [number, QuestionInput][]).details;
+  return (yield* copyQuestions(sound as [number, QuestionInput][])).details;
 }
 
 /** Copies questions and returns their faults. `questions` are pairs of an index in the body and a question. */
-function copyQuestions(questions: readonly [number, QuestionInput][]): { copies: Question[]; details: FaultDetail[] } {
+function* copyQuestions(
+  questions: readonly [number, QuestionInput][],
+): Pieces<{ copies: Question[]; details: FaultDetail[] }> {
   const details = [...identityFaults(questions)];
   const copies: Question[] = [];
   for (const [index, input] of questions) {
@@ -111,6 +114,7 @@ function copyQuestions(questions: readonly [number, QuestionInput][]): { copies:
       details.push({ path: `/questions/${index}${fault.path}`, message: fault.message });
     }
     copies.push(question);
+    yield;
   }
   return { copies, details };
 }

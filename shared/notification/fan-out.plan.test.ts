@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { MAX_AT_ONCE, planFanOut } from './fan-out.ts';
 import { type Preferences, preferenceKey, suppressionOf } from './preferences.ts';
 
@@ -47,9 +48,11 @@ t.test('a fan-out plan creates or reports each notification in order and never o
         const preferences = new Map(settings);
         const notifications = pairs.map((pair) => ({ ...pair, title: 'title', content: '' }));
         let made = 0;
-        const { rows, suppressed, staged } = planFanOut(
-          { notifications, event: { type: 'e.v1', preferenceType }, organizationId: 'org', preferences },
-          { fanOutId: 'f', now: NOW, newId: () => `n-${made++}` },
+        const { rows, suppressed, staged } = atOnce(
+          planFanOut(
+            { notifications, event: { type: 'e.v1', preferenceType }, organizationId: 'org', preferences },
+            { fanOutId: 'f', now: NOW, newId: () => `n-${made++}` },
+          ),
         );
         if (rows.length + suppressed.length !== notifications.length || staged) return false;
         if (rows.some((row, ordinal) => row.ordinal !== ordinal || row._id !== `n-${ordinal}`)) return false;
@@ -66,14 +69,16 @@ t.test('a fan-out plan creates or reports each notification in order and never o
 
 t.test('a row takes its source and organization from its event, else from its caller', async (t) => {
   const plan = (event: object | null, own: object = {}) =>
-    planFanOut(
-      {
-        notifications: [{ userId: 'u', type: 'SUPPORT_TICKET_REPLY', title: 't', content: 'c', ...own }],
-        event,
-        organizationId: 'of-the-header',
-        preferences: new Map(),
-      },
-      { fanOutId: 'f', now: NOW, newId: () => 'n' },
+    atOnce(
+      planFanOut(
+        {
+          notifications: [{ userId: 'u', type: 'SUPPORT_TICKET_REPLY', title: 't', content: 'c', ...own }],
+          event,
+          organizationId: 'of-the-header',
+          preferences: new Map(),
+        },
+        { fanOutId: 'f', now: NOW, newId: () => 'n' },
+      ),
     ).rows[0];
   const pair = { sourceService: 'exam-service', sourceEventId: 'e' };
   t.match(plan(pair), { sourceEventRef: 'exam-service:e', organizationId: 'of-the-header', isSupport: true });
@@ -86,9 +91,11 @@ t.test('a row takes its source and organization from its event, else from its ca
 t.test('a fan-out of more than MAX_AT_ONCE rows is staged', async (t) => {
   for (const count of [MAX_AT_ONCE, MAX_AT_ONCE + 1]) {
     const notifications = Array.from({ length: count }, () => ({ userId: 'u', type: 'T', title: 't', content: '' }));
-    const { rows, staged } = planFanOut(
-      { notifications, event: null, organizationId: null, preferences: new Map() },
-      { fanOutId: 'f', now: NOW, newId: () => 'n' },
+    const { rows, staged } = atOnce(
+      planFanOut(
+        { notifications, event: null, organizationId: null, preferences: new Map() },
+        { fanOutId: 'f', now: NOW, newId: () => 'n' },
+      ),
     );
     t.equal(staged, count > MAX_AT_ONCE);
     t.strictSame([...new Set(rows.map(({ place }) => place))], [staged ? 'f' : 'INBOX']);

@@ -1,3 +1,4 @@
+import type { Pieces } from '#shared/kernel/pieces.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { concernsErased, type ErasedIds, withoutErasedActor } from './erased.ts';
 import { type EventInput, sourceEventRef } from './event.ts';
@@ -62,38 +63,45 @@ export interface FanOutPlan {
   staged: boolean;
 }
 
-/** Returns the rows that a fan-out creates and the suppressed recipients with reasons. Pure: the caller passes ids and time. */
-export function planFanOut(
+/**
+ * Returns the rows that a fan-out creates and the suppressed recipients with reasons, row by row. Pure: the caller passes ids and time.
+ */
+export function* planFanOut(
   request: FanOutRequest,
   facts: { fanOutId: string; now: Date; newId: () => string; rowsAtOnce?: number },
-): FanOutPlan {
+): Pieces<FanOutPlan> {
   const { event, preferences, erased = new Set() } = request;
-  const checked = request.notifications.map((input) => {
-    if (concernsErased(input, erased)) return { input, reason: 'ERASED' as const };
+  const approved: NotificationInput[] = [];
+  const suppressed: Suppression[] = [];
+  const suppressedTypes: string[] = [];
+  for (const input of request.notifications) {
     const key = preferenceKey(input, event?.preferenceType ?? null);
-    return { input, reason: suppressionOf(preferences.get(input.userId) ?? null, key, facts.now) };
-  });
-  const approved = checked.filter(({ reason }) => reason === null);
+    const reason = concernsErased(input, erased)
+      ? 'ERASED'
+      : suppressionOf(preferences.get(input.userId) ?? null, key, facts.now);
+    if (reason === null) {
+      approved.push(input);
+    } else {
+      suppressed.push({ userId: input.userId, reason });
+      suppressedTypes.push(input.type);
+    }
+    yield;
+  }
+
   const staged = approved.length > (facts.rowsAtOnce ?? MAX_AT_ONCE);
   const origin = {
     fanOutId: facts.fanOutId,
     sourceEventRef: event === null ? null : sourceEventRef(event),
     organizationId: event?.organizationId ?? request.organizationId,
   };
-  return {
-    staged,
-    rows: approved.map(({ input }, ordinal) =>
-      newNotification(withoutErasedActor(input, erased), {
-        id: facts.newId(),
-        now: facts.now,
-        place: staged ? facts.fanOutId : 'INBOX',
-        ordinal,
-        origin,
-      }),
-    ),
-    suppressed: checked.flatMap(({ input, reason }) => (reason === null ? [] : [{ userId: input.userId, reason }])),
-    suppressedTypes: checked.flatMap(({ input, reason }) => (reason === null ? [] : [input.type])),
-  };
+  const place = staged ? facts.fanOutId : 'INBOX';
+  const rows: Notification[] = [];
+  for (const [ordinal, input] of approved.entries()) {
+    const row = { id: facts.newId(), now: facts.now, place, ordinal, origin };
+    rows.push(newNotification(withoutErasedActor(input, erased), row));
+    yield;
+  }
+  return { staged, rows, suppressed, suppressedTypes };
 }
 
 /** Returns the plan without the rows to or about these persons, whose erasure began after it was made. */

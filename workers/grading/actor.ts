@@ -3,13 +3,13 @@ import { type GradeWrite, makeHandoffsDue, storeGrade } from '#infra/mongo/attem
 import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { inPieces } from '#infra/process/in-pieces.ts';
 import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
 import { analyticsOrder, gradedOrder } from '#shared/attempt/commands.ts';
 import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
-import type { Paper } from '#shared/attempt/question.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
-import { asGraded, gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import { asGraded, type Grading, gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import { visibilityForStudent } from '#shared/attempt/visibility.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
@@ -41,7 +41,8 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
   const release = isReleased ? null : await findBindingRelease(deps.mongo, loaded, session);
   const now = new Date(deps.now());
   const attempt = applyRelease(loaded, release);
-  const write = gradeWrite(attempt, paper, client, now);
+  const grading = await inPieces(gradeAttempt(paper, attempt.answers));
+  const write = gradeWrite(attempt, grading, client, now);
   const graded = asGraded(write.attempt, write.grading);
   const notices = noticesOnGrade(graded, now);
   const events = await eventsOf(deps, graded, now);
@@ -63,8 +64,7 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
   };
 }
 
-function gradeWrite(attempt: Attempt, paper: Paper, client: string | undefined, now: Date): GradeWrite {
-  const grading = gradeAttempt(paper, attempt.answers);
+function gradeWrite(attempt: Attempt, grading: Grading, client: string | undefined, now: Date): GradeWrite {
   const source = attempt.submittedBy ?? 'STUDENT';
   const metadata = submitMetadata({
     source,

@@ -7,6 +7,7 @@ import { erasePerson } from '#infra/mongo/person/erase.ts';
 import { analyticsEvents } from '#shared/attempt/analytics.ts';
 import { asGraded, gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { auditEvent } from '#shared/notification/event.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
@@ -54,7 +55,7 @@ t.test('a report shows the attempt as its first grading left it, whatever was wr
 
   t.equal(await run('upkeep', report), 'done');
   const paper = await openPapers(mongo, 1).find(attempt.paperId);
-  const graded = asGraded(attempt, gradeAttempt(paper, attempt.answers));
+  const graded = asGraded(attempt, atOnce(gradeAttempt(paper, attempt.answers)));
   const { gradedAt } = report.body as { gradedAt: Date };
   const wanted = analyticsEvents(graded, paper, gradedAt);
   t.match(wanted, [{ payload: { result: { totalScore: 1 }, exam: { resultsReleasedAt: null } } }, {}]);

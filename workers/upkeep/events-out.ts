@@ -4,6 +4,7 @@ import { findEventById } from '#infra/mongo/notification/fan-out.ts';
 import { sendToAnalytics } from '#infra/neighbours/analytics.ts';
 import { sendToAudit } from '#infra/neighbours/audit.ts';
 import type { CallEnd, Unserved } from '#infra/neighbours/call.ts';
+import { inPieces } from '#infra/process/in-pieces.ts';
 import { analyticsEvents } from '#shared/attempt/analytics.ts';
 import { asGraded, gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import { HOUR } from '#shared/kernel/time.ts';
@@ -31,7 +32,7 @@ export async function reportToAnalytics(
   const attempt = await findAttemptOf(deps.mongo, about, session);
   if (attempt === null || attempt.erasedAt != null) return { kind: 'done', result: { events: 0 } };
   const paper = await deps.papers.find(attempt.paperId, session);
-  const graded = asGraded(attempt, gradeAttempt(paper, attempt.answers));
+  const graded = asGraded(attempt, await inPieces(gradeAttempt(paper, attempt.answers)));
   const exam = { ...attempt.exam, resultsReleasedAt };
   const events = analyticsEvents({ ...graded, exam }, paper, gradedAt);
   const limits = { timeoutMs: deps.config.outboundTimeoutMs, signal };

@@ -3,6 +3,7 @@ import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { activeSubscriptions } from '#infra/mongo/operations/subscriptions.ts';
+import { inPieces } from '#infra/process/in-pieces.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
@@ -71,6 +72,6 @@ async function factsOf(deps: WorkerDeps, event: EventOut, session: ClientSession
 /** Returns the score of the first grading, which later grades by hand do not change. */
 async function scoreOf(deps: WorkerDeps, { paperId, answers, maxScore }: Attempt, session: ClientSession) {
   const paper = await deps.papers.find(paperId, session);
-  const { totalScore, pendingManualCount } = gradeAttempt(paper, answers).totals;
-  return { total: totalScore, max: maxScore, pendingManualCount };
+  const { totals } = await inPieces(gradeAttempt(paper, answers));
+  return { total: totals.totalScore, max: maxScore, pendingManualCount: totals.pendingManualCount };
 }

@@ -8,6 +8,7 @@ import { alternate, timed } from '#scripts/bench/alternate.ts';
 import type { Measure } from '#scripts/bench/context.ts';
 import { figuresOf } from '#scripts/bench/row.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { finishFanOutOrder } from '#shared/notification/commands.ts';
 import { newEvent } from '#shared/notification/event.ts';
 import { planFanOut } from '#shared/notification/fan-out.ts';
@@ -58,19 +59,21 @@ function fanOutTo(recipients: number): NewFanOut {
   const now = Date.now();
   const fanOutId = newId(now);
   const input = { sourceService: 'admin-service', sourceEventId: fanOutId, type: 'admin.notification.broadcast.v1' };
-  const plan = planFanOut(
-    {
-      notifications: Array.from({ length: recipients }, (_, n) => ({
-        userId: `student-${n}`,
-        type: 'ADMIN_BROADCAST',
-        title: 'Thông báo',
-        content: 'Trường nghỉ học ngày mai vì bão. Bài thi được dời sang tuần sau.',
-      })),
-      event: input,
-      organizationId: 'org-1',
-      preferences: new Map(),
-    },
-    { fanOutId, now: new Date(now), newId: () => newId(now) },
+  const plan = atOnce(
+    planFanOut(
+      {
+        notifications: Array.from({ length: recipients }, (_, n) => ({
+          userId: `student-${n}`,
+          type: 'ADMIN_BROADCAST',
+          title: 'Thông báo',
+          content: 'Trường nghỉ học ngày mai vì bão. Bài thi được dời sang tuần sau.',
+        })),
+        event: input,
+        organizationId: 'org-1',
+        preferences: new Map(),
+      },
+      { fanOutId, now: new Date(now), newId: () => newId(now) },
+    ),
   );
   const made = { id: fanOutId, now: new Date(now), created: plan.rows.length, organizationId: 'org-1' };
   return {

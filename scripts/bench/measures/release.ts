@@ -11,6 +11,7 @@ import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Release } from '#shared/attempt/release.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 
 /** Aimed attempts a second. */
 const AIMED_RATE = 400;
@@ -88,7 +89,7 @@ async function storeCohort(stage: Stage, cohort: number, context: BenchContext):
   if (started === null) throw new Error('the first attempt is missing');
   await attempts(stage.mongo).deleteOne({ _id: firstId });
   const paper = benchPaper();
-  const grading = gradeAttempt(paper, storedAnswers(paper));
+  const grading = atOnce(gradeAttempt(paper, storedAnswers(paper)));
   const answers = Object.fromEntries(
     Object.entries(storedAnswers(paper)).map(([key, answer]) => [key, { ...answer, ...grading.answers[key] }]),
   );

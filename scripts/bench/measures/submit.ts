@@ -19,6 +19,7 @@ import { submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 
 const EXAM = 'bench-submit';
 const WARM_UP = 10;
@@ -110,7 +111,7 @@ async function replay(mongo: Mongo, watch: Stopwatch, key: AttemptKey, paper: Pa
   if (claimed.kind !== 'claimed' || attempt === null) throw new Error('not claimed');
   await watch.time(() => findBindingRelease(mongo, attempt));
   const now = new Date();
-  const grading = gradeAttempt(paper, attempt.answers);
+  const grading = atOnce(gradeAttempt(paper, attempt.answers));
   const graded: Attempt = { ...attempt, ...grading.totals, status: 'GRADED' };
   const notices = noticesOnGrade(graded, now);
   const left = remainingSeconds(attempt.deadlineAt, attempt.submittedAt ?? now);

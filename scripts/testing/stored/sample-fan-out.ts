@@ -3,6 +3,7 @@ import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import type { NewFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { openFanOut, stageRows } from '#infra/mongo/notification/stage-fan-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { finishFanOutOrder } from '#shared/notification/commands.ts';
 import { type EventInput, newEvent, sourceEventRef } from '#shared/notification/event.ts';
 import { planFanOut } from '#shared/notification/fan-out.ts';
@@ -48,9 +49,11 @@ export function sampleFanOut(sample: FanOutSample): NewFanOut {
     event === undefined
       ? { sourceService: 'admin-service', sourceEventId: fanOutId, type: 'admin.broadcast.v1' }
       : event;
-  const plan = planFanOut(
-    { notifications: recipients(rows, more), event: source, organizationId: null, preferences: new Map() },
-    { fanOutId, now: new Date(now), newId: () => newId(now), ...bound },
+  const plan = atOnce(
+    planFanOut(
+      { notifications: recipients(rows, more), event: source, organizationId: null, preferences: new Map() },
+      { fanOutId, now: new Date(now), newId: () => newId(now), ...bound },
+    ),
   );
   const made = { id: fanOutId, now: new Date(now), created: plan.rows.length, organizationId: null };
   return {

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { processorTimes } from '#testing/processor-time.ts';
 import { samplePaper } from '#testing/stored/sample-attempt.ts';
 import { gradeAttempt, totalsOf } from './grade-attempt.ts';
@@ -13,19 +14,19 @@ const paper = samplePaper(
 
 t.test('the total is an exact sum, and a pending answer is in neither count', async (t) => {
   const a = { selected: ['a'] };
-  const { answers, totals } = gradeAttempt(paper, { q0: a, q1: a, q2: a, q3: { text: 'Bài làm' } });
+  const { answers, totals } = atOnce(gradeAttempt(paper, { q0: a, q1: a, q2: a, q3: { text: 'Bài làm' } }));
   t.strictSame(totals, { totalScore: 3.9, correctCount: 3, wrongCount: 1, pendingManualCount: 1 });
   t.strictSame(Object.keys(answers), ['q0', 'q1', 'q2', 'q3'], 'grades of stored answers only');
   t.strictSame(answers.q3, { isCorrect: null, score: null });
 });
 
 t.test('an attempt without answers has no pending grades and only wrong answers', async (t) => {
-  const { totals } = gradeAttempt(paper, {});
+  const { totals } = atOnce(gradeAttempt(paper, {}));
   t.strictSame(totals, { totalScore: 0, correctCount: 0, wrongCount: 5, pendingManualCount: 0 });
 });
 
 t.test('totals can be recomputed after a grade by hand', async (t) => {
-  const { answers } = gradeAttempt(paper, { q0: { selected: ['a'] }, q3: { text: 'Bài làm' } });
+  const { answers } = atOnce(gradeAttempt(paper, { q0: { selected: ['a'] }, q3: { text: 'Bài làm' } }));
   const totals = totalsOf(paper, { ...answers, q3: { isCorrect: false, score: 1.25 } });
   t.strictSame(totals, { totalScore: 2.55, correctCount: 1, wrongCount: 4, pendingManualCount: 0 });
 });
@@ -38,12 +39,14 @@ t.test('practice is in neither count and adds no points, but can be pending', as
     { score: 0 },
     { score: 0, type: 'ESSAY', options: [], answerKey: {}, scoringRule: { mode: 'MANUAL' } },
   );
-  const { answers, totals } = gradeAttempt(mixed, {
-    q0: { selected: ['a'] },
-    q1: { selected: ['a'] },
-    q2: { selected: ['b'] },
-    q4: { text: 'Bài làm' },
-  });
+  const { answers, totals } = atOnce(
+    gradeAttempt(mixed, {
+      q0: { selected: ['a'] },
+      q1: { selected: ['a'] },
+      q2: { selected: ['b'] },
+      q4: { text: 'Bài làm' },
+    }),
+  );
   t.strictSame(totals, { totalScore: 1, correctCount: 1, wrongCount: 0, pendingManualCount: 1 });
   t.strictSame(
     [answers.q1, answers.q2],
@@ -59,7 +62,7 @@ t.test('practice is in neither count and adds no points, but can be pending', as
 
 t.test('the total of an attempt may be negative', async (t) => {
   const penal = samplePaper({ scoringRule: { mode: 'PARTIAL', incorrectPenalty: 1, minScore: -1 } });
-  t.equal(gradeAttempt(penal, { q0: { selected: ['b'] } }).totals.totalScore, -1);
+  t.equal(atOnce(gradeAttempt(penal, { q0: { selected: ['b'] } })).totals.totalScore, -1);
 });
 
 /** Twenty short texts with keys of the greatest length: one attempt holds no more answers of 100,000 characters. */
@@ -88,15 +91,23 @@ t.test('an answer with a run of combining marks is wrong, and costs no more than
     ' '.repeat(99_999).padEnd(100_000, above),
   ];
   const paper = shortTexts('Hà Nội'.padEnd(10_000, 'i'));
-  const works = texts.map((text) => () => gradeAttempt(paper, sameAnswers(text)));
+  const works = texts.map((text) => () => atOnce(gradeAttempt(paper, sameAnswers(text))));
   for (const work of works) t.match(work().totals, { correctCount: 0, wrongCount: 20 });
   const [harmless = 0, ...hostile] = await processorTimes(works);
   for (const ms of hostile) t.ok(ms < 20 * harmless + 50, `${ms} ms, ${harmless} ms`);
 
   const marked = `a${above.repeat(31)}`;
-  t.match(gradeAttempt(shortTexts(marked), sameAnswers(marked)).totals, { correctCount: 0 }, 'it equals no key either');
+  t.match(
+    atOnce(gradeAttempt(shortTexts(marked), sameAnswers(marked))).totals,
+    { correctCount: 0 },
+    'it equals no key either',
+  );
   const spaced = `a${above.repeat(30)}`;
-  t.match(gradeAttempt(shortTexts(spaced), sameAnswers(spaced)).totals, { correctCount: 20 }, 'thirty marks are text');
+  t.match(
+    atOnce(gradeAttempt(shortTexts(spaced), sameAnswers(spaced))).totals,
+    { correctCount: 20 },
+    'thirty marks are text',
+  );
 });
 
 t.test('the accepted texts of a paper are folded once, not at each grading', async (t) => {
@@ -109,7 +120,7 @@ t.test('the accepted texts of a paper are folded once, not at each grading', asy
   }));
   const answers = { q0: { text: 'Hà Nội' }, q1: { text: 'Hà Nội' } };
   const paper = samplePaper(...questions);
-  const grade = (of: typeof paper) => gradeAttempt(of, answers);
+  const grade = (of: typeof paper) => atOnce(gradeAttempt(of, answers));
   grade(paper);
   const [again = 0, first = 0] = await processorTimes([() => grade(paper), () => grade(samplePaper(...questions))]);
   t.ok(again < first / 4, `${again} ms, ${first} ms`);
@@ -126,7 +137,7 @@ t.test('grading the largest paper with the widest numbers is fast', async (t) =>
   const text = `${'9'.repeat(395)}e400`;
   const answers = Object.fromEntries(questions.map((_, index) => [`q${index}`, { text }]));
   const before = process.cpuUsage();
-  t.equal(gradeAttempt(samplePaper(...questions), answers).totals.correctCount, 0);
+  t.equal(atOnce(gradeAttempt(samplePaper(...questions), answers)).totals.correctCount, 0);
   const { user } = process.cpuUsage(before);
   t.comment(`${Math.round(user / 1_000)} ms`);
   t.ok(user < 10_000_000);

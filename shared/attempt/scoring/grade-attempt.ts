@@ -1,6 +1,7 @@
 import { type AnswerContent, type Attempt, answerKeyOf } from '#shared/attempt/attempt.ts';
 import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
 import { sumExactly } from '#shared/kernel/decimal.ts';
+import type { Pieces } from '#shared/kernel/pieces.ts';
 import { type Grade, scoreQuestion } from './score-question.ts';
 
 export interface Totals {
@@ -19,13 +20,17 @@ export interface Grading {
   totals: Totals;
 }
 
-/** Grades a whole attempt from its copied paper and its stored answers alone. */
-export function gradeAttempt(paper: Paper, stored: Readonly<Record<string, AnswerContent>>): Grading {
+/**
+ * Grades a whole attempt from its copied paper and its stored answers alone, question by question: one of them may compare a long answer
+ * with 100 accepted ones.
+ */
+export function* gradeAttempt(paper: Paper, stored: Readonly<Record<string, AnswerContent>>): Pieces<Grading> {
   const answers: Record<string, Grade> = {};
   for (const [index, question] of paper.questions.entries()) {
     const key = answerKeyOf(index);
     const answer = stored[key];
     if (answer !== undefined) answers[key] = scoreQuestion(question, answer);
+    yield;
   }
   return { answers, totals: totalsOf(paper, answers) };
 }

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { type AnswerContent, answerKeyOf } from '#shared/attempt/attempt.ts';
 import type { Paper, Question } from '#shared/attempt/question.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { sampleOptions, sampleQuestion } from '#testing/stored/sample-attempt.ts';
 import { gradeAttempt, totalsOf } from './grade-attempt.ts';
 import { scoreQuestion } from './score-question.ts';
@@ -202,7 +203,7 @@ t.test('practice changes no total, whatever its position and answer', async () =
       const graded = (of: typeof places) => {
         const questions = of.map(({ question, isPractice }) => (isPractice ? { ...question, score: 0 } : question));
         const stored = of.flatMap(({ answer }, index) => (answer === undefined ? [] : [[answerKeyOf(index), answer]]));
-        return gradeAttempt({ questions }, Object.fromEntries(stored));
+        return atOnce(gradeAttempt({ questions }, Object.fromEntries(stored)));
       };
       const { answers, totals } = graded(places);
       const practised = places.flatMap(({ isPractice }, index) => (isPractice ? [answers[answerKeyOf(index)]] : []));
@@ -224,7 +225,7 @@ t.test('totals are the exact sum of the rounded scores and depend on the graded 
       const paper: Paper = { questions: places.map(({ question }) => question) };
       const stored: Record<string, AnswerContent> = {};
       for (const [index, { answer }] of places.entries()) if (answer) stored[answerKeyOf(index)] = answer;
-      const { answers, totals } = gradeAttempt(paper, stored);
+      const { answers, totals } = atOnce(gradeAttempt(paper, stored));
       const millionths = Object.values(answers).reduce((sum, { score }) => sum + BigInt(toMillionths(score ?? 0)), 0n);
       return (
         toMillionths(totals.totalScore) === Number(millionths) &&

@@ -57,7 +57,8 @@ export const AUTH_ERRORS = {
     message: 'Too many failed attempts; retry after the `Retry-After` delay',
     cause:
       'Too many login attempts with this e-mail had a wrong password, or too many accounts failed from this address.',
-    remedy: 'Show the delay, and let the person type the password again. A wrong one may have been counted, so do not repeat it.',
+    remedy:
+      'Show the delay, and let the person type the password again. A wrong one may have been counted, so do not repeat it.',
     retry: 'after',
   },
   SESSION_NOT_FOUND: {

@@ -3,6 +3,7 @@ import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -33,7 +34,7 @@ async function loadSubmitted(): Promise<Attempt> {
 }
 
 function grade(attempt: Attempt): Promise<void> {
-  const grading = gradeAttempt(paper, attempt.answers);
+  const grading = atOnce(gradeAttempt(paper, attempt.answers));
   const event = { type: 'SUBMIT', metadata: '{}', createdAt: new Date() } as const;
   return inTransaction(mongo, 5 * SECOND, (session) => storeGrade(mongo, { attempt, grading, event }, session));
 }

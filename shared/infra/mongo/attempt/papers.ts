@@ -4,7 +4,9 @@ import { BSON, type ClientSession } from 'mongodb';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import type { Paper } from '#shared/attempt/question.ts';
+import { inPieces } from '#infra/process/in-pieces.ts';
+import type { Paper, Question } from '#shared/attempt/question.ts';
+import type { Pieces } from '#shared/kernel/pieces.ts';
 import { papers } from './collections.ts';
 
 /** Stores papers under their hash and caches the most recently used ones in memory. */
@@ -20,32 +22,31 @@ export interface Papers {
   find(id: string, session?: ClientSession): Promise<Paper>;
 }
 
-/** `cacheBytes` bounds the memory of cached papers, by the length of their JSON. */
+/** `cacheBytes` bounds the memory of cached papers, by the length of their JSON or of their stored form. */
 export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
-  const cache = new LRUCache<string, Paper>({
-    maxSize: cacheBytes,
-    sizeCalculation: (paper) => JSON.stringify(paper).length + 1,
-  });
+  const cache = new LRUCache<string, Paper>({ maxSize: cacheBytes });
   const loading = new Map<string, Promise<Paper>>();
 
   async function load(id: string, session?: ClientSession): Promise<Paper> {
-    const stored = await papers(mongo).findOne({ _id: id }, readIn(session));
+    const stored = await papers(mongo).findOne({ _id: id }, { ...readIn(session), raw: true });
     if (stored === null) throw new Error(`paper ${id} is missing`);
-    const { _id, ...paper } = stored;
-    cache.set(id, paper);
+    // With `raw`, the driver returns the bytes of the document. Its types are those without.
+    const bytes = stored as unknown as Buffer;
+    const paper = await inPieces(decoded(bytes));
+    cache.set(id, paper, { size: bytes.length });
     return paper;
   }
 
   return {
     async store(paper) {
-      const id = paperIdOf(paper);
+      const { id, length } = await inPieces(identified(paper));
       if (cache.get(id) !== undefined) return id;
       try {
         await papers(mongo).insertOne({ _id: id, ...paper });
       } catch (error) {
         if (!isDuplicateKey(error)) throw error;
       }
-      cache.set(id, paper);
+      cache.set(id, paper, { size: length });
       return id;
     },
     async find(id, session) {
@@ -62,11 +63,45 @@ export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
   };
 }
 
-function paperIdOf(paper: Paper): string {
-  return createHash('sha256').update(JSON.stringify(paper)).digest('hex');
+/** Returns the SHA-256 of the paper's JSON, and the length of that text. */
+function* identified({ questions, ...rest }: Paper): Pieces<{ id: string; length: number }> {
+  const hash = createHash('sha256');
+  let length = 0;
+  const add = (text: string) => {
+    hash.update(text);
+    length += text.length;
+  };
+  add('{"questions":[');
+  for (const [index, question] of questions.entries()) {
+    add(`${index === 0 ? '' : ','}${JSON.stringify(question)}`);
+    yield;
+  }
+  const others = JSON.stringify(rest).slice(1);
+  add(others === '}' ? ']}' : `],${others}`);
+  return { id: hash.digest('hex'), length };
 }
 
-/** Returns the size of the paper in MongoDB, in bytes of BSON. */
-export function paperBytes(paper: Paper): number {
-  return BSON.calculateObjectSize(paper);
+/** Returns the paper in the bytes of its document. */
+function* decoded(bytes: Buffer): Pieces<Paper> {
+  const { _id, questions, ...rest } = BSON.deserialize(bytes, { raw: true });
+  const decodedQuestions: Question[] = [];
+  for (const question of questions as Buffer[]) {
+    decodedQuestions.push(BSON.deserialize(question) as Question);
+    yield;
+  }
+  return { questions: decodedQuestions, ...rest };
+}
+
+/** Bytes of BSON around the questions of a paper and for each of its numbers, more than there are. */
+const BYTES_AROUND = 256;
+const BYTES_OF_NUMBER = 20;
+
+/** Returns the size of the paper in MongoDB, in bytes of BSON; at most some KiB too large. */
+export function* paperBytes({ questions, orderIndexes = [] }: Paper): Pieces<number> {
+  let bytes = BYTES_AROUND + orderIndexes.length * BYTES_OF_NUMBER;
+  for (const question of questions) {
+    bytes += BSON.calculateObjectSize(question) + BYTES_OF_NUMBER;
+    yield;
+  }
+  return bytes;
 }
