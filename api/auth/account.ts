@@ -3,8 +3,9 @@ import type { Call, Reply } from '#api/route.ts';
 import { insertAccount } from '#infra/mongo/auth/accounts.ts';
 import { learnPair, pairOf } from '#infra/mongo/auth/known-pairs.ts';
 import { changePassword as storePassword } from '#infra/mongo/auth/passwords.ts';
+import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import { HasherBusy } from '#infra/passwords/fair-queue.ts';
+import { HASHER_BUSY, HasherBusy } from '#infra/passwords/fair-queue.ts';
 import type { HashLane } from '#infra/passwords/hash-queue.ts';
 import {
   ACCOUNT_CODE_BYTES,
@@ -19,7 +20,8 @@ import type { Current } from '#shared/auth/session.ts';
 import type { ChangePasswordRequest, RegisterRequest } from '#shared/generated/auth.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { checkPassword } from './check-password.ts';
+import { takeTurn } from './admission.ts';
+import { checkPassword, throttled } from './check-password.ts';
 import type { RegistrationOutcome } from './counts.ts';
 import { type AuthDeps, currentOf, provenLane } from './deps.ts';
 import { newSession } from './new-session.ts';
@@ -41,6 +43,7 @@ export async function register(deps: AuthDeps, call: Call<RegisterRequest>): Pro
 
 function outcomeOf(result: Reply | Rejection): RegistrationOutcome {
   if (!isRejection(result)) return 'succeeded';
+  if (result.rejected === 'AUTH_THROTTLED') return 'throttled';
   return result.rejected === 'AUTH_EMAIL_TAKEN' || result.rejected === 'AUTH_PHONE_TAKEN' ? 'taken' : 'refused';
 }
 
@@ -51,21 +54,28 @@ async function createdAccount(deps: AuthDeps, call: Call<RegisterRequest>): Prom
   const weak = weakPassword(deps, call.body.password, registration, '/password');
   if (weak !== null) return weak;
   // Hash before any lookup, so that the response time does not reveal whether the e-mail is taken.
-  const lane: HashLane = { kind: 'registration', address: deps.addressOf(call), account: null };
-  const password = await deps.hasher.hashPassword(call.body.password, lane);
+  const address = deps.addressOf(call);
+  const waitMs = await registrationWait(deps, address);
+  if (waitMs > 0) return throttled(waitMs);
+  const password = await deps.hasher.hashPassword(call.body.password, laneOf(address));
+  const { registrationTurns } = deps;
+  const attempt = throttleKey(`${registration.email} ${registration.phone ?? ''}`);
   for (let draws = 0; draws < MAX_CODE_DRAWS; draws++) {
     const account = accountOf(deps, registration, password);
     const { session, stored: token, signedIn } = await newSession(deps, account, call.headers['user-agent']);
     const result = await insertAccount(deps.mongo, { account, session, token }, FRONT_DOOR_BUDGET_MS);
     if (result.kind === 'inserted') {
       // The account exists: a 503 would make the caller repeat and get 409. Without a known pair its next login is a stranger's.
-      await learnPair(deps.mongo, pairOf(account.email, deps.addressOf(call)), deps.now()).catch(() => undefined);
+      const known = learnPair(deps.mongo, pairOf(account.email, address), deps.now()).catch(() => undefined);
+      await Promise.all([known, registrationTurns.succeeded(address, attempt)]);
       return { status: 201, message: 'Registered', ...signedIn };
     }
     switch (result.field) {
       case 'email':
+        await registrationTurns.failed(address, attempt);
         return { rejected: 'AUTH_EMAIL_TAKEN' };
       case 'phone':
+        await registrationTurns.failed(address, attempt);
         return { rejected: 'AUTH_PHONE_TAKEN' };
       // Draw another code. A legacy id is never taken, because a new registration has none.
       case 'code':
@@ -76,6 +86,21 @@ async function createdAccount(deps: AuthDeps, call: Call<RegisterRequest>): Prom
     }
   }
   throw new Error('no unused account code found');
+}
+
+const laneOf = (address: string): HashLane => ({ kind: 'registration', address, account: null });
+
+/**
+ * Returns the ms that a registration from this address has to wait; 0 if its password may be hashed
+ * now. Refused before the hash, an address learns nothing about the e-mail. @throws HasherBusy
+ */
+async function registrationWait(deps: AuthDeps, address: string): Promise<number> {
+  const { registrationTurns, evidence, hasher } = deps;
+  // A flood whose line is full then costs Redis nothing.
+  if (!hasher.hasRoom(laneOf(address))) throw HASHER_BUSY;
+  const turn = await registrationTurns.look(address);
+  if (turn.spacingMs > 0) await evidence.slowed(address, turn.spacingMs);
+  return takeTurn(registrationTurns, address, turn);
 }
 
 function accountOf(deps: AuthDeps, registration: Registration, password: StoredPassword): Account {

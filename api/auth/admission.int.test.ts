@@ -4,7 +4,7 @@ import { openPairLookup } from '#infra/mongo/auth/known-pairs.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { HasherBusy } from '#infra/passwords/fair-queue.ts';
-import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
+import { openAddressTurns } from '#infra/redis/address-turns.ts';
 import { MAX_VERIFIED } from '#shared/auth/throttle.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';
@@ -21,8 +21,12 @@ const [SCHOOL, HOME] = ['203.0.113.7', '198.51.100.1'];
 /** A front door whose address limits have a clock of their own. Without Redis its book decides at once. */
 function door() {
   const clock = { now: Date.now() };
-  const strangerTurns = openStrangerTurns({ redisUrl: 'redis://127.0.0.1:1', log: captureLog(), now: () => clock.now });
-  t.teardown(strangerTurns.close);
+  const { strangers: strangerTurns, close } = openAddressTurns({
+    redisUrl: 'redis://127.0.0.1:1',
+    log: captureLog(),
+    now: () => clock.now,
+  });
+  t.teardown(close);
   const evidence = openLoginEvidence({ mongo, now: () => clock.now, hash: HASH });
   const queue = { hasRoom: true };
   const isKnownPair = openPairLookup(mongo, Date.now);

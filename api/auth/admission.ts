@@ -17,7 +17,7 @@ import {
 } from '#infra/mongo/auth/throttle.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { HASHER_BUSY } from '#infra/passwords/fair-queue.ts';
-import type { Turn } from '#infra/redis/stranger-turns.ts';
+import type { AddressTurns, Turn } from '#infra/redis/address-turns.ts';
 import type { AuthDeps } from './deps.ts';
 
 type AdmissionDeps = Pick<AuthDeps, 'mongo' | 'now' | 'strangerTurns' | 'evidence' | 'isKnownPair'> & {
@@ -183,7 +183,7 @@ async function reserveAsStranger(
   if (!hasRoom()) throw HASHER_BUSY;
   const reserved = await reserveLoginAttempt(mongo, account, now());
   if (reserved.kind === 'refused') return { ...refused, ...reserved, by: 'account' };
-  const takenMs = spacingMs === 0 ? 0 : await strangerTurns.take(address, spacingMs);
+  const takenMs = await takeTurn(strangerTurns, address, turn);
   if (takenMs === 0) return reserved;
   await refundLoginAttempt(mongo, account, reserved.round);
   return { ...refused, retryAfterMs: takenMs };
@@ -197,6 +197,10 @@ export async function strangersWait(
   { strangerTurns }: Pick<AdmissionDeps, 'strangerTurns'>,
   address: string,
 ): Promise<number> {
-  const { spacingMs, waitMs } = await strangerTurns.look(address);
-  return spacingMs === 0 || waitMs > 0 ? waitMs : strangerTurns.take(address, spacingMs);
+  return takeTurn(strangerTurns, address, await strangerTurns.look(address));
+}
+
+/** Takes the turn that was read, if one is needed and free. Returns 0, or the ms to wait. */
+export async function takeTurn(turns: AddressTurns, address: string, { spacingMs, waitMs }: Turn): Promise<number> {
+  return spacingMs === 0 || waitMs > 0 ? waitMs : turns.take(address, spacingMs);
 }

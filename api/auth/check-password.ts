@@ -1,7 +1,7 @@
 import type { Call } from '#api/route.ts';
 import { deviceKey } from '#infra/mongo/auth/throttle.ts';
 import type { HashLane } from '#infra/passwords/hash-queue.ts';
-import type { Turn } from '#infra/redis/stranger-turns.ts';
+import type { Turn } from '#infra/redis/address-turns.ts';
 import type { StoredPassword } from '#shared/auth/account.ts';
 import { DEVICE_HEADER, type DeviceClaims, type DeviceOwner, isDeviceOf } from '#shared/auth/device.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
@@ -73,7 +73,8 @@ export async function withPassword<Found extends PasswordHolder, Result>(
   return result;
 }
 
-function throttled(waitMs: number): Rejection {
+/** Returns the rejection of a request that has to wait. */
+export function throttled(waitMs: number): Rejection {
   return { rejected: 'AUTH_THROTTLED', retryAfter: Math.max(1, waitMs / SECOND) };
 }
 

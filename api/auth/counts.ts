@@ -11,8 +11,11 @@ const LOGINS = ['succeeded', 'wrong_password', 'throttled_account', 'throttled_a
  */
 const REFRESHES = ['succeeded', 'invalid', 'repeated', 'reuse', 'disabled'] as const;
 
-/** Outcomes of a registration. `refused`: the password or another value is not accepted. `taken`: e-mail or phone has an account. */
-const REGISTRATIONS = ['succeeded', 'refused', 'taken', 'busy'] as const;
+/**
+ * Outcomes of a registration. `refused`: the password or another value is not accepted. `taken`:
+ * e-mail or phone has an account. `throttled`: too many from its address.
+ */
+const REGISTRATIONS = ['succeeded', 'refused', 'taken', 'throttled', 'busy'] as const;
 
 export type LoginOutcome = (typeof LOGINS)[number];
 export type RefreshOutcome = (typeof REFRESHES)[number];

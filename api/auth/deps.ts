@@ -8,7 +8,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { FairQueue } from '#infra/passwords/fair-queue.ts';
 import type { HashLane } from '#infra/passwords/hash-queue.ts';
 import type { Hasher } from '#infra/passwords/hasher.ts';
-import type { StrangerTurns } from '#infra/redis/stranger-turns.ts';
+import type { AddressTurns } from '#infra/redis/address-turns.ts';
 import { whyAccountRefused } from '#shared/auth/account.ts';
 import { type Current, isLost, sessionEndOf } from '#shared/auth/session.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
@@ -27,7 +27,9 @@ export interface AuthDeps {
   /** Resolves after `ms`. */
   pause: (ms: number) => Promise<unknown>;
   /** Slows the login attempts of strangers from one address. */
-  strangerTurns: StrangerTurns;
+  strangerTurns: AddressTurns;
+  /** Slows the registrations from one address. */
+  registrationTurns: AddressTurns;
   /** Returns the address under which a caller's login attempts are counted. */
   addressOf: CountedAddress;
   counts: AuthCounts;

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { knownPairs } from '#infra/mongo/auth/collections.ts';
 import { pairOf } from '#infra/mongo/auth/known-pairs.ts';
-import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
+import { openAddressTurns } from '#infra/redis/address-turns.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { SECOND } from '#shared/kernel/time.ts';
@@ -18,8 +18,12 @@ const newEmail = () => `${newId(Date.now())}@truong.example`;
 /** A front door behind which strangers of the one address of its callers are slowed. Its turns have a clock that a test moves. */
 async function slowedDoor() {
   const clock = { now: Date.now() };
-  const strangerTurns = openStrangerTurns({ redisUrl: 'redis://127.0.0.1:1', log: captureLog(), now: () => clock.now });
-  t.teardown(strangerTurns.close);
+  const { strangers: strangerTurns, close } = openAddressTurns({
+    redisUrl: 'redis://127.0.0.1:1',
+    log: captureLog(),
+    now: () => clock.now,
+  });
+  t.teardown(close);
   const pauses: number[] = [];
   const pause = async (ms: number) => void pauses.push(ms);
   const deps = { ...authDeps(mongo, { lastCheckMs: () => 250 }), strangerTurns, pause };

@@ -4,7 +4,7 @@ import { openPairLookup } from '#infra/mongo/auth/known-pairs.ts';
 import { newestSecurityEvents, openSession } from '#infra/mongo/auth/sessions.ts';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
-import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
+import { openAddressTurns } from '#infra/redis/address-turns.ts';
 import { DAY, HOUR, SECOND } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { freshAccount, freshSession, storeSignedIn } from '#testing/stored/stored-accounts.ts';
@@ -21,8 +21,12 @@ const BUDGET_MS = 5_000;
 function door() {
   const clock = { now: Date.now() };
   const now = () => clock.now;
-  const strangerTurns = openStrangerTurns({ redisUrl: 'redis://127.0.0.1:1', log: captureLog(), now });
-  t.teardown(strangerTurns.close);
+  const { strangers: strangerTurns, close } = openAddressTurns({
+    redisUrl: 'redis://127.0.0.1:1',
+    log: captureLog(),
+    now,
+  });
+  t.teardown(close);
   const evidence = openLoginEvidence({ mongo, now, hash });
   const isKnownPair = openPairLookup(mongo, Date.now);
   const deps = { mongo, now: Date.now, isKnownPair, strangerTurns, evidence, hasher: { hasRoom: () => true } };

@@ -8,7 +8,7 @@ import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { fairQueue } from '#infra/passwords/fair-queue.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
-import { openStrangerTurns } from '#infra/redis/stranger-turns.ts';
+import { openAddressTurns } from '#infra/redis/address-turns.ts';
 import { hashMetrics, openAuthCounts } from './counts.ts';
 import type { AuthDeps } from './deps.ts';
 import { openLoginEvidence } from './login-evidence.ts';
@@ -37,15 +37,16 @@ export function openLoginGate(concurrency = 3): AuthDeps['gate'] {
 }
 
 export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, redis, accountEnds, atEnd }) => {
-  const strangerTurns = openStrangerTurns({ ...redis, now });
-  atEnd(strangerTurns.close);
+  const turns = openAddressTurns({ ...redis, now });
+  atEnd(turns.close);
   const hasher = openHasher({ ...auth.bcrypt, concurrency: HASHES_AT_ONCE, kept: KEPT_HASHES });
   hashMetrics(metrics, hasher);
   const routes = authRoutes({
     mongo,
     now,
     settings: auth,
-    strangerTurns,
+    strangerTurns: turns.strangers,
+    registrationTurns: turns.registrations,
     gate: openLoginGate(),
     isKnownPair: openPairLookup(mongo, now),
     pause,

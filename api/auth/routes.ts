@@ -52,7 +52,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
           headers: DEVICE_TOKEN,
         },
       ],
-      errors: ['AUTH_WEAK_PASSWORD', 'AUTH_EMAIL_TAKEN', 'AUTH_PHONE_TAKEN'],
+      errors: ['AUTH_WEAK_PASSWORD', 'AUTH_EMAIL_TAKEN', 'AUTH_PHONE_TAKEN', 'AUTH_THROTTLED'],
       handle: (call) => register(deps, call),
     },
     {

@@ -9,11 +9,11 @@ export interface Gateway {
   /** Returns the headers that identify this caller to every service. */
   identityOf(caller: Caller): Record<string, string>;
   /**
-   * Sends a call, at most eight times while there is no reply or a 503. Returns the last reply.
+   * Sends a call, at most eight times while there is no reply, a 503 or a 429 that is soon over. Returns the last reply.
    * @throws NoReply if the last sending had no reply either
    */
   send(call: GatewayCall): Promise<GatewayReply>;
-  /** Number of sendings that repeated a call after a missing reply or a 503. */
+  /** Number of sendings that repeated a call. */
   repeated(): number;
   close(): void;
 }
@@ -58,6 +58,8 @@ export interface Envelope {
 const TIMEOUT_MS = 20_000;
 const MAX_ATTEMPTS = 8;
 const RETRY_MS = 200;
+/** Longest `Retry-After` of a 429 for which a call waits, in seconds: that of an address that is slowed. */
+const MAX_WAIT_SECONDS = 10;
 
 /** Opens the gateway; at most `sockets` calls run at the same time. */
 export function openGateway(deps: {
@@ -77,15 +79,20 @@ export function openGateway(deps: {
     repeated += lost;
     for (let attempt = 1; ; attempt++) {
       const began = performance.now();
+      let waitMs = RETRY_MS * attempt;
       try {
         const reply = await once(call, false);
         deps.latencies.add(call.name, performance.now() - began);
-        if (reply.status !== 503 || attempt === MAX_ATTEMPTS) return { ...reply, sentTimes: attempt + lost };
+        const seconds = Number(reply.headers['retry-after']);
+        const isSoon = reply.status === 429 && seconds <= MAX_WAIT_SECONDS;
+        if (isSoon) waitMs = seconds * 1_000;
+        if ((reply.status !== 503 && !isSoon) || attempt === MAX_ATTEMPTS)
+          return { ...reply, sentTimes: attempt + lost };
       } catch (error) {
         if (!(error instanceof NoReply) || attempt === MAX_ATTEMPTS) throw error;
       }
       repeated += 1;
-      await delay(RETRY_MS * attempt);
+      await delay(waitMs);
     }
   }
 

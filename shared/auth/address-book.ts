@@ -1,9 +1,9 @@
-import { ADDRESS_WINDOW_MS, type AddressCounts } from './address-rule.ts';
+import { type AddressCounts, type AddressRule, STRANGERS } from './address-rule.ts';
 
-/** Outcomes of login attempts by address, in memory. Every `now` is in ms and never decreases. */
+/** Outcomes of requests by address, in memory. Every `now` is in ms and never decreases. */
 export interface AddressBook {
   countsOf(address: string, now: number): AddressCounts;
-  /** Returns the ms until the next turn of a stranger from this address; 0 if it is free. */
+  /** Returns the ms until the next turn of this address; 0 if it is free. */
   waitOf(address: string, now: number): number;
   /** Takes the turn and returns 0, or returns the ms to wait if it is taken. The next turn comes after `spacingMs`. */
   takeTurn(address: string, spacingMs: number, now: number): number;
@@ -20,15 +20,21 @@ interface Page {
   nextTurnAt: number;
 }
 
-/** Returns an empty book of at most `maxOutcomes` outcomes. Beyond that it forgets the address that was silent for longest. */
-export function openAddressBook(maxOutcomes = 100_000): AddressBook {
+/**
+ * Returns an empty book of at most `maxOutcomes` outcomes. Beyond that it forgets the address that
+ * was silent for longest.
+ */
+export function openAddressBook(
+  maxOutcomes = 100_000,
+  { windowMs }: Pick<AddressRule, 'windowMs'> = STRANGERS,
+): AddressBook {
   // A page moves to the end when it is written, so the first one has been silent for longest.
   const pages = new Map<string, Page>();
   let outcomes = 0;
 
   function expire(list: Outcomes, now: number): void {
     for (const [account, at] of list) {
-      if (now - at < ADDRESS_WINDOW_MS) return;
+      if (now - at < windowMs) return;
       list.delete(account);
       outcomes -= 1;
     }

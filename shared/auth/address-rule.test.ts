@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { openAddressBook } from './address-book.ts';
-import { ADDRESS_WINDOW_MS, spacingOf } from './address-rule.ts';
+import { REGISTRATIONS, registrationSpacingOf, STRANGERS, spacingOf } from './address-rule.ts';
 
 const SCHOOL = '203.0.113.7';
 const EIGHT = 8 * HOUR;
@@ -40,6 +40,22 @@ t.test('a success never lengthens the spacing, a failure never shortens it, and 
   );
 });
 
+t.test('registrations wait beyond sixty accepted or sixty taken ones, ten seconds only beyond 500 taken', async (t) => {
+  for (const [taken, accepted, spacing] of [
+    [0, 0, 0],
+    [0, 59, 0],
+    [59, 59, 0],
+    [0, 60, 1_000],
+    [60, 0, 1_000],
+    [0, 10_000, 1_000],
+    [500, 0, 1_000],
+    [501, 0, 10_000],
+  ] as const) {
+    const counts = { failed: taken, succeeded: accepted };
+    t.equal(registrationSpacingOf(counts), spacing, `${taken} taken, ${accepted} accepted`);
+  }
+});
+
 t.test(
   'the address book counts each account once and for 24 hours, and forgets a failure after a success',
   async () => {
@@ -62,7 +78,7 @@ t.test(
           }
         }
         const fresh = (times: Map<number, number>) =>
-          [...times.values()].filter((at) => now - at < ADDRESS_WINDOW_MS).length;
+          [...times.values()].filter((at) => now - at < STRANGERS.windowMs).length;
         const counts = book.countsOf(SCHOOL, now);
         return counts.failed === fresh(failed) && counts.succeeded === fresh(succeeded);
       }),
@@ -171,5 +187,31 @@ t.test(
     for (let hour = 1; hour <= 24; hour++) {
       t.ok(within(hour * HOUR) <= 8_640, `from hour ${hour}: ${within(hour * HOUR)}`);
     }
+  },
+);
+
+/** Registers from one address, one after the other, as fast as the rule permits. Returns the times (ms) of the verified ones. */
+function registering(outcome: 'noteFailure' | 'noteSuccess', count: number): number[] {
+  const book = openAddressBook(undefined, REGISTRATIONS);
+  const verifiedAt: number[] = [];
+  for (let now = 0; verifiedAt.length < count; now += 100) {
+    const spacing = registrationSpacingOf(book.countsOf(SCHOOL, now));
+    if (spacing > 0 && book.takeTurn(SCHOOL, spacing, now) > 0) continue;
+    book[outcome](SCHOOL, `account ${verifiedAt.length}`, now);
+    verifiedAt.push(now);
+  }
+  return verifiedAt;
+}
+
+t.test('a school registers 2,000 pupils behind one address in 33 minutes', async (t) => {
+  const [last = 0] = registering('noteSuccess', 2_000).slice(-1);
+  t.ok(last <= 33 * MINUTE, `${last / MINUTE} minutes`);
+});
+
+t.test(
+  'a caller who probes which e-mails are taken has 817 answers in an hour, of 43,200 without a limit',
+  async (t) => {
+    const inFirstHour = registering('noteFailure', 900).filter((at) => at < HOUR).length;
+    t.equal(inFirstHour, 817);
   },
 );

@@ -6094,6 +6094,7 @@ export interface Operations {
       | 'AUTH_EMAIL_TAKEN'
       | 'AUTH_PHONE_TAKEN'
       | 'AUTH_REGISTRATION_CLOSED'
+      | 'AUTH_THROTTLED'
       | 'AUTH_WEAK_PASSWORD'
       | 'INTERNAL'
       | 'INVALID_JSON'

@@ -9,10 +9,19 @@ import { openPairLookup } from '#infra/mongo/auth/known-pairs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
+import type { AddressTurns } from '#infra/redis/address-turns.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 
 /** A hasher whose costs are so low that tests do not wait for it. */
 export const quickHasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
+
+/** Turns of an address that is never slowed. */
+const FREE_TURNS: AddressTurns = {
+  look: async () => ({ spacingMs: 0, waitMs: 0 }),
+  take: async () => 0,
+  failed: async () => undefined,
+  succeeded: async () => undefined,
+};
 
 /** Returns the dependencies of the auth front door, without a socket and without slowed addresses. */
 export function authDeps(mongo: Mongo, changed: Partial<Hasher> = {}): AuthDeps {
@@ -27,13 +36,8 @@ export function authDeps(mongo: Mongo, changed: Partial<Hasher> = {}): AuthDeps 
     gate: openLoginGate(1),
     isKnownPair: openPairLookup(mongo, Date.now),
     pause: async () => undefined,
-    strangerTurns: {
-      look: async () => ({ spacingMs: 0, waitMs: 0 }),
-      take: async () => 0,
-      failed: async () => undefined,
-      succeeded: async () => undefined,
-      close: async () => undefined,
-    },
+    strangerTurns: FREE_TURNS,
+    registrationTurns: FREE_TURNS,
     addressOf: ({ peer }) => peer,
     endStreams: () => undefined,
     counts: openAuthCounts(openMetrics({ process: false })),

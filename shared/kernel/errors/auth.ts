@@ -54,9 +54,9 @@ export const AUTH_ERRORS = {
   },
   AUTH_THROTTLED: {
     status: 429,
-    message: 'Too many failed attempts; retry after the `Retry-After` delay',
+    message: 'Too many attempts; retry after the `Retry-After` delay',
     cause:
-      'Too many login attempts with this e-mail had a wrong password, or too many accounts failed from this address.',
+      'Too many login attempts with this e-mail had a wrong password. Or too many accounts failed or registered from this address.',
     remedy:
       'Show the delay, and let the person type the password again. A wrong one may have been counted, so do not repeat it.',
     retry: 'after',

@@ -5,7 +5,7 @@ import { HOUR } from '#shared/kernel/time.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
-import { openStrangerTurns, type StrangerTurns } from './stranger-turns.ts';
+import { type AddressTurns, type AllTurns, openAddressTurns } from './address-turns.ts';
 
 const SCHOOL = '203.0.113.7';
 const FREE = { spacingMs: 0, waitMs: 0 };
@@ -18,18 +18,20 @@ function openFor(
   redisUrl: string,
   { log = captureLog(), boundMs = 60_000 }: { log?: CapturedLog; boundMs?: number } = {},
 ) {
-  return openStrangerTurns({ redisUrl, log, boundMs, now: () => clock.now });
+  return strangersOf(openAddressTurns({ redisUrl, log, boundMs, now: () => clock.now }));
 }
 
+const strangersOf = ({ strangers, close }: AllTurns) => ({ ...strangers, close });
+
 /** Records failures of `address` until Redis has one. From then on, the connection is up. */
-async function connected(redis: OwnRedis, turns: StrangerTurns, address: string): Promise<void> {
+async function connected(redis: OwnRedis, turns: AddressTurns, address: string): Promise<void> {
   await until('the failure is in Redis', async () => {
     await turns.failed(address, 'account');
     return ((await redis.command('KEYS', `*${address}*`)) as string[]).length > 0;
   });
 }
 
-async function fail(turns: StrangerTurns, address: string, accounts: number, from = 0): Promise<void> {
+async function fail(turns: AddressTurns, address: string, accounts: number, from = 0): Promise<void> {
   for (let n = from; n < from + accounts; n += 1) await turns.failed(address, `account ${n}`);
 }
 
@@ -74,6 +76,26 @@ t.test('failures and successes of an address are forgotten after 24 hours', asyn
   t.strictSame(await turns.look(SCHOOL), FREE);
   await fail(turns, SCHOOL, 1);
   t.equal(Number(await redis.command('ZCARD', `examhall:auth:address:${SCHOOL}:failed`)), 1, 'and deleted');
+});
+
+t.test('registrations have lists and turns of their own, for an hour', async (t) => {
+  const redis = await ownRedis(startThrowAwayServices);
+  const all = openAddressTurns({ redisUrl: redis.url, log: captureLog(), boundMs: 60_000, now: () => clock.now });
+  t.teardown(async () => {
+    await all.close();
+    await redis.close();
+  });
+  await connected(redis, all.strangers, '198.51.100.1');
+  for (let n = 0; n < 60; n += 1) await all.registrations.succeeded(SCHOOL, `account ${n}`);
+  t.strictSame(await all.registrations.look(SCHOOL), { spacingMs: 1_000, waitMs: 0 });
+  t.strictSame(await all.strangers.look(SCHOOL), FREE);
+  t.equal(await all.registrations.take(SCHOOL, HOUR), 0);
+  t.equal(await all.strangers.take(SCHOOL, HOUR), 0, 'a registration takes no turn of a login');
+  clock.now += HOUR;
+  t.strictSame(await all.registrations.look(SCHOOL), FREE);
+  for (const key of (await redis.command('KEYS', `*${SCHOOL}*`)) as string[]) {
+    t.ok(Number(await redis.command('PTTL', key)) <= HOUR, `${key} expires by itself`);
+  }
 });
 
 t.test('while Redis is unreachable, each front door decides by the outcomes that it saw itself', async (t) => {
