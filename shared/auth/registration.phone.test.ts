@@ -16,6 +16,13 @@ t.test('every notation of a phone number normalizes to the same E.164 number', a
     '+84 (0) 91 234 5678',
     '0084912345678',
     '091.234.5678',
+    '\u200e0912345678\u200f',
+    '0912\u2060345\u00ad678',
+    'tel:+84912345678',
+    'TEL: 0912 345 678',
+    '(+84) 912345678',
+    '(+84)912 345 678',
+    '\u202d(+84) 912345678\u202c',
   ]) {
     t.equal(phoneOf(text), '+84912345678', text);
   }
@@ -24,7 +31,7 @@ t.test('every notation of a phone number normalizes to the same E.164 number', a
 });
 
 t.test('a blank phone is missing, a malformed phone is invalid', async (t) => {
-  for (const nothing of [undefined, null, '', ' ', '\t\n', '\u00a0'])
+  for (const nothing of [undefined, null, '', ' ', '\t\n', '\u00a0', '\u200b', '\u202d\u202c'])
     t.strictSame(normalizePhone(nothing), { kind: 'none' });
   for (const wrong of [
     '0',

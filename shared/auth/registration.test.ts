@@ -1,4 +1,5 @@
 import t from 'tap';
+import { isRejection } from '#shared/kernel/errors.ts';
 import { readRegistration, registrationFaults } from './registration.ts';
 
 const ROLES = ['STUDENT', 'TEACHER'] as const;
@@ -31,6 +32,32 @@ t.test('reading a registration returns every fault at once', async (t) => {
     t.match(readRegistration({ ...body, fullName }, ROLES), { details: [{ path: '/fullName' }] });
   }
   t.match(readRegistration({ ...body, fullName: 'x'.repeat(200) }, ROLES), { role: 'STUDENT' });
+});
+
+// Before: `Quản trị viên` with a zero width space behind it was accepted, and was mistaken for the office.
+t.test('a name is one line that shows its letters in the order that it has', async (t) => {
+  const nameOf = (fullName: string) => {
+    const read = readRegistration({ ...body, fullName }, ROLES);
+    return isRejection(read) ? null : read.fullName;
+  };
+  for (const hiding of [
+    '\u200b',
+    '\u202e',
+    '\u2066',
+    '\u00ad',
+    '\u{e0041}',
+    '\u2028',
+    '\u2029',
+    '\n',
+    '\u0085',
+    '\0',
+  ]) {
+    t.equal(nameOf(`Quản${hiding} trị viên`), null, `U+${hiding.codePointAt(0)?.toString(16)}`);
+  }
+  for (const trailing of ['\u200b', '\u202e', '\u2060']) t.equal(nameOf(`Quản trị viên${trailing}`), null);
+  for (const blank of [' ', '\n', '\u00a0', '\ufeff', '\u200d', '\u3164']) t.equal(nameOf(`${blank}An${blank}`), 'An');
+  for (const nothing of ['\u200d', '\u3164 \u200c']) t.equal(nameOf(nothing), null);
+  t.equal(nameOf('می\u200cخواهم'), 'می\u200cخواهم', 'a joiner of another script stays');
 });
 
 t.test('a registration that failed its schema also gets the faults of its well-formed fields', async (t) => {

@@ -1,6 +1,7 @@
 import { parsePhoneNumberFromString } from 'libphonenumber-js/min';
 import { type FaultDetail, isRejection, type Rejection, unknownTo } from '#shared/kernel/errors.ts';
 import { composed, hasMarkRun } from '#shared/kernel/text.ts';
+import { hidesText, trimUnseen, withoutFormat } from '#shared/kernel/visible-text.ts';
 import { type Account, ROLES, type Role, type StoredPassword } from './account.ts';
 
 /** The fields of a registration, without its password. */
@@ -20,11 +21,12 @@ export function readRegistration(
   const details: FaultDetail[] = [];
   const email = normalizeEmail(body.email);
   if (!isEmail(email)) details.push({ path: '/email', message: 'must be an e-mail address of at most 254 characters' });
-  const fullName = composed(body.fullName).trim();
-  if (!isName(fullName)) {
+  const typedName = composed(body.fullName).trim();
+  const fullName = trimUnseen(typedName);
+  if (hidesText(typedName) || !isName(fullName)) {
     details.push({
       path: '/fullName',
-      message: `must have 1-${MAX_NAME_CHARACTERS} characters, no control characters and at most 30 combining marks in a row`,
+      message: `must be one line of 1-${MAX_NAME_CHARACTERS} characters, without control and format characters and with at most 30 combining marks in a row`,
     });
   }
   const phone = normalizePhone(body.phone);
@@ -58,8 +60,7 @@ export function registrationFaults(
 const MAX_NAME_CHARACTERS = 200;
 
 function isName(text: string): boolean {
-  if (text === '' || text.length > MAX_NAME_CHARACTERS || hasMarkRun(text)) return false;
-  return text.isWellFormed() && !/\p{Cc}/u.test(text);
+  return text !== '' && text.length <= MAX_NAME_CHARACTERS && text.isWellFormed() && !hasMarkRun(text);
 }
 
 /** Characters of the longest address that fits a mail server's path (RFC 5321, 4.5.3.1.3). */
@@ -100,9 +101,15 @@ const MAX_PHONE_LENGTH = 64;
 /** `none`: missing or blank. `invalid`: not a phone number. A number with an extension is invalid: E.164 cannot express it. */
 type TypedPhone = { kind: 'number'; phone: string } | { kind: 'none' } | { kind: 'invalid' };
 
-/** Returns the E.164 form of a typed phone number. A leading 0 means +84; a leading `+` or `00` begins a country code. */
+/**
+ * Returns the E.164 form of a typed phone number. A leading 0 means +84; a leading `+` or `00` begins
+ * a country code, also in brackets. Copied numbers have invisible characters, and links begin with
+ * `tel:`.
+ */
 export function normalizePhone(text: string | null | undefined): TypedPhone {
-  const trimmed = (text ?? '').trim();
+  const trimmed = trimUnseen(withoutFormat(text ?? ''))
+    .replace(/^tel:\s*/i, '')
+    .replace(/^\(\s*(\+\s*\d{1,3})\s*\)/, '$1 ');
   if (trimmed === '') return { kind: 'none' };
   if (trimmed.length > MAX_PHONE_LENGTH) return { kind: 'invalid' };
   const parsed = parsePhone(trimmed);

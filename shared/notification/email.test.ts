@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { hidesText } from '#shared/kernel/visible-text.ts';
 import { contactOf, emailOf, isMailAddress } from './email.ts';
 
 t.test('an address is one plain address of ASCII characters', async (t) => {
@@ -32,7 +33,9 @@ t.test('a contact of the profile service has an address, perhaps a name, and a l
   });
   for (const locale of [undefined, null, 'vi', 'vi-VN', 'end', 'fr', 7])
     t.equal(contactOf({ email: 'a@b', locale })?.language, 'vi');
-  for (const name of [undefined, null, '', ' \n', 7]) t.equal(contactOf({ email: 'a@b', name })?.name, null);
+  t.equal(contactOf({ email: 'a@b', name: '\u202eAn\u200b ' })?.name, 'An', 'it shows the letters that it has');
+  for (const name of [undefined, null, '', ' \n', '\u200b\u3164', 7])
+    t.equal(contactOf({ email: 'a@b', name })?.name, null);
   for (const email of [undefined, null, '', 7, 'An <a@b>', ['a@b']]) t.equal(contactOf({ email }), null);
 });
 
@@ -54,12 +57,22 @@ t.test('the HTML of an e-mail contains the words of a notification and none of t
   t.notMatch(emailOf(NOTICE, { contact, sender: 's', unsubscribeUrl: null }).html, 'href');
 });
 
+// Before: `kết quả: y<right-to-left override>gpj.exe` was shown as `kết quả: yexe.jpg`.
+t.test('a subject and a greeting show their letters in the order that they have', async (t) => {
+  const contact = contactOf({ email: 'a@b', name: 'An\u202e' });
+  if (contact === null) throw new Error('no contact');
+  const title = 'Kết\u200b quả: y \u202egpj.exe';
+  const { subject, text } = emailOf({ ...NOTICE, title, content: '' }, { contact, sender: 's', unsubscribeUrl: null });
+  t.equal(subject, 'Kết quả: y gpj.exe');
+  t.match(text, /^Chào An,\n/);
+});
+
 t.test('a subject is one line of at most 200 characters, for any title', async () => {
   const contact = { email: 'a@b', name: null, language: 'vi' } as const;
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 500 }), (title) => {
       const { subject } = emailOf({ ...NOTICE, title }, { contact, sender: 's', unsubscribeUrl: null });
-      return !/[\p{Cc}\u2028\u2029\u202E]/u.test(subject) && [...subject].length <= 200 && subject === subject.trim();
+      return !hidesText(subject) && [...subject].length <= 200 && subject === subject.trim();
     }),
   );
 });

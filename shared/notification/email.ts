@@ -1,6 +1,6 @@
 import { escapeHtml } from '#shared/kernel/escape-html.ts';
+import { oneLine, withoutFormat } from '#shared/kernel/visible-text.ts';
 import type { notificationView } from './notification.ts';
-import { oneLine, withoutFormats } from './plain-text.ts';
 import { reporterOf } from './weak-topic.ts';
 
 /** How a person is reached by e-mail. The profile service owns these data, and examhall stores none of them. */
@@ -80,7 +80,7 @@ export function emailOf(
 ): EmailText {
   const { language, name } = contact;
   const words = WORDS[language];
-  const [title, content] = [notification.title, notification.content].map(withoutFormats) as [string, string];
+  const [title, content] = [notification.title, notification.content].map(withoutFormat) as [string, string];
   const paragraphs = [content, senderOf(notification, language)].filter((text) => text !== null);
   const [greeting, why] = [words.greeting(name), words.why(sender)];
   const link = unsubscribeUrl === null ? '' : `\n${words.unsubscribe}: ${unsubscribeUrl}`;

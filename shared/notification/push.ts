@@ -1,8 +1,8 @@
 import { createHash, ECDH } from 'node:crypto';
 import type { PushSubscriptionRequest } from '#shared/generated/notification.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { withoutFormat } from '#shared/kernel/visible-text.ts';
 import type { notificationView } from './notification.ts';
-import { withoutFormats } from './plain-text.ts';
 
 /** A browser that gets push messages of one user, as its page has registered it. */
 export interface PushSubscription {
@@ -86,8 +86,8 @@ export function pushPayload(
   deliveryJobId: string,
   { id, type, title, content, createdAt }: ReturnType<typeof notificationView>,
 ): string {
-  const shortTitle = cut(withoutFormats(title), MAX_TITLE_LENGTH);
-  const plainContent = withoutFormats(content);
+  const shortTitle = cut(withoutFormat(title), MAX_TITLE_LENGTH);
+  const plainContent = withoutFormat(content);
   const textOf = (shown: string) =>
     JSON.stringify({ deliveryJobId, notification: { id, type, title: shortTitle, content: shown, createdAt } });
   const characters = [...plainContent];

@@ -4031,7 +4031,7 @@ export interface RegisterRequest {
    */
   password: string;
   /**
-   * 1-200 characters after trimming.
+   * One line of 1-200 characters after trimming, without control characters and without format characters other than ZWJ and ZWNJ.
    */
   fullName: string;
   /**
