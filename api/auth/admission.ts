@@ -38,7 +38,9 @@ export interface Admitted {
   failed(accountId: string | null): Promise<void>;
   /** The password was right. */
   succeeded(): Promise<void>;
-  /** After `succeeded`: the account has signed in, and is a known pair with the address from now on. */
+  /**
+   * After `succeeded`: the account has signed in, and is a known pair with the address from now on.
+   */
   signedIn(): Promise<void>;
   /** The password could not be verified. */
   refund(): Promise<void>;
@@ -69,9 +71,9 @@ interface Refused {
 
 /**
  * Counts a login attempt, or refuses it. A known pair depends on its own failures alone, so that
- * neither strangers nor other accounts behind the same address can hold it up. So does a browser with
- * a device token; while it has to wait, the login attempt counts as one without the token. A stranger
- * needs both the throttle of the account and a turn of the address.
+ * neither strangers nor other accounts behind the same address can hold it up. So does a browser
+ * with a device token; while it has to wait, the login attempt counts as one without the token. A
+ * stranger needs both the throttle of the account and a turn of the address.
  *
  * A taken turn and a full line of the hash queue refuse before the account is counted, so that a
  * refused flood costs MongoDB reads that many logins share.
@@ -82,21 +84,23 @@ export async function admit(deps: AdmissionDeps, origin: Origin, looking: Lookin
   const { mongo, now, hasher, isKnownPair } = deps;
   const { address } = origin;
   const pair = pairOf(origin.email, address);
-  const [turn, device] = await Promise.all([looking.turn, looking.device]);
+  // What is read comes before what is counted: nothing counted is left behind if a read fails.
+  const lookedUp = looking.device === null ? null : isKnownPair(pair);
+  const [turn, device, isHere] = await Promise.all([looking.turn, looking.device, lookedUp]);
   const attempt = { pair, address };
 
   const byDevice = device === null ? null : await reserveLoginAttempt(mongo, device, now());
   if (device !== null && byDevice?.kind === 'granted') {
-    const isNewAddress = !(await isKnownPair(pair));
+    const isNewAddress = isHere !== true;
     return admitted(deps, attempt, { ...ofKey(mongo, device, byDevice.round), isKnown: true, isNewAddress });
   }
 
   const hasRoom = () => hasRoomForStranger(hasher, origin);
   const isStranger = refusesStrangers(turn, hasRoom) && !(await isKnownPair(pair));
-  const known = isStranger ? STRANGER : await reservePairAttempt(mongo, pair, now());
-  if (known.kind === 'refused') return { ...known, by: 'account', isKnown: true };
-  if (known.kind === 'granted') {
-    return admitted(deps, attempt, { ...ofPair(mongo, pair, known.round), isKnown: true, isNewAddress: false });
+  const byPair = isStranger ? STRANGER : await reservePairAttempt(mongo, pair, now());
+  if (byPair.kind === 'refused') return { ...byPair, by: 'account', isKnown: true };
+  if (byPair.kind === 'granted') {
+    return admitted(deps, attempt, { ...ofPair(mongo, pair, byPair.round), isKnown: true, isNewAddress: false });
   }
 
   const counted = await reserveAsStranger(deps, { account: pair.account, address, hasRoom }, turn);
@@ -169,7 +173,10 @@ export function refusesStrangers(turn: Turn | null, hasRoom: () => boolean): boo
   return turn === null || turn.waitMs > 0 || !hasRoom();
 }
 
-/** Counts a login attempt of a stranger, unless a taken turn or a full hash queue refuses it. @throws HasherBusy */
+/**
+ * Counts a login attempt of a stranger, unless a taken turn or a full hash queue refuses it.
+ * @throws HasherBusy
+ */
 async function reserveAsStranger(
   { mongo, now, strangerTurns, evidence }: AdmissionDeps,
   { account, address, hasRoom }: { account: string; address: string; hasRoom: () => boolean },
@@ -191,7 +198,8 @@ async function reserveAsStranger(
 
 /**
  * Returns the ms that a stranger from this address would have to wait now, instead of having its
- * password verified; 0 if the password would be verified. A free turn is taken, as a stranger would.
+ * password verified; 0 if the password would be verified. A free turn is taken, as a stranger
+ * would.
  */
 export async function strangersWait(
   { strangerTurns }: Pick<AdmissionDeps, 'strangerTurns'>,

@@ -15,18 +15,22 @@ import { openLoginEvidence } from './login-evidence.ts';
 import { authRoutes } from './routes.ts';
 import { refuseWhenBusy } from './when-busy.ts';
 
-/** Concurrent password hashes. One of libuv's four threads stays free for DNS, files and refresh token hashes. */
+/**
+ * Concurrent password hashes. One of libuv's four threads stays free for DNS, files and refresh
+ * token hashes.
+ */
 const HASHES_AT_ONCE = 3;
 /**
- * Those of the hashes that only known pairs may use. Strangers leave one processor to the other requests: on two processors, two of their
- * hashes at once would slow every save of an exam.
+ * Those of the hashes that only known pairs may use. Strangers leave one processor to the other
+ * requests: on two processors, two of their hashes at once would slow every save of an exam.
  */
 const KEPT_HASHES = Math.max(1, HASHES_AT_ONCE - Math.max(1, availableParallelism() - 1));
 
 /**
- * Returns the gate that admits login attempts, networks in turn, so that a flood from one waits for itself. Three are looked up and counted
- * at once; their look-ups share reads. More would only arrive in bursts between the requests of the exams. The limit of the requests in
- * flight also limits those that wait.
+ * Returns the gate that admits login attempts, networks in turn, so that a flood from one waits for
+ * itself. Three are looked up and counted at once; their look-ups share reads. More would only
+ * arrive in bursts between the requests of the exams. The limit of the requests in flight also
+ * limits those that wait.
  */
 export function openLoginGate(concurrency = 3): AuthDeps['gate'] {
   const unlimited = Number.POSITIVE_INFINITY;

@@ -19,7 +19,10 @@ export function withoutFormat(text: string): string {
   return text.replace(FORMAT, '');
 }
 
-/** Returns a text without what shows nothing at its ends. Its cost is quadratic: for short texts only. */
+/**
+ * Returns a text without what shows nothing at its ends. Its cost is quadratic: for short texts
+ * only.
+ */
 export function trimUnseen(text: string): string {
   return text.replace(UNSEEN_EDGES, '');
 }
