@@ -246,6 +246,8 @@ t.test('forms are read at the console only, and only forms there', async (t) => 
   const large = await post('/ops/sign-in', { way: 'token', token: 'x'.repeat(70_000) });
   t.equal(large.status, 413);
   t.match(await post('/v1/auth/login', { email: 'a', password: 'b' }), { status: 415 });
+  const marked = await post('/ops/sign-out', { reason: `a${'\u0301'.repeat(31)}` });
+  t.match(marked, { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/fields/0/value' }] } });
 });
 
 t.test('every page has the headers that keep foreign code out', async (t) => {
