@@ -29,6 +29,7 @@ import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { drainOnSignal, OWN_PROCESS } from '#infra/process/drain.ts';
+import { measureEventLoop } from '#infra/process/event-loop.ts';
 import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { permittedConnections } from '#infra/process/open-files.ts';
 import { openChangeFeed } from '#infra/redis/change-feed.ts';
@@ -173,6 +174,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     },
   });
   const port = await door.listen(config.port, config.host);
+  measureEventLoop(metrics, draining.signal);
   log.info({ host: config.host, port, services, version: VERSION }, 'front door is open');
   return log;
 }

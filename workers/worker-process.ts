@@ -9,6 +9,7 @@ import { isRouter } from '#infra/mongo/probe/server.ts';
 import { checkUsable, untilUsable } from '#infra/mongo/until-usable.ts';
 import { LAST_BACKGROUND_MS, settlesWithin } from '#infra/process/background.ts';
 import { drainOnSignal, OWN_PROCESS } from '#infra/process/drain.ts';
+import { measureEventLoop } from '#infra/process/event-loop.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import { UNLIMITED_ATTEMPTS } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
@@ -90,6 +91,7 @@ export async function startWorkerProcess(
     const router = await isRouter(mongo).catch(() => undefined);
     loops = startLoops(runtime, kernel, { name, actor, router, settled: measured.settled });
     measured.slotsOf(loops.worker);
+    if (metrics.served !== null) measureEventLoop(metrics.served, draining.signal);
     health.begin();
   }
   return log;

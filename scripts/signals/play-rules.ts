@@ -25,6 +25,7 @@ export const CAUSED_INSIDE = [
   'ExamhallSubscriptionDisabled',
   'ExamhallLeasesLost',
   'ExamhallEventLoopBlocked',
+  'ExamhallEventLoopStopped',
   'ExamhallConnectionsExhausted',
   'ExamhallCircuitOpen',
   'ExamhallSlotsFull',
