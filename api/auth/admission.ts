@@ -84,7 +84,7 @@ export async function admit(deps: AdmissionDeps, origin: Origin, looking: Lookin
   const { mongo, now, hasher, isKnownPair } = deps;
   const { address } = origin;
   const pair = pairOf(origin.email, address);
-  // What is read comes before what is counted: nothing counted is left behind if a read fails.
+  // Reads come before counts, so that a read that fails leaves no count behind.
   const lookedUp = looking.device === null ? null : isKnownPair(pair);
   const [turn, device, isHere] = await Promise.all([looking.turn, looking.device, lookedUp]);
   const attempt = { pair, address };

@@ -50,7 +50,13 @@ t.test(
     await gateway.forward({ method: 'GET', path: '/v1/notifications', headers, address: '192.0.2.7' });
     await gateway.forward({ method: 'POST', path: '/v1/auth/login', headers, body: '{"a":1}' });
     await gateway.forward({ method: 'GET', path: '/v1/auth/me', headers });
-    const own = new Set([...Object.keys(forged), 'user-agent', 'x-request-id', 'x-client-request-id', 'x-device-token']);
+    const own = new Set([
+      ...Object.keys(forged),
+      'user-agent',
+      'x-request-id',
+      'x-client-request-id',
+      'x-device-token',
+    ]);
     const [list, login, me] = calls.map((call) =>
       Object.fromEntries(Object.entries(call.headers).filter(([name]) => own.has(name))),
     );

@@ -33,6 +33,11 @@ export function composed(text: string): string {
   return hasMarkRun(text) ? text : text.normalize('NFC');
 }
 
+/** Returns the NFKC form of a text, in which full-width letters are plain ones, and a text with a run of marks unchanged. */
+export function compatible(text: string): string {
+  return hasMarkRun(text) ? text : text.normalize('NFKC');
+}
+
 /** Returns the NFD form of a text, and a text with a run of marks unchanged. */
 export function decomposed(text: string): string {
   return hasMarkRun(text) ? text : text.normalize('NFD');

@@ -1,5 +1,6 @@
 import { type FaultDetail, unknownTo } from '#shared/kernel/errors.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
+import { compatible } from '#shared/kernel/text.ts';
 import type { EventInput } from './event.ts';
 import type { NotificationInput } from './notification.ts';
 
@@ -113,6 +114,6 @@ const PAGE = /:\/\/|www\.|\p{L}[\p{N}_-]*\.\p{L}{2}/iu;
 
 function namesPage(text: string): boolean {
   // Full-width forms become plain ones. Marks and invisible characters would break up a host name for this rule alone.
-  const plain = text.normalize('NFKC').replaceAll(/[\p{M}\p{Default_Ignorable_Code_Point}]/gu, '');
+  const plain = compatible(text).replaceAll(/[\p{M}\p{Default_Ignorable_Code_Point}]/gu, '');
   return PAGE.test(plain.replaceAll('。', '.'));
 }

@@ -92,13 +92,13 @@ export async function adapterSuite(t: Test, subject: AdapterSubject): Promise<vo
 
   await t.test('the adapter sends a job under its own id, and a repeat under the same id', async (t) => {
     const job = sampleJob(adapter.channel);
-    const before = structuredClone(job);
+    const before = JSON.stringify(job);
     for (const times of [1, 2]) {
       const { providerId } = await adapter.send(job, quiet());
       t.ok(providerId === null || typeof providerId === 'string');
       t.strictSame(subject.taken(), Array(times).fill(job.deliveryJobId));
     }
-    t.strictSame(job, before, 'the job is unchanged');
+    t.equal(JSON.stringify(job), before, 'the job is unchanged');
     t.match(adapter.provider, /^[a-z][a-z0-9-]*$/);
   });
 

@@ -44,7 +44,7 @@ t.test('the webhook adapter sends the same body at each delivery attempt, with a
   t.strictSame(JSON.parse(first.text), {
     deliveryJobId: job.deliveryJobId,
     channel: 'webhook',
-    notification: job.notification,
+    notification: JSON.parse(JSON.stringify(job.notification)),
   });
   t.equal(first.text, second.text, 'the same bytes');
   for (const [post, time] of [
@@ -74,7 +74,7 @@ t.test('receivers with the new or the old secret accept a webhook while the secr
     t.strictSame(new Webhook(secret).verify(post?.text ?? '', headers), {
       deliveryJobId: job.deliveryJobId,
       channel: 'webhook',
-      notification: job.notification,
+      notification: JSON.parse(JSON.stringify(job.notification)),
     });
   }
 });
