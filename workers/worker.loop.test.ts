@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import t from 'tap';
-import { startLoop } from './worker.ts';
+import { startLoop } from './loop.ts';
 
 const EVERY_MS = 10_000;
 

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
-import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { NOTICES, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { countCommands } from '#scripts/bench/cold-front-door.ts';
@@ -139,4 +139,19 @@ t.test('a queue whose slots hang does not delay the polls of the other, and goes
   }
   open();
   await until('the last notice ran', () => order.includes(students.at(-1) ?? ''));
+});
+
+t.test('abandoned commands begin one after the other, and healthy ones do not wait for them', async (t) => {
+  const { open, opened: hold } = gate();
+  const { stored, order } = await scene(t, { workers: 1, pollMs: 5, hold });
+  const past = new Date(Date.now() - HOUR_MS);
+  const abandoned = await post(stored, STUDENT, 3);
+  const lease = { $set: { lockedUntil: past, nextRunAt: past, workerId: 'killed', attempts: 1, fence: 1 } };
+  await stored.db.collection<{ _id: string }>(NOTICES).updateMany({ _id: { $in: abandoned } }, lease);
+  await until('one has begun', () => order.length === 1);
+  const [healthy] = await post(stored, STUDENT, 1);
+  await until('a healthy one has begun', () => order.length === 2);
+  t.equal(order[1], healthy, 'the free slot is for healthy commands while an abandoned one runs');
+  open();
+  await until('each has run', () => order.length === 4);
 });

@@ -5,6 +5,7 @@ import { type DueCommand, type DueReader, dueCommands, openDueReader } from '#in
 import { type Queue, type RungCommand, TURN_QUEUES } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { Kernel, RunResult } from './life.ts';
+import { startLoop } from './loop.ts';
 import { runCommand } from './run-command.ts';
 import { type Turns, turnsByOrganization } from './turns.ts';
 
@@ -41,6 +42,8 @@ interface Lane {
   running: Map<string, Promise<RunResult>>;
   /** All runs that hold or await a slot. With turns, `running` lacks the run of a ring whose command another run has taken. */
   inSlots: Set<Promise<RunResult>>;
+  /** The abandoned command that began last, until its run ends or has renewed its lease; null: none. */
+  probed: string | null;
   /** null: the command that has been due longest is first. */
   turns: Turns | null;
   readDue: DueReader;
@@ -70,6 +73,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       listed: new Map(),
       running: new Map(),
       inSlots: new Set(),
+      probed: null,
       ...orderOf(queue),
     };
     lanes.set(queue, lane);
@@ -191,10 +195,12 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       if (listed.size > 0) return [...listed.values()].slice(0, free);
       const all = latest ?? (await lane.readDue(options.now(), WINDOW + notOurs.size));
       latest = null;
-      const due = all.filter(isOpen);
+      const open = all.filter(isOpen);
+      const next = lane.probed === null ? open.find(({ abandoned }) => abandoned) : undefined;
+      const due = open.filter((command) => !command.abandoned || command === next);
       if (turns !== null) return turns.take(due, free);
       // The stored session of a lost worker is ended at once or read again: later that worker may use it for another command.
-      for (const command of due.slice(free)) if (command.session === null) listed.set(command._id, command);
+      for (const command of due.slice(free)) if (!command.abandoned) listed.set(command._id, command);
       return due.slice(0, free);
     }
 
@@ -209,21 +215,38 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       const fresh = await nextDue(free);
       if (fresh.length === 0) return;
       const started = fresh.map(async (command) => {
-        const { _id: id, session } = command;
+        const { _id: id, session, abandoned } = command;
+        if (abandoned) probe(lane, id);
         // The previous holder died or was paused. A transaction that it left open would block the claim.
         if (session !== null) await endHolderSession(kernel.mongo, session).catch(warnOfSession(id));
         // Another worker holds the lease, or our clock is ahead of MongoDB's. Skip the command until the next poll.
         // A command that was taken in its turn must run here, even if a ring for it waits: that ring finds another one.
         const run = turns === null ? tryRun(command) : runOne(lane, command);
-        if ((await run) !== 'not-ours') return;
+        const result = await run;
+        endProbe(lane, id);
+        if (result !== 'not-ours') return;
         notOurs.add(id);
         // Another process works through the same backlog: read what it has left.
         listed.clear();
       });
-      // Turns leave slots free for other organizations, whose next commands must not wait for the end of a slow run.
-      const isHeldFree = turns !== null && fresh.length < free;
+      // Slots are left free, for other organizations or because no more was due. What comes next must not wait for the end of a slow run.
+      const isHeldFree = fresh.length < free;
       await Promise.race(isHeldFree ? [...started, delay(options.pollMs, undefined, { ref: false })] : started);
     }
+  }
+
+  /**
+   * Notes that an abandoned command begins. The worker that it had may have ended because of it, or because of another command of that
+   * worker. They begin one after the other, so that the culprit takes none of the others along a second time.
+   */
+  function probe(lane: Lane, id: string): void {
+    lane.probed = id;
+    // Its run has renewed its lease by then, so it blocks no worker.
+    setTimeout(endProbe, kernel.leaseMs / 2, lane, id).unref();
+  }
+
+  function endProbe(lane: Lane, id: string): void {
+    if (lane.probed === id) lane.probed = null;
   }
 
   const polling = new Set<Queue>();
@@ -258,31 +281,6 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       draining = true;
       loop.stop();
       await Promise.allSettled(runs());
-    },
-  };
-}
-
-/**
- * Runs `turn` at once and then every `everyMs`, never twice at a time. If a turn takes longer, the next one follows at once. `turn` must
- * not reject.
- *
- * The second turn follows after `phase` times `everyMs`. Processes that start together, as after a deploy, get different phases, so that
- * the database does not receive all their polls at once.
- */
-export function startLoop({ everyMs, phase }: { everyMs: number; phase: number }, turn: () => Promise<unknown>) {
-  let timer: NodeJS.Timeout;
-  let stopped = false;
-  async function next(waitMs: number): Promise<void> {
-    const began = performance.now();
-    await turn();
-    if (stopped) return;
-    timer = setTimeout(next, Math.max(0, waitMs - (performance.now() - began)), everyMs);
-  }
-  timer = setTimeout(next, 0, everyMs * phase);
-  return {
-    stop() {
-      stopped = true;
-      clearTimeout(timer);
     },
   };
 }

@@ -7,12 +7,14 @@ import { mailboxOf } from './mailbox.ts';
 export interface DueCommand extends CommandRef {
   /** Id of the session of a worker whose lease expired before it settled the command, or null. */
   session: string | null;
+  /** True if the lease of its worker expired before that worker settled it. */
+  abandoned: boolean;
   /** The organization in whose turn it runs; null: none is stored. */
   organizationId: string | null;
   nextRunAt: Date;
 }
 
-const FIELDS = { queue: 1, key: 1, session: 1, organizationId: 1, nextRunAt: 1 } as const;
+const FIELDS = { queue: 1, key: 1, session: 1, lockedUntil: 1, organizationId: 1, nextRunAt: 1 } as const;
 
 const dueIn = (queue: Queue, now: number) =>
   ({ queue, status: 'PENDING', nextRunAt: { $lte: new Date(now) } }) as const satisfies Filter<Command>;
@@ -82,7 +84,7 @@ export function openDueReader(mongo: Mongo, queue: TurnQueue): DueReader {
   };
 }
 
-function dueCommand(command: DueCommand | Command): DueCommand {
-  const { _id, queue, key, session, organizationId, nextRunAt } = command;
-  return { _id, queue, key, session: session ?? null, organizationId: organizationId ?? null, nextRunAt };
+function dueCommand(command: Command): DueCommand {
+  const { _id, queue, key, session = null, organizationId = null, lockedUntil, nextRunAt } = command;
+  return { _id, queue, key, session, abandoned: lockedUntil !== null, organizationId, nextRunAt };
 }
