@@ -25,6 +25,13 @@ export interface Kernel {
   random: () => number;
   /** Aborted when the process must end. It cuts runs short and snoozes their commands. */
   stop: AbortSignal;
+  /** The isolation slot, in a thread that holds it for the one command that it runs. Absent in a worker that runs commands beside others. */
+  alone?: {
+    /** End of the slot, and of the lease of its command. */
+    until: Date;
+    /** Extends the slot for a step of the run. Returns the new end. Throws LeaseLost if the slot has ended. */
+    extend(command: Command): Promise<Date>;
+  };
 }
 
 /**
@@ -51,16 +58,19 @@ export interface Lease {
   end(): void;
 }
 
-/** Runs `work` with a claimed command, and renews its lease until `work` ends. Returns and throws as `work` does. */
+/**
+ * Runs `work` with a claimed command, and renews its lease until `work` ends. Returns and throws as `work` does. The lease of a command
+ * that runs alone is not renewed, because it is the time limit of the run.
+ */
 export async function withLease<Q extends Queue>(
   claimed: Omit<Life<Q>, 'lease'>,
   work: (life: Life<Q>) => Promise<RunResult>,
 ): Promise<RunResult> {
   const { kernel, command } = claimed;
-  const { mongo, leaseMs, stop, log } = kernel;
+  const { mongo, leaseMs, alone, stop, log } = kernel;
   const lease = holdLease(command, {
     leaseMs,
-    renew: (held) => renewLease(mongo, held, leaseMs),
+    renew: async (held) => alone !== undefined || renewLease(mongo, held, leaseMs),
     failed: (err) => log.warn({ err, commandId: command._id, queue: command.queue }, 'lease renewal failed; retrying'),
     stop,
   });

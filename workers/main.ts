@@ -1,13 +1,22 @@
+import { parentPort, workerData } from 'node:worker_threads';
 import { configOrExit } from '#infra/config/config.ts';
 import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { ACTORS } from './actors.ts';
+import { type IsolatedRun, runIsolated } from './isolated-run.ts';
 import { startWorkerProcess } from './worker-process.ts';
 
-/** Starts a worker process with one actor, which the first argument names. */
+/** Starts a worker process with one actor, which the first argument names. In a thread of such a process, runs one suspect and ends. */
 const name = process.argv[2] ?? '';
 const load = ACTORS[name];
 if (load === undefined) {
   console.error(`usage: node workers/main.ts ${Object.keys(ACTORS).join(' | ')}`);
   process.exit(2);
 }
-endLoadingWhenIdle(await startWorkerProcess(configOrExit(process.env), name, await load()));
+const [config, makeActor] = [configOrExit(process.env), await load()];
+if (parentPort === null) {
+  endLoadingWhenIdle(await startWorkerProcess(config, name, makeActor));
+} else {
+  await runIsolated(parentPort, workerData as IsolatedRun, { config, name, makeActor });
+  // Connections of its libraries may still be open.
+  process.exit();
+}

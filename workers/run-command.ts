@@ -51,7 +51,11 @@ async function claimAndRun<Q extends Queue>(
   if (claimed.kind === 'refused') return 'not-ours';
   const { command } = claimed;
   scope.cause = command.cause;
-  if (claimed.kind === 'dead') return announceDead(kernel, command, { attempt: command.attempts });
+  if (claimed.kind === 'dead') {
+    const { attempts: attempt, lastError } = command;
+    return announceDead(kernel, command, { attempt, reason: lastError?.message });
+  }
+  if (claimed.kind === 'held') return announceHeld(kernel, command);
   const claimedAt = performance.now();
   const attributes = messageAttributes(command.queue, command._id, 'process', 'process');
   return inSpan({ kind: 'CONSUMER', name: `process ${command.queue}`, attributes }, async (span) => {
@@ -82,9 +86,10 @@ async function claim<Q extends Queue>(
   wanted: CommandRef<Q>,
   session: ClientSession,
 ): Promise<Claim<Q>> {
-  const { mongo, workerId, leaseMs, stop } = kernel;
+  const { mongo, workerId, leaseMs, alone, stop } = kernel;
+  const holder = { workerId, leaseMs, session, ...(alone === undefined ? {} : { aloneUntil: alone.until }) };
   try {
-    return await claimCommand(mongo, wanted, { workerId, leaseMs, session });
+    return await claimCommand(mongo, wanted, holder);
   } catch (error) {
     while (isOutage(error) && !stop.aborted) {
       const answered = await undoClaim(mongo, wanted, { workerId }).then(
@@ -108,11 +113,13 @@ async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome<Q>> {
       command,
       signal: lease.signal,
       session: life.session,
-      checkpoint: (progress, effects) =>
-        commitInLife(life, async (session) => {
-          await saveProgress(kernel.mongo, command, progress, session);
+      async checkpoint(progress, effects) {
+        const leaseEnd = await kernel.alone?.extend(command);
+        await commitInLife(life, async (session) => {
+          await saveProgress(kernel.mongo, command, progress, { session, leaseEnd });
           await effects(session);
-        }),
+        });
+      },
     });
   } catch (error) {
     return outcomeOfFault(kernel, error);
@@ -172,11 +179,18 @@ function announceDead(kernel: Kernel, command: Command, fields: Fields, error?: 
       subject: command.subject,
       ...fields,
       ending: 'dead',
-      err: error ?? command.lastError,
+      err: error,
     },
     'command is dead: see `examhall dead`',
   );
   return 'dead';
+}
+
+/** Logs a suspect. Front doors go on waiting for it: it ends in the isolation slot. */
+function announceHeld(kernel: Kernel, { _id, queue, subject, attempts }: Command): RunResult {
+  const fields = { commandId: _id, queue, subject, attempt: attempts };
+  kernel.log.warn(fields, 'command held after two lapses; it runs alone next');
+  return 'not-ours';
 }
 
 /** Returns the time from when the command was first due to this claim, in milliseconds. Commands of earlier versions count from their post. */

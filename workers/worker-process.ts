@@ -15,6 +15,7 @@ import { UNLIMITED_ATTEMPTS } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { MakeActor } from './actors.ts';
 import { startHeartbeat } from './heartbeat.ts';
+import { openIsolation } from './isolation.ts';
 import type { Kernel } from './life.ts';
 import { runMetrics } from './run-metrics.ts';
 import { openRuntime, type WorkerRuntime } from './runtime.ts';
@@ -89,7 +90,7 @@ export async function startWorkerProcess(
   };
   if (await untilUsable({ check, log, stop: draining.signal })) {
     const router = await isRouter(mongo).catch(() => undefined);
-    loops = startLoops(runtime, kernel, { name, actor, router, settled: measured.settled });
+    loops = startLoops(runtime, kernel, { name, actor, router, settled: measured.settled, env: host.env });
     measured.slotsOf(loops.worker);
     if (metrics.served !== null) measureEventLoop(metrics.served, draining.signal);
     health.begin();
@@ -124,19 +125,22 @@ interface LoopOptions {
   router: boolean | undefined;
   /** Returns the settled commands of each queue since the start. */
   settled: () => Readonly<Record<string, number>>;
+  /** The environment of threads; undefined: that of the process. */
+  env: NodeJS.ProcessEnv | undefined;
 }
 
-/** Starts the worker's poll, its doorbell listeners and its heartbeat. */
+/** Starts the worker's poll, its doorbell listeners, its isolation of suspects and its heartbeat. */
 function startLoops(
   { deps, clock, redis, unanswering }: WorkerRuntime,
   kernel: Kernel,
-  { name, actor, router, settled }: LoopOptions,
+  { name, actor, router, settled, env }: LoopOptions,
 ): RunningLoops {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
   const { concurrency = config.worker.concurrency, pollMs = config.worker.pollIntervalMs } = actor;
   const pollsTogether = router === true;
   const worker = openWorker(kernel, actor, { concurrency, pollMs, now: clock.now, pollsTogether });
+  const isolation = openIsolation(kernel, { name, actor, env });
   const listeners = queues.map((queue) =>
     answerDoorbell({ ...redis, queue, concurrency }, async ({ id, key }) => {
       await worker.tryRun({ _id: id, queue, key });
@@ -157,7 +161,8 @@ function startLoops(
   return {
     worker,
     heart,
-    drain: (timeoutMs) => Promise.all([worker.drain(), ...listeners.map((listener) => listener.close(timeoutMs))]),
+    drain: (timeoutMs) =>
+      Promise.all([worker.drain(), isolation.drain(), ...listeners.map((listener) => listener.close(timeoutMs))]),
   };
 }
 

@@ -103,8 +103,15 @@ t.test('deploy/run starts the command of the Procfile with the permissions of No
     words.filter((word) => word.startsWith('--allow-fs-write=')),
     [`--allow-fs-write=${ROOT}/node_modules/.cache/compiled`],
   );
-  for (const word of words)
-    t.notMatch(word, /^--allow-(child-process|worker|inspector|wasi)|=\*$|=\/(proc\/self\/?)?$/);
+  for (const word of words) t.notMatch(word, /^--allow-(child-process|inspector|wasi)|=\*$|=\/(proc\/self\/?)?$/);
+});
+
+t.test('deploy/run permits threads to workers alone', async (t) => {
+  const threads = (...args: string[]) => arguments_(t, args).words.includes('--allow-worker');
+  t.ok(threads('grading'));
+  t.ok(threads('node', 'workers/main.ts', 'upkeep'));
+  for (const args of [['web'], ['release'], ['examhall', 'status'], ['node', 'api/main.ts']])
+    t.notOk(threads(...args), args.join(' '));
 });
 
 t.test('deploy/run passes a port on, and no empty one, which Dokku sets for workers', async (t) => {

@@ -3,6 +3,7 @@ import { type Broadcast, broadcasts } from './judge.ts';
 
 const ONE_ERASURE = 'the export or the erasure of a person';
 const DEPTHS = 'shared/infra/mongo/mailbox/queue-depths.ts';
+const SUSPECTS = 'shared/infra/mongo/mailbox/suspects.ts';
 const DEAD_LETTERS = 'shared/infra/mongo/mailbox/dead-letters.ts';
 const DEAD_GROUPS = 'shared/infra/mongo/mailbox/dead-groups.ts';
 const BULK_ACTS = 'shared/infra/mongo/operations/bulk-acts.ts';
@@ -25,6 +26,14 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
       ...eachMailbox('find {$or(nextRunAt $lte, queue, status|nextRunAt $lte, queue, status)}'),
       'commands find {nextRunAt $lte, organizationId $gt, queue, status}',
     ],
+  ),
+  ...broadcasts(
+    {
+      why: 'a worker finds suspects of its queues, whatever their keys are',
+      rate: 'one for each worker process and five seconds',
+      files: [SUSPECTS],
+    },
+    eachMailbox('find {lapses, lockedUntil, queue $in, status}'),
   ),
   ...broadcasts(
     {

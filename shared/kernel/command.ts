@@ -12,6 +12,7 @@ import type { FailureCode } from './failure.ts';
  *   finds the command.
  * - **claim**: takes a command under a **lease**, a time in which no other worker may claim it. Each claim has its own **fence**,
  *   and only the newest fence may write.
+ * - **lapse**: the end of a lease without an outcome. A **suspect** has lapsed twice in a row and runs only alone.
  * - **outcome**: how a run of a command ends; see `workers/actor.ts`.
  * - **actor**: the only kind of process that makes one kind of change. A worker process runs one actor.
  *
@@ -65,6 +66,11 @@ export function actorOf(queue: Queue): string {
 
 /** Attempts of a recurring command: a sweep has no last one. */
 export const UNLIMITED_ATTEMPTS = Number.MAX_SAFE_INTEGER;
+
+/** Lapses in a row that make a pending command a suspect: it may have blocked or ended two workers, so it runs only alone. */
+export const SUSPECT_LAPSES = 2;
+/** Lapses in a row after which a command is dead: its run alone has lapsed as well. A recurring command runs alone again instead. */
+export const FATAL_LAPSES = 3;
 
 /**
  * Queues of events out: copies of what has happened, for other services. No caller waits for one, and nothing in examhall depends on its
@@ -150,6 +156,8 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
    */
   attempts: number;
   maxAttempts: number;
+  /** Lapses in a row: claims whose lease expired without an outcome. The claim that takes over counts them. Absent: none. */
+  lapses?: number;
   /** The earliest time of the next claim. While leased it is the end of the lease, so one index finds due and abandoned commands. */
   nextRunAt: Date;
   lockedUntil: Date | null;

@@ -2,6 +2,7 @@
  * Why a command failed, as far as the next step of an operator depends on it. It is stored beside the message of the error. The codes are
  * stable: a trace of a later version reads rows of this one.
  * - `WORKER_KILLED`: the worker of the last attempt ended without settling the command.
+ * - `POISONED`: its claims lapsed three times in a row, at last in a run alone.
  * - `RECEIVER_REFUSED`: the receiver refuses it for good.
  * - `MISCONFIGURED`: the receiver refuses the token, the sender or the address.
  * - `CIRCUIT_OPEN`: calls to the model provider are suspended.
@@ -10,6 +11,7 @@
  */
 export type FailureCode =
   | 'WORKER_KILLED'
+  | 'POISONED'
   | 'RECEIVER_REFUSED'
   | 'MISCONFIGURED'
   | 'CIRCUIT_OPEN'

@@ -58,6 +58,18 @@ t.test('a leased command runs, or its worker was lost', async (t) => {
   t.equal(codeOf(over, cluster(worker('grading', { _id: 'grading@host:2' }))), 'WORKER_LOST');
 });
 
+t.test('a suspect is held or runs alone, and needs no more workers', async (t) => {
+  const live = cluster(worker('grading'));
+  const held = command({ lapses: 2, nextRunAt: at(3_600_000) });
+  const text = 'held until it can run alone: two of its runs did not end';
+  t.match(commandReason(held, live), { code: 'HELD', text, remedy: null });
+  t.match(commandReason(held, cluster()), { code: 'NO_WORKER', text: /no live `grading` worker runs it alone/ });
+  const alone = { ...held, workerId: 'grading@host:1:0a1b2c3d', lockedUntil: at(50_000), nextRunAt: at(50_000) };
+  t.match(commandReason(alone, live), { code: 'RUNNING', text: /^runs alone, for 50 s at most/ });
+  t.equal(codeOf({ ...alone, lockedUntil: at(-1_000), nextRunAt: at(-1_000) }, live), 'WORKER_LOST');
+  t.equal(codeOf(command({ lapses: 1 }), live), 'DUE');
+});
+
 t.test('a queue that its worker does not serve names the missing setting', async (t) => {
   const parent = command({ queue: 'gradenotices:parent' });
   const serving = (...queues: string[]) => cluster(worker('gradenotices', { queues }));
@@ -105,6 +117,11 @@ t.test('a stored code counts, whatever the text of the error is', async (t) => {
     command({ status: 'DEAD', attempts: 3, ...failed(code, message) });
   t.match(commandReason(dead('RECEIVER_REFUSED'), live), { text: 'dead: something else, which is final' });
   t.match(commandReason(dead('WORKER_KILLED'), live), { code: 'WORKER_KILLED' });
+  t.match(commandReason(dead('POISONED'), live), {
+    code: 'POISONED',
+    text: 'dead: something else',
+    remedy: /replay c-1/,
+  });
   t.match(commandReason(dead('WALLET_EMPTY'), live), { code: 'DEAD' });
   t.equal(codeOf(dead(null, 'the notification service answered 422'), live), 'DEAD');
 });

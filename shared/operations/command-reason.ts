@@ -1,4 +1,4 @@
-import { actorOf, type Command, type CommandError, type Queue } from '#shared/kernel/command.ts';
+import { actorOf, type Command, type CommandError, type Queue, SUSPECT_LAPSES } from '#shared/kernel/command.ts';
 import type { FailureCode } from '#shared/kernel/failure.ts';
 import { type Effect, type Reason, reason, span, suppressionReason } from './reasons.ts';
 
@@ -28,6 +28,7 @@ export type TracedCommand = Pick<
   | 'status'
   | 'attempts'
   | 'maxAttempts'
+  | 'lapses'
   | 'nextRunAt'
   | 'lockedUntil'
   | 'workerId'
@@ -114,6 +115,8 @@ function deadReason(command: TracedCommand): Reason {
   switch (failureOf(command)) {
     case 'WORKER_KILLED':
       return reason('WORKER_KILLED', `dead: its worker ended at each of ${attempts} attempts`, replay);
+    case 'POISONED':
+      return reason('POISONED', `dead: ${message}`, replay);
     case 'RECEIVER_REFUSED':
       return reason('RECEIVER_REFUSED', `dead: ${message}, which is final`, replay);
     default:
@@ -151,7 +154,9 @@ function pendingReason(command: TracedCommand, cluster: ClusterFacts, graded: bo
   const actor = actorOf(queue);
   const own = workers.filter((worker) => worker.actor === actor);
   const leaseEnd = lockedUntil?.getTime() ?? 0;
+  const isSuspect = command.lapses === SUSPECT_LAPSES;
   if (leaseEnd > now) {
+    if (isSuspect) return reason('RUNNING', `runs alone, for ${span(leaseEnd - now)} at most: ${SUSPICION}`);
     const holder = workerId ?? 'a worker';
     if (own.some(({ _id }) => _id === workerId)) return reason('RUNNING', `runs now, under the lease of ${holder}`);
     if (own.length > 0)
@@ -160,6 +165,11 @@ function pendingReason(command: TracedCommand, cluster: ClusterFacts, graded: bo
   }
   const serving = own.filter(({ queues }) => queues === undefined || queues.includes(queue));
   if (own.length > 0 && serving.length === 0) return unservedReason(queue, own);
+  if (isSuspect && leaseEnd === 0) {
+    return own.length === 0
+      ? noWorker(actor, `no live \`${actor}\` worker runs it alone: ${SUSPICION}`)
+      : reason('HELD', `held until it can run alone: ${SUSPICION}`);
+  }
   const waitMs = nextRunAt.getTime() - now;
   if (waitMs > 0) {
     const planned = plannedWait(command, now, graded);
@@ -188,6 +198,9 @@ function pendingReason(command: TracedCommand, cluster: ClusterFacts, graded: bo
   }
   return reason('DUE', `due since ${span(-waitMs)}; a live worker polls the queue`);
 }
+
+/** Why a command runs only alone. */
+const SUSPICION = 'two of its runs did not end';
 
 /** Returns the reason of a wait that was decided with the command, and not by a failure; null for any other wait. */
 function plannedWait({ queue, nextRunAt, lastError, body }: TracedCommand, now: number, graded: boolean) {

@@ -19,8 +19,10 @@ export interface TestKernel extends Kernel {
   halt: AbortController;
 }
 
+export type KernelOverrides = Partial<Pick<Kernel, 'workerId' | 'leaseMs' | 'alone'>>;
+
 /** Returns a kernel with a lease of a minute, which does not expire during a test unless the test makes it. */
-export function testKernel(mongo: Mongo, overrides: { workerId?: string; leaseMs?: number } = {}): TestKernel {
+export function testKernel(mongo: Mongo, overrides: KernelOverrides = {}): TestKernel {
   const halt = new AbortController();
   const announced: string[] = [];
   const results: TestKernel['results'] = [];

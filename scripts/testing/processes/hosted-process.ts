@@ -50,7 +50,7 @@ export function planHosted(plan: Omit<ProcessPlan, 'cwd' | 'args'>, actor: strin
       ended.resolve(code);
     };
     const signals = started.signals as unknown as ProcessHost['signals'];
-    await open({ signals, exit, logTo: { write: (text) => void said.push(text) } });
+    await open({ signals, exit, logTo: { write: (text) => void said.push(text) }, env: plan.env });
     await plan.untilReady(
       () => said.slice(since).join(''),
       () => run !== started,

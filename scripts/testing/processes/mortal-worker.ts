@@ -15,7 +15,8 @@ export async function startMortalWorker(name: string, env: NodeJS.ProcessEnv, cr
   if (load === undefined) throw new Error(`no worker is named ${name}`);
   // Modules are loaded once for all workers, so their own state belongs to no life.
   const makeActor = await load();
-  const config = readConfig({ ...process.env, LOG_LEVEL: 'silent', ...env });
+  const ownEnv = { ...process.env, LOG_LEVEL: 'silent', ...env };
+  const config = readConfig(ownEnv);
   const ended = Promise.withResolvers<string>();
   const signals = new EventEmitter();
   let said = '';
@@ -32,6 +33,7 @@ export async function startMortalWorker(name: string, env: NodeJS.ProcessEnv, cr
   });
   const life = beginLife(points);
   const host = {
+    env: ownEnv,
     signals: signals as unknown as Pick<NodeJS.Process, 'on'>,
     exit: (code: number) => end(String(code)),
     logTo: {

@@ -8,6 +8,7 @@ import type { Crash } from './crash-points.ts';
 
 const MAIN = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url));
 const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;
+const POISONED = new URL('./poisoned.ts', import.meta.url).href;
 
 const POLL_MS = 50;
 /** Time limit of `runWorkerUntil`. A worker may first have to finish commands of killed workers. */
@@ -33,10 +34,29 @@ export interface WorkerProcess extends RunningWorker {
 
 /** Starts a real worker process as the Procfile does. If `crash` is set, the worker kills itself at that point of that command. */
 export function startWorker(name: string, env: NodeJS.ProcessEnv, crash?: Crash): WorkerProcess {
-  const args = crash === undefined ? [MAIN, name] : ['--import', CRASH_AT, MAIN, name];
-  const crashEnv = crash === undefined ? {} : { CRASH_COMMAND: crash.commandId, CRASH_POINT: `${crash.point}` };
+  if (crash === undefined) return startProcess([MAIN, name], env);
+  const crashEnv = { CRASH_COMMAND: crash.commandId, CRASH_POINT: `${crash.point}` };
+  return startProcess(['--import', CRASH_AT, MAIN, name], { ...env, ...crashEnv });
+}
+
+/** A command whose every run harms its worker; see `poisoned.ts`. */
+export interface Poison {
+  commandId: string;
+  harm: 'block' | 'kill' | 'memory';
+  /** Time for which a run beside others blocks its process. */
+  blockMs?: number;
+}
+
+/** Starts a real worker process that a command harms. */
+export function startPoisonedWorker(name: string, env: NodeJS.ProcessEnv, poison: Poison): WorkerProcess {
+  const { commandId, harm, blockMs = 0 } = poison;
+  const poisonEnv = { POISON_COMMAND: commandId, POISON_HARM: harm, POISON_BLOCK_MS: `${blockMs}` };
+  return startProcess(['--import', POISONED, MAIN, name], { ...env, ...poisonEnv });
+}
+
+function startProcess(args: readonly string[], env: NodeJS.ProcessEnv): WorkerProcess {
   const child = spawn(process.execPath, args, {
-    env: { ...process.env, LOG_LEVEL: 'silent', ...env, ...crashEnv },
+    env: { ...process.env, LOG_LEVEL: 'silent', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const killNow = () => child.kill('SIGKILL');

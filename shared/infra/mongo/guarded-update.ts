@@ -17,19 +17,21 @@ export interface GuardedUpdate {
 }
 
 /**
- * Returns a guarded update. `changes` maps field paths to aggregation expressions, which all read the document before the update.
- * Wrap values from outside with `literal`. A path may lead into sub-documents, not into arrays.
+ * Returns a guarded update. Each of the `changes` maps field paths to aggregation expressions, which all read the document as the changes
+ * before have left it. Wrap values from outside with `literal`. A path may lead into sub-documents, not into arrays.
  */
 export function guardedUpdate(
   conditions: readonly Document[],
-  changes: Readonly<Record<string, unknown>>,
+  ...changes: readonly Readonly<Record<string, unknown>>[]
 ): GuardedUpdate {
   const stamp = newStamp();
   const accepted: Document = { $eq: ['$stamp', { $literal: stamp }] };
   const newOrOldStamp: Document = { $cond: [{ $and: [...conditions] }, { $literal: stamp }, '$stamp'] };
-  const guarded: Document = {};
-  for (const [path, change] of Object.entries(changes)) guarded[path] = { $cond: [accepted, change, `$${path}`] };
-  return { stamp, pipeline: [{ $set: { stamp: newOrOldStamp } }, { $set: guarded }] };
+  const stages = changes.map((one) => {
+    const guarded = Object.entries(one).map(([path, change]) => [path, { $cond: [accepted, change, `$${path}`] }]);
+    return { $set: Object.fromEntries(guarded) };
+  });
+  return { stamp, pipeline: [{ $set: { stamp: newOrOldStamp } }, ...stages] };
 }
 
 /** Returns true if the conditions held: the returned document has the stamp of this write. */

@@ -38,6 +38,7 @@ import {
 import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
 import { chosenLetters, findCommand, firstPlace, letterPage, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
+import { freeSlot, nextSuspect, takeSlot } from '#infra/mongo/mailbox/suspects.ts';
 import { listBulks, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { actsOnLetter } from '#infra/mongo/operations/dead-acts.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
@@ -220,6 +221,10 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
   await deadGroups(mongo, { queue: 'grading', since: new Date(0) });
   await chosenLetters(mongo, { queue: 'grading' }, { limit: 5 });
   await queueDepths(mongo, Date.now(), await liveWorkers(mongo, Date.now()));
+  const { _id, key } = poison;
+  await nextSuspect(mongo, ['grading', 'essayhandoff']);
+  await takeSlot(mongo, { _id, queue: 'grading', key }, { workerId: 'w', ms: 1 });
+  await freeSlot(mongo, { workerId: 'w' });
   await letterPage(mongo, { cause: 'Error: no' }, firstPlace({}), { limit: 5 });
   const bulk = await postBulkAct(mongo, { act: 'ack', filter: { subject: poison.subject } });
   await listBulks(mongo, 5);

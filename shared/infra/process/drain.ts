@@ -7,6 +7,8 @@ export interface ProcessHost {
   exit(code: number): void;
   /** Receives the log. Default: standard output. */
   logTo?: LogDestination;
+  /** The environment of threads that it starts. Default: that of the process. */
+  env?: NodeJS.ProcessEnv;
 }
 
 export const OWN_PROCESS: ProcessHost = { signals: process, exit: process.exit };

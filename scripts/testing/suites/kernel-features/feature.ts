@@ -1,7 +1,8 @@
 import type { Test } from 'tap';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import type { TestKernel, TestWorkerDeps } from '#testing/actors/test-kernel.ts';
+import type { KernelOverrides, TestKernel, TestWorkerDeps } from '#testing/actors/test-kernel.ts';
 import type { TestMongo } from '#testing/stores/open-test-mongo.ts';
 import type { ActorSubject } from '#testing/suites/actor-subjects.ts';
 import type { Actor } from '#workers/actor.ts';
@@ -13,7 +14,7 @@ export interface Scene {
   subject: ActorSubject;
   actor: Actor;
   deps: TestWorkerDeps;
-  kernel(overrides?: { workerId?: string; leaseMs?: number }): TestKernel;
+  kernel(overrides?: KernelOverrides): TestKernel;
 }
 
 /** One guarantee of the kernel, which holds for every actor. */
@@ -26,14 +27,14 @@ export interface Feature {
 }
 
 /** Reads the command again. @throws Error if it does not exist */
-export async function again(mongo: TestMongo, command: Command): Promise<Command> {
+export async function again(mongo: Mongo, command: Command): Promise<Command> {
   const found = await readCommand(mongo, command);
   if (found === null) throw new Error(`command ${command._id} is gone`);
   return found;
 }
 
 /** Makes the command due now, as time would: ends its lease or its backoff. */
-export async function expire(mongo: TestMongo, command: Command): Promise<void> {
+export async function expire(mongo: Mongo, command: Command): Promise<void> {
   const past = new Date(Date.now() - 60_000);
   await mailboxOf(mongo, command.queue).updateOne(
     { _id: command._id },

@@ -223,7 +223,7 @@ export const LEASE_FEATURES: readonly Feature[] = [
 ];
 
 /** Replaces the timers that renew leases: each `arrive` renews the held leases of this kernel once. */
-function holdRenewals(t: Scene['t'], { leaseMs }: { leaseMs: number }): { arrive(): void } {
+export function holdRenewals(t: Scene['t'], { leaseMs }: { leaseMs: number }): { arrive(): void } {
   mock.timers.enable({ apis: ['setInterval'] });
   t.teardown(() => mock.timers.reset());
   return { arrive: () => mock.timers.tick(leaseMs / 3) };

@@ -3,7 +3,7 @@ import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { actAsOperator, type DeadLetterLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
-import type { Command, DeadLetterMark, Queue } from '#shared/kernel/command.ts';
+import { type Command, type DeadLetterMark, type Queue, SUSPECT_LAPSES } from '#shared/kernel/command.ts';
 import type { DeadActName } from '#shared/operations/bulk-act.ts';
 import type { LetterFilter } from '#shared/operations/letter-filter.ts';
 import { MAILBOX_OF, MAILBOXES, QUEUES } from './commands.ts';
@@ -212,7 +212,7 @@ export interface DeadLetterChange {
   line: DeadLetterLine;
 }
 
-/** Returns the change that replays a letter; see `replayDead`. */
+/** Returns the change that replays a letter; see `replayDead`. One that ended as a suspect runs alone again, and blocks no worker first. */
 export async function replayOf(
   mongo: Mongo,
   command: Command,
@@ -221,6 +221,7 @@ export async function replayOf(
   const changes = {
     status: 'PENDING',
     attempts: 0,
+    lapses: { $cond: [{ $gt: ['$lapses', SUSPECT_LAPSES] }, SUSPECT_LAPSES, '$lapses'] },
     nextRunAt: '$$NOW',
     dueAt: '$$NOW',
     lockedUntil: null,

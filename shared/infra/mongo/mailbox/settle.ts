@@ -1,7 +1,15 @@
-import type { ClientSession, UpdateFilter } from 'mongodb';
+import type { ClientSession, Document, UpdateFilter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import type { Command, CommandError, CommandRef, CommandStatus, DoneStatus, Queue } from '#shared/kernel/command.ts';
+import {
+  type Command,
+  type CommandError,
+  type CommandRef,
+  type CommandStatus,
+  type DoneStatus,
+  type Queue,
+  SUSPECT_LAPSES,
+} from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type CommandOf, type Commands, LEFT_BEHIND } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
@@ -25,7 +33,15 @@ export type NextState<Q extends Queue = Queue> =
   | { to: 'AGAIN'; inMs: number; unspent: boolean; error: Failure | null };
 
 /**
- * Writes the end of a run, in the caller's transaction or by itself.
+ * Returns true if this state proves that the run harms no worker, which ends a row of lapses. An outage or a stop that cut the run
+ * short proves nothing: the next lapse makes the command a suspect again.
+ */
+export function endsLapses(next: NextState): boolean {
+  return next.to !== 'AGAIN' || !next.unspent || next.error === null;
+}
+
+/**
+ * Writes the end of a run, in the caller's transaction or by itself. An outcome clears a suspect.
  *
  * The filter names the fence of the claim. If the worker was paused past its lease, nothing matches and LeaseLost aborts its whole
  * transaction. The filter also requires a lease, because a snoozed command keeps fence and status. Otherwise a settlement
@@ -40,12 +56,18 @@ export async function settleCommand<Q extends Queue>(
   session?: ClientSession,
 ): Promise<void> {
   const { _id, key, fence, queue } = command;
+  const changes: Record<string, unknown> = { ...changesOf(queue, next), lapses: lapsesAfter(next) };
   const written = await mailboxOf<Queue>(mongo, queue).updateOne(
     { _id, key, fence, status: 'PENDING', lockedUntil: { $ne: null } },
-    [{ $set: changesOf(queue, next) }, ...unsetBy(next)] as UpdateFilter<Command>[],
+    [{ $set: changes }, ...unsetBy(next)] as UpdateFilter<Command>[],
     session === undefined ? {} : { session },
   );
   if (written.matchedCount !== 1) throw new LeaseLost(command);
+}
+
+function lapsesAfter(next: NextState): Document | string {
+  const below = SUSPECT_LAPSES - 1;
+  return endsLapses(next) ? '$$REMOVE' : { $cond: [{ $gt: ['$lapses', below] }, below, '$lapses'] };
 }
 
 /** Returns the stage that removes fields. A rejection frees the key. Each death is a new letter, without the mark of an earlier one. */
@@ -55,8 +77,8 @@ function unsetBy({ to }: NextState): { $unset: string }[] {
 }
 
 /**
- * Refunds an attempt that was spent because an outage let the lease expire before the command could be settled. Only the count
- * changes, so the worker that holds the command now keeps it.
+ * Refunds an attempt that was spent, and a lapse that was counted, because an outage let the lease expire before the command could be
+ * settled. Only the counts change, so the worker that holds the command now keeps it.
  *
  * Refunds only if fence and attempts have grown equally since our claim. Otherwise one attempt has been refunded already, possibly
  * ours (by a settlement whose reply was lost, or by this same write), and a second refund would belong to another claim.
@@ -71,8 +93,15 @@ export async function refundAttempt(mongo: Mongo, command: Command): Promise<voi
       { $eq: [{ $subtract: ['$fence', '$attempts'] }, ours] },
     ],
   };
+  // The outcome of a later claim may have ended the row of lapses.
+  const hasLapsed = { $and: [isSpent, { $gt: ['$lapses', 0] }] };
   await mailboxOf(mongo, command.queue).updateOne({ _id, key }, [
-    { $set: { attempts: { $cond: [isSpent, { $subtract: ['$attempts', 1] }, '$attempts'] } } },
+    {
+      $set: {
+        attempts: { $cond: [isSpent, { $subtract: ['$attempts', 1] }, '$attempts'] },
+        lapses: { $cond: [hasLapsed, { $subtract: ['$lapses', 1] }, '$lapses'] },
+      },
+    },
   ]);
 }
 
@@ -97,6 +126,22 @@ export async function undoClaim(
   await mailboxOf(mongo, queue).updateOne(
     { _id, key, workerId, status: 'PENDING', lockedUntil: { $ne: null } },
     [{ $set: changesOf(queue, { to: 'AGAIN', inMs: 0, unspent: true, error: null }) }],
+    { maxTimeMS: QUERY_LIMIT_MS },
+  );
+}
+
+/**
+ * Ends the lease of a worker that has ended, which only a caller that saw it end may do. The next claim counts the lapse at once.
+ * Changes nothing if that worker does not hold the command.
+ */
+export async function endLease(
+  mongo: Mongo,
+  { _id, queue, key }: CommandRef,
+  { workerId }: { workerId: string },
+): Promise<void> {
+  await mailboxOf(mongo, queue).updateOne(
+    { _id, key, workerId, status: 'PENDING', lockedUntil: { $ne: null } },
+    [{ $set: { lockedUntil: '$$NOW', nextRunAt: '$$NOW' } }],
     { maxTimeMS: QUERY_LIMIT_MS },
   );
 }
@@ -175,7 +220,7 @@ export async function renewLease(mongo: Mongo, command: Command, leaseMs: number
 
 /**
  * Stores the progress of a long command in the transaction of the step's effects. After a crash the next claim continues from
- * there, and no step is lost or made twice.
+ * there, and no step is lost or made twice. `leaseEnd` is the new end of the isolation slot, if the command runs in it.
  *
  * @throws LeaseLost if another worker has claimed the command
  */
@@ -183,12 +228,13 @@ export async function saveProgress<Q extends Queue>(
   mongo: Mongo,
   command: CommandOf<Q>,
   progress: Commands[Q]['progress'],
-  session: ClientSession,
+  { session, leaseEnd }: { session: ClientSession; leaseEnd: Date | undefined },
 ): Promise<void> {
   const { _id, key, fence, queue } = command;
+  const lease = leaseEnd === undefined ? {} : { lockedUntil: leaseEnd, nextRunAt: leaseEnd };
   const written = await mailboxOf<Queue>(mongo, queue).updateOne(
     { _id, key, fence, status: 'PENDING' },
-    { $set: { progress } },
+    { $set: { progress, ...lease } },
     { session },
   );
   if (written.matchedCount !== 1) throw new LeaseLost(command);

@@ -28,13 +28,13 @@ import { CLUSTER_SAMPLES, SAMPLE_KEPT_MS } from '#infra/mongo/operations/samples
 import { SUBSCRIPTIONS } from '#infra/mongo/operations/subscriptions.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { ERASED_PERSONS } from '#infra/mongo/person/erased-persons.ts';
-import { dueInTurns, EVENT_QUEUES, TURN_QUEUES } from '#shared/kernel/command.ts';
+import { dueInTurns, EVENT_QUEUES, SUSPECT_LAPSES, TURN_QUEUES } from '#shared/kernel/command.ts';
 import { DAY, HOUR, SECOND } from '#shared/kernel/time.ts';
 import type { CollectionName } from './personal-fields.ts';
 
 type Keys = Readonly<Record<string, 1 | -1>>;
 /** The rows of a partial index: those whose fields equal these values. */
-type Equals = Readonly<Record<string, string | boolean>>;
+type Equals = Readonly<Record<string, string | number | boolean>>;
 
 export interface DeclaredIndex {
   /** A declared collection: `personal-fields.ts` states which person its rows hold. */
@@ -240,6 +240,8 @@ export const MADE_BEFOREHAND: readonly CollectionName[] = [
 function mailboxIndexes(collection: CollectionName): DeclaredIndex[] {
   return [
     plain(collection, 'due', { queue: 1, status: 1, nextRunAt: 1 }, { status: 'PENDING' }),
+    // Workers and operators find the suspects of a queue, those that have been held longest first. No other command is in this index.
+    plain(collection, 'suspects', { queue: 1, nextRunAt: 1 }, { status: 'PENDING', lapses: SUSPECT_LAPSES }),
     unique(collection, 'live_key', { key: 1 }, { live: true }),
     plain(collection, 'of_subject', { subject: 1 }),
     // A trace finds what one request has caused. All but the few recurring commands name a request, so a partial index would save nothing.

@@ -62,6 +62,7 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   operator_audit: onOne(1e7, 'each row contains the hash of the row before it'),
   event_subscriptions: onOne(100, 'an operator creates each row, and at most fifty exist'),
   workers: onOne(1e4, 'it has one row for each process'),
+  isolation_slot: onOne(1, 'it holds the one slot in which a suspect of the whole cluster runs'),
   cluster_samples: onOne(200, 'a row is deleted after two hours, and each is that of a minute'),
   console_ends: by('_id'),
   cluster_keys: onOne(1, 'it holds the key of the hashes of persons'),

@@ -14,6 +14,7 @@ export const COMMAND_FIELDS = {
   status: 'no person',
   attempts: 'no person',
   maxAttempts: 'no person',
+  lapses: 'no person',
   nextRunAt: 'no person',
   lockedUntil: 'no person',
   dueAt: 'no person',

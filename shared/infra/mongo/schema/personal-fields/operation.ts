@@ -1,5 +1,6 @@
 import type { ClusterKey } from '#infra/mongo/cluster-key.ts';
 import type { WorkerRow } from '#infra/mongo/live-workers.ts';
+import type { IsolationSlot } from '#infra/mongo/mailbox/suspects.ts';
 import type { ConsoleEnd } from '#infra/mongo/operations/console-ends.ts';
 import type { ClusterSample } from '#infra/mongo/operations/samples.ts';
 import type { AuditRow } from '#infra/mongo/operator-audit.ts';
@@ -72,6 +73,17 @@ export const OPERATION_FIELDS = {
       unanswering: 'no person',
     },
   } satisfies Declaration<WorkerRow>,
+  isolation_slot: {
+    links: [],
+    fields: {
+      _id: 'no person',
+      until: 'no person',
+      workerId: 'no person',
+      queue: 'no person',
+      commandId: 'no person',
+      stamp: 'no person',
+    },
+  } satisfies Declaration<IsolationSlot>,
   cluster_samples: {
     links: [],
     fields: { _id: 'no person', at: 'no person', queues: 'no person' },
