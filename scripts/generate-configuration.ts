@@ -52,6 +52,8 @@ A variable that is set to the empty string counts as set:
   \`AUTH_JWT_SECRET\`, in any variable.
 - A token under 24 characters, or two variables with the same secret, earlier values included. Keys of model providers are exempt: the provider
   decides them.
+- A token or secret with fewer than 10 different characters, or a placeholder such as \`change-me\`, \`replace-me\`, \`example\` or \`my-secret-token-1\`,
+  in any case.
 - \`GATEWAY_TOKEN\` unset or empty. \`GATEWAY_TRUST=network\` permits it where only the gateway can reach the port.
 - \`MONGODB_URL\` or \`REDIS_URL\` unset. \`npm start\` may still use a \`mongod\` on PATH, and refuses its stand-ins.
 - \`AUTH_JWT_SECRET\` unset, or a signing secret under 32 bytes, if \`SERVICES\` includes \`auth\`. Earlier secrets count too.

@@ -16,7 +16,7 @@ import {
 import { createPrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
 import { parseFormation, parseProcfile } from '#scripts/supervisor/procfile.ts';
 import { afterDeath, FIRST_LIFE } from '#scripts/supervisor/restart-backoff.ts';
-import { PRODUCTION } from '#testing/config-faults.ts';
+import { PRODUCTION, strongSecret } from '#testing/config-faults.ts';
 
 t.test('parseProcfile reads one process type a line and refuses other lines', async (t) => {
   t.strictSame(parseProcfile('# types\nweb: node a.ts\r\n\n grading:node b.ts x: y \n'), [
@@ -220,9 +220,9 @@ t.test('production has no defaults and refuses development secrets', async (t) =
   const known = {
     NODE_ENV: 'production',
     INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
-    OPS_TOKEN: 'x'.repeat(24),
-    GATEWAY_TOKEN: 'g'.repeat(24),
-    AUTH_JWT_SECRET: 'y'.repeat(32),
+    OPS_TOKEN: strongSecret('ops'),
+    GATEWAY_TOKEN: strongSecret('gateway'),
+    AUTH_JWT_SECRET: strongSecret('jwt'),
   };
   t.match(effectiveEnvironment(known, place).faults, [/^INTERNAL_SERVICE_TOKEN: .* not the development default$/]);
   t.strictSame(
@@ -269,7 +269,7 @@ t.test('npm start refuses the same secrets in production as its processes', asyn
   const stores = { NODE_ENV: 'production', MONGODB_URL: 'mongodb://a', REDIS_URL: 'redis://a' };
   const place = { port: 3_000, secret: () => 'generated' };
   const known = Object.values(DEVELOPMENT_DEFAULTS)[0];
-  const good = 'g'.repeat(32);
+  const good = strongSecret('jwt');
   for (const env of [
     {},
     { SERVICES: 'attempt' },

@@ -111,6 +111,13 @@ for (const [attack, env, says] of [
   ],
   // Before: any length passed.
   ['a token that can be guessed', { ...own, INTERNAL_SERVICE_TOKEN: 'a' }, /INTERNAL_SERVICE_TOKEN: .* 24 characters/],
+  // Before: 24 characters of any kind passed.
+  ['a token of one letter', { ...own, GATEWAY_TOKEN: 'a'.repeat(24) }, /GATEWAY_TOKEN: .* 10 different characters/],
+  [
+    'a signing secret of a template',
+    { ...own, AUTH_JWT_SECRET: 'Change-Me-in-production-0123456789' },
+    /AUTH_JWT_SECRET: .* not a placeholder/,
+  ],
 ] as const) {
   t.test(`no process starts with ${attack}`, async (t) => {
     for (const script of [['api/main.ts'], ['workers/main.ts', 'grading']]) {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { ConfigError, readConfig } from '#infra/config/config.ts';
 
 export const MONGODB_URL = 'mongodb://127.0.0.1:27017/?replicaSet=rs0';
@@ -13,6 +14,11 @@ export const PRODUCTION = {
   INTERNAL_SERVICE_TOKEN: 'internal-token-of-a-production',
   OPS_TOKEN: 'ops-token-of-a-production-process',
 } as const;
+
+/** Returns a secret of 43 characters that production accepts: for each text the same one. */
+export function strongSecret(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}
 
 /** Returns the configuration faults that a process with this environment would report before it exits; none if it would start. */
 export function configFaults(env: NodeJS.ProcessEnv): readonly string[] {

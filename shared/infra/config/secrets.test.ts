@@ -3,7 +3,7 @@ import path from 'node:path';
 import t from 'tap';
 import { readConfig, secretsOf } from '#infra/config/config.ts';
 import { FILED } from '#infra/config/secrets.ts';
-import { configFaults, MONGODB_URL, PRODUCTION } from '#testing/config-faults.ts';
+import { configFaults, MONGODB_URL, PRODUCTION, strongSecret } from '#testing/config-faults.ts';
 
 t.test('each token, key and secret may be in a file, without its final line break', async (t) => {
   const folder = t.testdir({ a: 'first\n', b: 'second\r\n', c: ' a , b\n', empty: '' });
@@ -72,8 +72,8 @@ t.test('earlier values of a token are accepted and never sent', async (t) => {
 
 t.test('earlier values obey the rules of tokens and require a current one', async (t) => {
   const faults = (more: NodeJS.ProcessEnv) => configFaults({ ...PRODUCTION, ...more });
-  const good = 'x'.repeat(24);
-  t.strictSame(faults({ OPS_TOKEN_PREVIOUS: good, GATEWAY_TOKEN_PREVIOUS: 'y'.repeat(24) }), []);
+  const good = strongSecret('one');
+  t.strictSame(faults({ OPS_TOKEN_PREVIOUS: good, GATEWAY_TOKEN_PREVIOUS: strongSecret('two') }), []);
   t.strictSame(
     faults({
       ATTEMPT_INTERNAL_SERVICE_TOKEN: good,

@@ -48,8 +48,28 @@ export function keyFault(key: string, production: boolean): string | undefined {
 
 /** Returns a description of the wanted token, or undefined if the token is valid. */
 export function tokenFault(token: string, production: boolean): string | undefined {
-  const isShort = production && token.length < MIN_TOKEN_CHARACTERS;
-  return keyFault(token, production) ?? (isShort ? `at least ${MIN_TOKEN_CHARACTERS} characters` : undefined);
+  const fault = keyFault(token, production);
+  if (fault !== undefined || !production) return fault;
+  return token.length < MIN_TOKEN_CHARACTERS ? `at least ${MIN_TOKEN_CHARACTERS} characters` : patternIn(token);
+}
+
+/** Fewest different characters of a secret. A random one has more. */
+const MIN_DIFFERENT = 10;
+
+/**
+ * Texts that stand for a secret in examples: some words at any place, and texts of nothing but
+ * other words and digits.
+ */
+const PLACEHOLDER =
+  /change[-_. ]?me|replace[-_. ]?me|placeholder|example|^(?=.*[a-z])(?:secret|token|password|key|my|your|default|[^a-z])+$/i;
+
+/**
+ * Returns a description of the wanted secret if this one is a pattern or a placeholder, which can
+ * be guessed at any length.
+ */
+function patternIn(secret: string): string | undefined {
+  if (new Set(secret).size < MIN_DIFFERENT) return `at least ${MIN_DIFFERENT} different characters`;
+  return PLACEHOLDER.test(secret) ? 'a random value, not a placeholder' : undefined;
 }
 
 /** HS256 requires a key as long as its hash (RFC 7518, 3.2), and a derived key is no stronger than its secret. */
@@ -62,7 +82,7 @@ export function secretFault(secret: string, production: boolean): string | undef
     const wanted = 'printable ASCII without a comma and without white space at either end';
     return production ? `at least ${MIN_SECRET_BYTES} bytes of ${wanted}` : wanted;
   }
-  if (production && WELL_KNOWN.has(secret)) return 'a value of its own, not the development default';
-  if (production && Buffer.byteLength(secret) < MIN_SECRET_BYTES) return `at least ${MIN_SECRET_BYTES} bytes`;
-  return undefined;
+  if (!production) return undefined;
+  if (WELL_KNOWN.has(secret)) return 'a value of its own, not the development default';
+  return Buffer.byteLength(secret) < MIN_SECRET_BYTES ? `at least ${MIN_SECRET_BYTES} bytes` : patternIn(secret);
 }

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { readConfig } from '#infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
-import { configFaults, MONGODB_URL, PRODUCTION, REDIS_URL } from '#testing/config-faults.ts';
+import { configFaults, MONGODB_URL, PRODUCTION, REDIS_URL, strongSecret } from '#testing/config-faults.ts';
 
 const STORES = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL };
 
@@ -36,17 +36,43 @@ t.test('production requires 24 characters of each token, and a value that no oth
     'OPS_READ_TOKEN',
     'NOTIFICATION_TOKEN_BFF_SERVICE',
   ]) {
-    t.match(faults({ [name]: 'x'.repeat(23) }), [new RegExp(`^${name}: .*at least 24 characters`)], name);
-    t.strictSame(faults({ [name]: 'x'.repeat(24) }), [], name);
+    const good = strongSecret(name).slice(0, 24);
+    t.match(faults({ [name]: good.slice(1) }), [new RegExp(`^${name}: .*at least 24 characters`)], name);
+    t.strictSame(faults({ [name]: good }), [], name);
     t.match(faults({ [name]: PRODUCTION.AUTH_JWT_SECRET }), [/set to the same value/], name);
     t.match(faults({ [name]: DEVELOPMENT_JWT_SECRET }), [/not the development default/], name);
   }
   t.strictSame(faults({ AI_CLASSIFIER_API_KEY: 'short', OPENAI_API_KEY: 'short' }), [], 'a provider chooses its keys');
 });
 
+t.test('production refuses a secret that is a pattern or a placeholder, at any length', async (t) => {
+  const faults = (more: NodeJS.ProcessEnv) => configFaults({ ...PRODUCTION, ...more });
+  const names = ['GATEWAY_TOKEN', 'OPS_READ_TOKEN', 'AUTH_JWT_SECRET'];
+  for (const name of [...names, 'GATEWAY_TOKEN_PREVIOUS', 'AUTH_JWT_PREVIOUS_SECRETS']) {
+    for (const value of ['d'.repeat(40), '0123456789'.slice(1).repeat(5)])
+      t.match(faults({ [name]: value }), [new RegExp(`^${name}: .* wanted at least 10 different characters`)], value);
+    t.strictSame(faults({ [name]: '0123456789'.repeat(4) }), [], 'ten are enough');
+    for (const value of [
+      'CHANGE-ME-before-production-0123456789',
+      'changeme-changeme-0123456789-changeme',
+      'please-Replace_me-with-a-random-value',
+      'example-of-a-token-with-40-characters-abc',
+      'a-placeholder-with-more-than-32-characters',
+      'Secret-0123456789-secret-0123456789',
+      'my-secret-token-12345678901234567890',
+    ]) {
+      const [fault = '', ...others] = faults({ [name]: value });
+      t.match(fault, new RegExp(`^${name}: .* wanted a random value, not a placeholder`), value);
+      t.strictSame(others, []);
+      t.notMatch(fault, value, 'the secret is not shown');
+    }
+    t.strictSame(faults({ [name]: 'secretly-a-value-that-nobody-can-guess' }), [], 'a word of its own');
+  }
+});
+
 t.test('an earlier value is no secret of another variable either', async (t) => {
   const faults = (more: NodeJS.ProcessEnv) => configFaults({ ...PRODUCTION, ...more });
-  const [one, other] = ['1'.repeat(32), '2'.repeat(32)];
+  const [one, other] = [strongSecret('one'), strongSecret('other')];
   for (const [env, names] of [
     [{ GATEWAY_TOKEN_PREVIOUS: PRODUCTION.INTERNAL_SERVICE_TOKEN }, 'GATEWAY_TOKEN_PREVIOUS, INTERNAL_SERVICE_TOKEN'],
     [{ GATEWAY_TOKEN_PREVIOUS: one, OPS_TOKEN_PREVIOUS: one }, 'GATEWAY_TOKEN_PREVIOUS, OPS_TOKEN_PREVIOUS'],

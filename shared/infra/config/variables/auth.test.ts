@@ -1,16 +1,16 @@
 import t from 'tap';
 import { readConfig, secretsOf } from '#infra/config/config.ts';
 import { DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
-import { configFaults, MONGODB_URL, PRODUCTION } from '#testing/config-faults.ts';
+import { configFaults, MONGODB_URL, PRODUCTION, strongSecret } from '#testing/config-faults.ts';
 
 t.test('a production front door of the auth service requires its own secret, other processes need none', async (t) => {
   const { AUTH_JWT_SECRET: _secret, ...env } = PRODUCTION;
   const secretFaults = (more: NodeJS.ProcessEnv) => configFaults({ ...env, ...more });
   t.match(secretFaults({}), [/^AUTH_JWT_SECRET: not set/]);
   t.match(secretFaults({ AUTH_JWT_SECRET: '' }), [/^AUTH_JWT_SECRET: empty/]);
-  t.match(secretFaults({ AUTH_JWT_SECRET: 's'.repeat(31) }), [/wanted at least 32 bytes/]);
+  t.match(secretFaults({ AUTH_JWT_SECRET: strongSecret('jwt').slice(0, 31) }), [/wanted at least 32 bytes/]);
   t.match(secretFaults({ AUTH_JWT_SECRET: DEVELOPMENT_JWT_SECRET }), [/not the development default/]);
-  const good = { AUTH_JWT_SECRET: 's'.repeat(32) };
+  const good = { AUTH_JWT_SECRET: strongSecret('jwt').slice(0, 32) };
   t.strictSame(secretFaults(good), []);
   t.match(secretFaults({ ...good, AUTH_JWT_PREVIOUS_SECRETS: DEVELOPMENT_JWT_SECRET }), [/development default, each/]);
   t.match(secretFaults({ ...good, AUTH_JWT_PREVIOUS_SECRETS: 'short' }), [/at least 32 bytes, each/]);

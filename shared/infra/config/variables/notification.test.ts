@@ -1,6 +1,6 @@
 import t from 'tap';
 import { readConfig, secretsOf } from '#infra/config/config.ts';
-import { configFaults, MONGODB_URL, PRODUCTION } from '#testing/config-faults.ts';
+import { configFaults, MONGODB_URL, PRODUCTION, strongSecret } from '#testing/config-faults.ts';
 
 t.test('a production front door of the notification service requires a token for every sender', async (t) => {
   const { INTERNAL_SERVICE_TOKEN, ...rest } = PRODUCTION;
@@ -71,11 +71,13 @@ t.test('a malformed webhook secret is a fault at start that never quotes the sec
   t.match(configFaults({ ...env, NOTIFICATION_WEBHOOK_SECRET: '' }), [/^NOTIFICATION_WEBHOOK_SECRET: not set, wanted/]);
 });
 
-t.test('production requires a webhook key of at least 24 bytes', async (t) => {
+t.test('production requires a webhook key of at least 24 bytes that are no pattern', async (t) => {
   const env = { ...PRODUCTION, SERVICES: 'attempt' };
-  const of = (bytes: number) => `whsec_${Buffer.alloc(bytes, 1).toString('base64')}`;
-  t.match(configFaults({ ...env, NOTIFICATION_WEBHOOK_SECRET: of(23) }), [/at least 24 bytes/]);
-  t.strictSame(configFaults({ ...env, NOTIFICATION_WEBHOOK_SECRET: of(24) }), []);
+  const of = (key: Buffer) => ({ ...env, NOTIFICATION_WEBHOOK_SECRET: `whsec_${key.toString('base64')}` });
+  const key = Buffer.from(strongSecret('webhook')).subarray(0, 24);
+  t.match(configFaults(of(key.subarray(1))), [/at least 24 random bytes/]);
+  t.match(configFaults(of(Buffer.alloc(24, 1))), [/at least 24 random bytes/]);
+  t.strictSame(configFaults(of(key)), []);
 });
 
 t.test('every webhook secret is among the secrets that the log redacts', async (t) => {
