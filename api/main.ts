@@ -66,7 +66,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     secrets: secretsOf(given),
     ...(host.logTo === undefined ? {} : { destination: host.logTo }),
   });
-  for (const warning of [...given.warnings, ...given.doorWarnings]) log.warn({}, warning);
+  for (const warning of given.warnings) log.warn({}, warning);
   await openTracing();
   const metrics = openMetrics({ process: true });
   const schemas = loadSchemas();
@@ -252,4 +252,4 @@ function routesOf(context: DoorContext, parts: RouteParts): Route[] {
   return [...routes, ...pages];
 }
 
-if (import.meta.main) endLoadingWhenIdle(await openFrontDoor(configOrExit(process.env)));
+if (import.meta.main) endLoadingWhenIdle(await openFrontDoor(configOrExit(process.env, 'web')));

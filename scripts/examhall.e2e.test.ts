@@ -168,6 +168,14 @@ t.test('examhall events lists security events of all accounts, or those of one a
   const one = await examhall('events', '--address', '203.0.113.7', '--json');
   t.equal(one.err, `hash of the address: ${hash('address', '203.0.113.7')}\n`);
   t.equal(JSON.parse(one.out).length, 2);
+  const env = { NODE_ENV: 'production', REDIS_URL: requiredEnv('REDIS_URL') };
+  t.match(
+    await callExamhall(mongo, ['events', '--limit', '1'], { env }),
+    { code: 0 },
+    'only an address needs a secret',
+  );
+  const keyless = await callExamhall(mongo, ['events', '--address', '203.0.113.7'], { env });
+  t.match(keyless, { code: 2, out: '', err: /^error: --address needs AUTH_JWT_SECRET/ });
 });
 
 t.test('examhall status names each alarm and what to do, and ends with 1 until it is over', async (t) => {

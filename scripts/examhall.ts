@@ -62,7 +62,7 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
   // A console ignores a pipe that its reader has closed.
   const screen = new Console(output, errors);
   const fail = (fault: string) => screen.error(`error: ${fault}`);
-  const config = configOrExit(withLocalCluster(env));
+  const config = configOrExit(withLocalCluster(env), 'examhall');
   const open = name in SCHEMA_COMMANDS ? openReleaseMongo : openMongo;
   const mongo = open({ ...config.mongodb, appName: 'examhall-cli' });
   const clock = openServerClock(mongo);

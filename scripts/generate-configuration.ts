@@ -1,3 +1,4 @@
+import { readersInWords } from '#infra/config/readers.ts';
 import { DEVELOPMENT_DEFAULTS, type Variable } from '#infra/config/variable.ts';
 import { defaultOf, isSecret } from '#infra/config/variable-reader.ts';
 import { VARIABLES, type VariableName } from '#infra/config/variables.ts';
@@ -9,7 +10,7 @@ type Row = readonly [name: VariableName, variable: Variable];
 export function configurationMarkdown(): string {
   const sections = [...byGroup()].map(([group, rows]) => {
     const items = rows.map(([name, variable]) =>
-      markdownItem(`**\`${name}\`** (${wanted(variable)}; ${defaults(variable)}): ${variable.description}`),
+      markdownItem(`**\`${name}\`** (${wanted(variable)}; ${defaults(variable)}): ${described(variable)}`),
     );
     return `## ${group}\n\n${items.join('\n')}\n`;
   });
@@ -23,11 +24,21 @@ production cluster needs: [operating.md](operating.md#production-checklist).
 A process reads its environment once, at its start. If a variable is invalid, the process prints every fault in one message and exits with
 code 78: a restart does not help. It never prints a secret. It reads no file: \`.env.example\` is for tools that load one.
 
+### The variables of one process
+
+The last sentence of a secret, and of an address of another service, names the processes that read it. Every other variable is for all processes.
+A process requires only secrets that it reads. Another one that is set is no part of its configuration, and in production a warning names it: remove
+it from this process. A fault in a process then reveals only what that process needs. On each platform: [deploying.md](deploying.md).
+
 ### Secrets in files
 
-Each token, key and secret below may be in a file: \`NAME_FILE\` names the file whose content, without its final line break, is the value of \`NAME\`.
-That holds for lists of earlier values too. A file that cannot be read is a fault, and so are \`NAME\` and \`NAME_FILE\` together. A process reads
-the files once, at its start.
+Each token, key, secret and connection string below may be in a file, whose content without its final line break is the value of \`NAME\`:
+
+- \`NAME_FILE\` names the file.
+- Otherwise it is the file \`NAME\` in the folder that \`CREDENTIALS_DIRECTORY\` names, if there is one. An optional secret needs no further setting.
+
+That holds for lists of earlier values too. A file that cannot be read is a fault, and so are \`NAME\` and a file of it together. A process reads the
+files of its own secrets once, at its start, and opens no other.
 
 ### Earlier values
 
@@ -54,14 +65,19 @@ A variable that is set to the empty string counts as set:
   decides them.
 - A token or secret with fewer than 10 different characters, or a placeholder such as \`change-me\`, \`replace-me\`, \`example\` or \`my-secret-token-1\`,
   in any case.
-- \`GATEWAY_TOKEN\` unset or empty. \`GATEWAY_TRUST=network\` permits it where only the gateway can reach the port.
 - \`MONGODB_URL\` or \`REDIS_URL\` unset. \`npm start\` may still use a \`mongod\` on PATH, and refuses its stand-ins.
-- \`AUTH_JWT_SECRET\` unset, or a signing secret under 32 bytes, if \`SERVICES\` includes \`auth\`. Earlier secrets count too.
-- A token missing for a sender of notifications, if \`SERVICES\` includes \`notification\`.
 - A key of the \`webhook\` channel under 24 bytes, or a \`NOTIFICATION_UNSUBSCRIBE_SECRET\` under 32 bytes beside its address.
+- Of a \`web\` process: \`GATEWAY_TOKEN\` unset or empty. \`GATEWAY_TRUST=network\` permits it where only the gateway can reach the port.
+- Of one that serves the auth service: \`AUTH_JWT_SECRET\` unset, or a signing secret under 32 bytes. Earlier secrets count too.
+- Of one that serves the notification service: a token missing for a sender.
 
-A process in production logs a warning if \`OPS_TOKEN\` or \`INTERNAL_SERVICE_TOKEN\` is unset, and for each address of plain http that it calls. A front
-door also warns if it trusts the network, if the attempt service has no receiver token, and if \`TRUSTED_PROXIES\` is unset while it serves \`auth\`.
+A process in production logs a warning for each of these settings, if it reads them:
+
+- \`OPS_TOKEN\` or \`INTERNAL_SERVICE_TOKEN\` unset; \`OPS_READ_TOKEN\` unset beside \`METRICS_PORT\`.
+- A secret that is set although it does not read it.
+- An address of plain http that it calls.
+- \`TRUSTED_PROXIES\` unset in a process that serves the auth service.
+- A front door that trusts the network, and an attempt service without receiver token.
 
 ## Outside production
 
@@ -82,6 +98,8 @@ Each variable only if the environment does not set it, and none of them with \`N
 - \`AI_CLASSIFIER_WORKER_ENABLED=1\` and \`AI_GENERATION_SETTLEMENT_WORKER_ENABLED=1\`. A process that is started alone has both off.
 - With \`NEIGHBOURS_URL\`, the addresses of the stand-ins of \`npm run neighbours\` there: [development.md](development.md#stand-ins-for-neighbours).
 
+Each process receives its own secrets and addresses alone.
+
 \`npm start\` also reads \`DATA_DIR\` (\`.data\`): the folder of these stores and that secret. [Operating](operating.md#local-cluster) lists the
 other variables that it reads.
 
@@ -96,7 +114,7 @@ export function envExample(): string {
       const value = required
         ? 'mongodb://127.0.0.1:27017/examhall?replicaSet=examhall'
         : (defaultOf(variable, false) ?? '');
-      return `# ${variable.description.replaceAll('`', '')}\n${required ? '' : '# '}${name}=${value}`;
+      return `# ${described(variable).replaceAll('`', '')}\n${required ? '' : '# '}${name}=${value}`;
     });
     return `## ${group}\n\n${lines.join('\n\n')}\n`;
   });
@@ -105,6 +123,10 @@ export function envExample(): string {
 
 function byGroup(): ReadonlyMap<string, Row[]> {
   return Map.groupBy(Object.entries(VARIABLES) as Row[], ([, variable]) => variable.group);
+}
+
+function described({ description, readers }: Variable): string {
+  return readers === undefined ? description : `${description} Read by ${readersInWords(readers)}.`;
 }
 
 function wanted(variable: Variable): string {

@@ -12,7 +12,8 @@ if (argument !== undefined) {
   console.error(`error: unknown argument ${argument}; \`examhall migrate\` has --status and --dry-run`);
   process.exit(EXIT.usage);
 }
-const config = configOrExit(process.env);
+const config = configOrExit(process.env, 'release');
+for (const warning of config.warnings) console.error(`warning: ${warning}`);
 const mongo = openReleaseMongo({ ...config.mongodb, appName: 'examhall-release' });
 try {
   const report = await migrate(mongo, (line) => console.log(line));

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { FILED } from '#infra/config/secrets.ts';
+import { FILED } from '#infra/config/environment.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 const POLICY = readFileSync(path.join(ROOT, 'SECURITY.md'), 'utf8');

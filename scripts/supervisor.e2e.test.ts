@@ -20,9 +20,13 @@ const server = http.createServer((request, response) => response.end('ok'));
 server.listen(Number(process.env.PORT), '127.0.0.1', () => console.log('listening as ' + process.pid));
 process.on('SIGTERM', () => { console.log('draining'); server.close(() => process.exit(0)); server.closeAllConnections(); });
 `;
-/** Prints its first line after its listeners are installed: a signal in between would end it without output. */
+/**
+ * Prints its first lines after its listeners are installed: a signal in between would end it without output. The second line names the
+ * secrets and addresses of its environment.
+ */
 const WORKER = `
 setImmediate(() => console.log('working as ' + process.pid + ' on ' + process.version + ' with port ' + process.env.PORT));
+setImmediate(() => console.log('has ' + Object.keys(process.env).filter((name) => /^[A-Z_]+(_TOKEN|_SECRET|_URL)$/.test(name)).sort()));
 setInterval(() => {}, 1000);
 process.on('SIGTERM', () => { console.log('bye'); process.exit(0); });
 `;
@@ -53,6 +57,7 @@ t.test('npm start with a database', async (t) => {
     const [, worker] = await cluster.line(/^grading +\| working as (\d+) on v24\.\d+\.\d+ with port undefined$/);
     const started = cluster.lines.findIndex((line) => line.includes('working as'));
     t.ok(released >= 0 && released < started, 'the release ends before a process starts');
+    await cluster.line(/^grading +\| has MONGODB_URL,NOTIFICATION_SERVICE_URL,REDIS_URL$/);
 
     process.kill(Number(worker), 'SIGKILL');
     const [, again] = await cluster.line(/^grading +\| working as (\d+)/, 2);

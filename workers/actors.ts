@@ -1,3 +1,4 @@
+import type { WorkerType } from '#infra/config/readers.ts';
 import type { Actor, WorkerDeps } from './actor.ts';
 
 /** Makes an actor. */
@@ -7,7 +8,7 @@ export type MakeActor = (deps: WorkerDeps) => Actor;
  * Every actor by its process type in the Procfile, with the function that loads it. A worker loads its own actor alone: the modules and
  * libraries of the others would take memory and time in each process.
  */
-export const ACTORS: Readonly<Record<string, () => Promise<MakeActor>>> = {
+export const ACTORS: Readonly<Record<WorkerType, () => Promise<MakeActor>>> = {
   grading: async () => (await import('#workers/grading/actor.ts')).gradingActor,
   essayhandoff: async () => (await import('#workers/essay-handoff/actor.ts')).essayHandoffActor,
   resultsrelease: async () => (await import('#workers/results-release/actor.ts')).resultsReleaseActor,

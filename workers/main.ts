@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { configOrExit } from '#infra/config/config.ts';
+import { isWorkerType } from '#infra/config/readers.ts';
 import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { ACTORS } from './actors.ts';
 import { type IsolatedRun, runIsolated } from './isolated-run.ts';
@@ -7,12 +8,11 @@ import { startWorkerProcess } from './worker-process.ts';
 
 /** Starts a worker process with one actor, which the first argument names. In a thread of such a process, runs one suspect and ends. */
 const name = process.argv[2] ?? '';
-const load = ACTORS[name];
-if (load === undefined) {
+if (!isWorkerType(name)) {
   console.error(`usage: node workers/main.ts ${Object.keys(ACTORS).join(' | ')}`);
   process.exit(2);
 }
-const [config, makeActor] = [configOrExit(process.env), await load()];
+const [config, makeActor] = [configOrExit(process.env, name), await ACTORS[name]()];
 if (parentPort === null) {
   endLoadingWhenIdle(await startWorkerProcess(config, name, makeActor));
 } else {

@@ -45,7 +45,7 @@ t.test('a receiver may lengthen the delay of a retry, up to one hour', async (t)
 t.test(
   'a classification job and a settlement back off for at least 3 s × 2ⁿ⁻¹ after attempt n, up to their cap',
   async () => {
-    const { retryBaseDelayMs } = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/' }).classifier.worker;
+    const { retryBaseDelayMs } = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/' }, 'cluster').classifier.worker;
     const jobs = { baseMs: retryBaseDelayMs, capMs: 300_000 };
     const unit = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
     fc.assert(

@@ -6,7 +6,6 @@ import { openLog } from '#infra/log/log.ts';
 import { openMetrics } from '#infra/metrics/metrics.ts';
 import { openStatusServer } from './status-server.ts';
 
-const OPS_TOKEN = 'ops-token-of-a-worker-in-a-test';
 const OPS_READ_TOKEN = 'read-token-of-a-worker-in-a-test';
 
 /** Opens a production worker's status server. Returns a function that sends bytes to it and returns the whole answer. */
@@ -18,7 +17,6 @@ async function open(t: Test, isReady = async () => true): Promise<(bytes: string
     port: 0,
     metrics,
     log,
-    opsToken: OPS_TOKEN,
     opsReadToken: OPS_READ_TOKEN,
     production: true,
     isReady,
@@ -41,7 +39,6 @@ t.test('every reply of a worker forbids a browser to guess its type', async (t) 
   for (const [bytes, status] of [
     [get('/healthz', 'Host: a'), 200],
     [get('/readyz', 'Host: a'), 200],
-    [get('/metrics', 'Host: a', `Authorization: Bearer ${OPS_TOKEN}`), 200],
     [get('/metrics', 'Host: a', `Authorization: Bearer ${OPS_READ_TOKEN}`), 200],
     [get('/metrics', 'Host: a', 'Authorization: Bearer other'), 401],
     [get('/other', 'Host: a'), 404],

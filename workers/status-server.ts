@@ -8,9 +8,8 @@ export interface StatusServerOptions {
   host: string;
   metrics: Metrics;
   log: Log;
-  opsToken: Secrets | undefined;
-  opsReadToken?: Secrets | undefined;
-  /** In production, `/metrics` requires OPS_READ_TOKEN or OPS_TOKEN as bearer token. */
+  /** In production, `/metrics` requires OPS_READ_TOKEN as bearer token. A worker does not have OPS_TOKEN, which can act. */
+  opsReadToken: Secrets | undefined;
   production: boolean;
   /** Checks again at each call that the worker claims commands and that MongoDB answers. Bounded; never rejects. */
   isReady: () => Promise<boolean>;
@@ -26,7 +25,7 @@ const UNREADABLE = `HTTP/1.1 400 Bad Request\r\n${NO_SNIFFING.join(': ')}\r\nCon
  * A worker without METRICS_PORT does not load this file: an import of `node:http` loads Node's client of HTTP as well.
  */
 export function openStatusServer(options: StatusServerOptions): Server {
-  const isToken = secretCheck([options.opsToken ?? [], options.opsReadToken ?? []].flat());
+  const isToken = secretCheck(options.opsReadToken);
   const mayScrape = (authorization = '') =>
     !options.production || (authorization.startsWith('Bearer ') && isToken?.(authorization.slice(7)) === true);
   // Node would answer a request without Host itself, and without the header below.

@@ -42,11 +42,10 @@ export async function startWorkerProcess(
   let loops: RunningLoops | undefined;
 
   if (config.metricsPort !== null && metrics.served !== null) {
-    const { host, metricsPort: port, opsToken, opsReadToken, production } = config;
+    const { host, metricsPort: port, opsReadToken, production } = config;
     const isReady = async () => (await health.isUp()) && !draining.signal.aborted;
     const { openStatusServer } = await import('./status-server.ts');
-    const tokens = { opsToken, opsReadToken, production };
-    openStatusServer({ host, port, metrics: metrics.served, log, ...tokens, isReady });
+    openStatusServer({ host, port, metrics: metrics.served, log, opsReadToken, production, isReady });
   }
   const actor = makeActor(deps);
   const leaseMs = actor.leaseMs ?? config.worker.leaseMs;

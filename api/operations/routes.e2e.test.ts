@@ -24,7 +24,13 @@ const cluster = await startCluster(t, {
   doors: 3,
   neighbours: false,
   envOf: {
-    web2: { NODE_ENV: 'production', GATEWAY_TRUST: 'network', HOST: '127.0.0.1', ...PATIENT_DRAIN },
+    web2: {
+      NODE_ENV: 'production',
+      GATEWAY_TRUST: 'network',
+      HOST: '127.0.0.1',
+      TRUSTED_PROXIES: 'none',
+      ...PATIENT_DRAIN,
+    },
     web3: { MONGODB_URL: tap.url, REDIS_URL: `redis://127.0.0.1:${await freePort()}`, SERVICES: 'attempt' },
   },
 });

@@ -12,7 +12,7 @@ import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 
 /** Returns the dependencies of a front door with empty caches and without Redis. Operations that ring fail. */
 export function coldFrontDoor(mongo: Mongo): AttemptDeps {
-  const config = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/' });
+  const config = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/' }, 'web');
   const never = (): never => {
     throw new Error('this front door has no Redis');
   };

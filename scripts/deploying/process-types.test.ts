@@ -1,6 +1,7 @@
 import path from 'node:path';
 import t from 'tap';
-import { FILED } from '#infra/config/secrets.ts';
+import { FILED } from '#infra/config/environment.ts';
+import { PROCESS_TYPES } from '#infra/config/readers.ts';
 import { VARIABLES } from '#infra/config/variables.ts';
 import { parseProcfile } from '#scripts/supervisor/procfile.ts';
 import { composeProcesses, type Manifest, manifests, podOf, read, unitSetting } from './manifests.ts';
@@ -16,6 +17,7 @@ const namesOf = (kind: string): string[] => ofKind(kind).map(({ metadata }) => m
 const DRAIN_SECONDS = 25;
 
 t.test('every platform runs the process types of the Procfile, each with its name as argument', async (t) => {
+  t.strictSame([...PROCESS_TYPES].sort(), [...PROCFILE, 'examhall'].sort(), 'the types that declare their secrets');
   const compose = composeProcesses();
   t.strictSame(Object.keys(compose).sort(), [...PROCFILE].sort(), 'compose.yaml');
   for (const [name, { command }] of Object.entries(compose)) t.strictSame(command, [name]);
@@ -74,7 +76,7 @@ t.test('every platform turns the opt-in workers on that it runs', async (t) => {
 });
 
 t.test('every variable of the platforms is one of the configuration', async (t) => {
-  const known = new Set([...Object.keys(VARIABLES), ...FILED.map((name) => `${name}_FILE`)]);
+  const known = new Set<string>([...Object.keys(VARIABLES), ...FILED.map((name) => `${name}_FILE`)]);
   const pods = [...ofKind('Deployment'), ...ofKind('Job')].flatMap((manifest) => podOf(manifest).containers);
   const named = {
     'compose.yaml': Object.values(composeProcesses()).flatMap(({ environment = {} }) => Object.keys(environment)),

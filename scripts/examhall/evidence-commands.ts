@@ -113,7 +113,10 @@ async function listEvents(operator: Operator, _words: string[], flags: Flags): P
   if (limit === null) return refuse(operator, LIMIT_WANTED);
   const address = flags.address === undefined ? undefined : readAddress(flags.address);
   if (address === null) return refuse(operator, '--address must be an IPv4 or IPv6 address');
-  const hash = address && openKeyedHash(operator.settings.jwt.secret)('address', countedAs(address));
+  const { secret } = operator.settings.jwt;
+  if (address !== undefined && secret === '')
+    return refuse(operator, '--address needs AUTH_JWT_SECRET, under a key of which addresses are stored');
+  const hash = address && openKeyedHash(secret)('address', countedAs(address));
   if (hash !== undefined) operator.note(`hash of the address: ${hash}`);
   const events = await newestOfAll(operator.mongo, { limit, ...(hash === undefined ? {} : { address: hash }) });
   print(operator, flags, events, () =>

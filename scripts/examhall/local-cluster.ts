@@ -8,7 +8,8 @@ const ROOT = path.resolve(import.meta.dirname, '../..');
  * commands need no configuration. Returns `env` unchanged in production, if it names a MongoDB, or if no cluster was started here.
  */
 export function withLocalCluster(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  if (env.MONGODB_URL !== undefined || env.NODE_ENV === 'production') return env;
+  const isNamed = env.MONGODB_URL !== undefined || env.MONGODB_URL_FILE !== undefined;
+  if (isNamed || env.NODE_ENV === 'production') return env;
   const { MONGODB_URL, REDIS_URL } = rememberedStores(path.resolve(ROOT, env.DATA_DIR ?? '.data'));
   if (MONGODB_URL === undefined) return env;
   return { ...(REDIS_URL === undefined ? {} : { REDIS_URL }), ...env, MONGODB_URL };

@@ -71,6 +71,7 @@ const cluster = await startCluster(t, {
   env: {
     NODE_ENV: 'production',
     HOST: '127.0.0.1',
+    TRUSTED_PROXIES: 'none',
     ...Object.fromEntries(NAMES.map((name) => [name, undefined])),
     ...Object.fromEntries(variables.map((name) => [`${name}_FILE`, file(name)])),
   },

@@ -67,7 +67,7 @@ async function setUp(t: Test, env: NodeJS.ProcessEnv = {}) {
   t.teardown(standIns.close);
   standIns.profile.learn({ parents: { 'student-1': ['parent-1', 'parent-2'], orphan: [] } });
   const tokens = { INTERNAL_SERVICE_TOKEN: 'dev-internal-token', ...env };
-  const given = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/', ...tokens, ...standIns.env });
+  const given = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/', ...tokens, ...standIns.env }, 'cluster');
   const outcomes: string[] = [];
   const config = withObservers(given, () => (outcome) => void outcomes.push(outcome));
   const of = (name: keyof Neighbours) => {
@@ -236,11 +236,14 @@ t.test('a stand-in refuses another token, and accepts that of each sender', asyn
   t.ok(outcomes.every((outcome) => outcome === 'ok'));
   const strange = await openStandIns({ env: { INTERNAL_SERVICE_TOKEN: 'another' } });
   t.teardown(strange.close);
-  const { neighbours } = readConfig({
-    MONGODB_URL: 'mongodb://127.0.0.1/',
-    INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
-    ...strange.env,
-  });
+  const { neighbours } = readConfig(
+    {
+      MONGODB_URL: 'mongodb://127.0.0.1/',
+      INTERNAL_SERVICE_TOKEN: 'dev-internal-token',
+      ...strange.env,
+    },
+    'cluster',
+  );
   if (neighbours.profile === null) throw new Error('the profile service is configured');
   const student = { studentId: 'student-1', organizationId: null };
   const read = await resolveParents(neighbours.profile, student, { timeoutMs: PATIENT_MS });

@@ -20,7 +20,7 @@ async function setUp(t: Test) {
   t.teardown(standIns.close);
   const { mail: standIn, env } = standIns;
   const set = { MONGODB_URL: 'mongodb://127.0.0.1/', INTERNAL_SERVICE_TOKEN: 'dev-internal-token', ...env };
-  const { channels, email } = readConfig(set).notification;
+  const { channels, email } = readConfig(set, 'cluster').notification;
   if (email === null || standIn === null) throw new Error('the channel is not configured');
   const server = await openMailServer(email);
   /** Sends an e-mail. Returns null, or the error. */

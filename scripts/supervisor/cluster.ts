@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { readingProcess } from '#infra/config/config.ts';
+import { ownEnvironment, withSecretFiles } from '#infra/config/environment.ts';
+import { isProcessType } from '#infra/config/readers.ts';
 import { chooseEngine } from '#scripts/services/mongodb.ts';
 import { isPortFree } from '#scripts/services/port.ts';
 import { type Service, untilReady } from '#scripts/services/service.ts';
@@ -32,7 +35,8 @@ interface Plan {
   readonly folder: string;
   readonly env: NodeJS.ProcessEnv;
   readonly release: ProcessType | undefined;
-  readonly processes: readonly { name: string; command: string; port: number | undefined }[];
+  /** `type` of the Procfile; the first of several processes has the name `web1`. */
+  readonly processes: readonly { name: string; type: string; command: string; port: number | undefined }[];
 }
 
 export interface Cluster {
@@ -41,8 +45,9 @@ export interface Cluster {
 }
 
 /** Checks all settings of a start before anything runs. @throws StartRefused with every fault */
-export function planCluster(given: NodeJS.ProcessEnv): Plan {
-  const faults: string[] = [];
+export function planCluster(outer: NodeJS.ProcessEnv): Plan {
+  // The addresses of the stores decide which of them this command starts.
+  const { env: given, faults } = withSecretFiles(outer, ['MONGODB_URL', 'REDIS_URL']);
   /** Returns the result of `read`. If it throws, records a fault and returns `otherwise`, so that the remaining settings are checked too. */
   const readOr = <T>(otherwise: T, read: () => T): T => {
     try {
@@ -75,6 +80,7 @@ export function planCluster(given: NodeJS.ProcessEnv): Plan {
     const count = formation.get(name) ?? 0;
     return Array.from({ length: count }, (_, index) => ({
       name: count === 1 ? name : `${name}${index + 1}`,
+      type: name,
       command,
       port: name === 'web' ? port + index : undefined,
     }));
@@ -99,6 +105,11 @@ function secretIn(folder: string, isRefused: boolean): string {
   } catch (error) {
     throw new Error(`DATA_DIR=${folder} cannot be written: ${error instanceof Error ? error.message : error}`);
   }
+}
+
+/** Returns the environment without the secrets and addresses that a process type does not read. A type of another PROCFILE gets them all. */
+function environmentOf(env: NodeJS.ProcessEnv, type: string): NodeJS.ProcessEnv {
+  return isProcessType(type) ? ownEnvironment(env, readingProcess(env, type)).env : env;
 }
 
 /** Returns a METRICS_PORT for each process. On a shared port, only one process could serve its metrics. */
@@ -173,10 +184,14 @@ export async function startCluster(
   await serviceAnswers(say, redis, signal);
 
   const env = { ...plan.env, MONGODB_URL: mongodb.url, REDIS_URL: redis.url, PATH: pinnedNodeFirst(plan.env.PATH) };
-  if (plan.release !== undefined) await runOnce(output, 'release', shell(plan.release.command, env, undefined), signal);
-  for (const [nth, { name, command, port }] of plan.processes.entries()) {
+  if (plan.release !== undefined) {
+    const { command } = plan.release;
+    await runOnce(output, 'release', shell(command, environmentOf(env, 'release'), undefined), signal);
+  }
+  for (const [nth, { name, type, command, port }] of plan.processes.entries()) {
     signal.throwIfAborted();
-    supervisor.keep('process', name, shell(command, { ...env, ...metricsPortOf(env, nth) }, port));
+    const own = { ...environmentOf(env, type), ...metricsPortOf(env, nth) };
+    supervisor.keep('process', name, shell(command, own, port));
   }
   if (plan.processes.some(({ port }) => port !== undefined)) {
     const waits = setTimeout(() => say(`waiting for the front door (${plan.url}/readyz)`), DOOR_SILENCE_MS);

@@ -72,7 +72,7 @@ export function frontDoorUrl({ HOST }: NodeJS.ProcessEnv, port: number): string 
 function configFaults(env: NodeJS.ProcessEnv): readonly string[] {
   const stores = { MONGODB_URL: 'mongodb://127.0.0.1/', REDIS_URL: 'redis://127.0.0.1/' };
   try {
-    readConfig({ ...stores, ...env });
+    readConfig({ ...stores, ...env }, 'cluster');
     return [];
   } catch (error) {
     if (error instanceof ConfigError) return error.faults;

@@ -12,7 +12,7 @@ const CROWD = 8;
 
 /** Measures a login against its bare hash comparison and against better-auth's, and the login rate of one front door. */
 export const measureLogin: Measure = async (context) => {
-  const { passwordCost } = readConfig({ MONGODB_URL: context.mongodbUrl }).auth.bcrypt;
+  const { passwordCost } = readConfig({ MONGODB_URL: context.mongodbUrl }, 'web').auth.bcrypt;
   const stage = await openStage(context, ['web']);
   try {
     const rival = await openBetterAuth(context, { database: `${stage.database}_rival`, passwordCost });

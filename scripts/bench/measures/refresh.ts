@@ -25,7 +25,7 @@ interface Side {
  * refresh does.
  */
 export const measureRefresh: Measure = async (context) => {
-  const costs = readConfig({ MONGODB_URL: context.mongodbUrl }).auth.bcrypt;
+  const costs = readConfig({ MONGODB_URL: context.mongodbUrl }, 'web').auth.bcrypt;
   const { passwordCost } = costs;
   const stage = await openStage(context, ['web']);
   try {

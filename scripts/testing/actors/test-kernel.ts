@@ -1,4 +1,5 @@
 import { type Config, readConfig } from '#infra/config/config.ts';
+import type { ConfiguredAs, WorkerType } from '#infra/config/readers.ts';
 import { openModels } from '#infra/models/open-models.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
@@ -49,6 +50,8 @@ export interface TestWorkerDeps extends WorkerDeps {
   alarms: string[];
   /** Ids of the jobs whose change was published to streams. */
   publishedJobs: string[];
+  /** Returns the same configuration as a process of this type reads it. */
+  configOf: (type: WorkerType) => Config;
 }
 
 /** Returns the dependencies of an actor, configured by the product's own configuration reader. Rings, alarms and job changes are recorded. */
@@ -68,6 +71,7 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestW
     rings,
     alarms,
     config,
+    configOf: (type) => testConfig(env, type),
     ring: ({ _id, queue, key }) => void rings.push({ _id, queue, key }),
     alarm: (name) => void alarms.push(name),
     wanted: openWanted(mongo, Date.now, captureLog()),
@@ -83,18 +87,21 @@ const MOCK_ONLY = { now: Date.now, recordUsage: () => undefined, shared: null, s
  */
 export const PATIENT_CALLS = { OUTBOUND_TIMEOUT_MS: '60000', NOTIFICATION_WEBHOOK_TIMEOUT_MS: '25000' } as const;
 
-/** Returns a configuration with the shortest allowed backoffs and patient calls. */
-export function testConfig(env: NodeJS.ProcessEnv = {}): Config {
-  return readConfig({
-    MONGODB_URL: 'mongodb://127.0.0.1/',
-    ...PATIENT_CALLS,
-    WORKER_RETRY_BASE_DELAY_MS: '1',
-    ATTEMPT_OUTBOX_RETRY_BASE_MS: '1',
-    NOTIFICATION_DELIVERY_RETRY_BASE_MS: '1',
-    AI_CLASSIFIER_WORKER_ENABLED: '1',
-    AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS: '1',
-    ...env,
-  });
+/** Returns a configuration with the shortest allowed backoffs and patient calls: that of a process type, or one that has every variable. */
+export function testConfig(env: NodeJS.ProcessEnv = {}, type: ConfiguredAs = 'cluster'): Config {
+  return readConfig(
+    {
+      MONGODB_URL: 'mongodb://127.0.0.1/',
+      ...PATIENT_CALLS,
+      WORKER_RETRY_BASE_DELAY_MS: '1',
+      ATTEMPT_OUTBOX_RETRY_BASE_MS: '1',
+      NOTIFICATION_DELIVERY_RETRY_BASE_MS: '1',
+      AI_CLASSIFIER_WORKER_ENABLED: '1',
+      AI_CLASSIFIER_WORKER_RETRY_BASE_DELAY_MS: '1',
+      ...env,
+    },
+    type,
+  );
 }
 
 /** Opens a worker for an actor and drains it at the end of the test. It polls once an hour, in effect never, unless `pollMs` is set. */

@@ -52,14 +52,17 @@ export const ABOUT: AskedFor = {
 /** Returns the settings for a provider with a key, read from an environment. */
 export function settingsFor(provider: HttpProvider, env: NodeJS.ProcessEnv = {}): ClassifierSettings {
   const place = provider === 'local' ? { AI_CLASSIFIER_BASE_URL: 'https://models.example/v1' } : {};
-  return readConfig({
-    MONGODB_URL: 'mongodb://127.0.0.1/',
-    AI_CLASSIFIER_PROVIDER: provider,
-    AI_CLASSIFIER_MODEL: 'test-model',
-    AI_CLASSIFIER_API_KEY: SENTINEL_KEY,
-    ...place,
-    ...env,
-  }).classifier;
+  return readConfig(
+    {
+      MONGODB_URL: 'mongodb://127.0.0.1/',
+      AI_CLASSIFIER_PROVIDER: provider,
+      AI_CLASSIFIER_MODEL: 'test-model',
+      AI_CLASSIFIER_API_KEY: SENTINEL_KEY,
+      ...place,
+      ...env,
+    },
+    'classifier',
+  ).classifier;
 }
 
 /** Opens models with these settings and closes them at the end of the test. Their clock advances by waits and `pass` only, unless `realTime`. */

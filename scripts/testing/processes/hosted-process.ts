@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { openFrontDoor } from '#api/main.ts';
 import { readConfig } from '#infra/config/config.ts';
+import { isWorkerType } from '#infra/config/readers.ts';
 import type { ProcessHost } from '#infra/process/drain.ts';
 import { ACTORS } from '#workers/actors.ts';
 import { startWorkerProcess } from '#workers/worker-process.ts';
@@ -27,14 +28,13 @@ export function planHosted(plan: Omit<ProcessPlan, 'cwd' | 'args'>, actor: strin
   let isWanted = false;
 
   async function open(host: ProcessHost): Promise<void> {
-    const config = readConfig({ SHUTDOWN_TIMEOUT_MS, ...plan.env });
+    const env = { SHUTDOWN_TIMEOUT_MS, ...plan.env };
     if (actor === undefined) {
-      await openFrontDoor(config, host);
+      await openFrontDoor(readConfig(env, 'web'), host);
       return;
     }
-    const load = ACTORS[actor];
-    if (load === undefined) throw new Error(`no worker is named ${actor}`);
-    await startWorkerProcess(config, actor, await load(), host);
+    if (!isWorkerType(actor)) throw new Error(`no worker is named ${actor}`);
+    await startWorkerProcess(readConfig(env, actor), actor, await ACTORS[actor](), host);
   }
 
   async function start(): Promise<void> {

@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { readConfig } from '#infra/config/config.ts';
+import { isWorkerType } from '#infra/config/readers.ts';
 import { ACTORS } from '#workers/actors.ts';
 import { startWorkerProcess } from '#workers/worker-process.ts';
 import { type Crash, crashPoints } from './crash-points.ts';
@@ -11,12 +12,11 @@ import type { RunningWorker } from './worker-process.ts';
  * that command as by SIGKILL: see `life.ts`.
  */
 export async function startMortalWorker(name: string, env: NodeJS.ProcessEnv, crash?: Crash): Promise<RunningWorker> {
-  const load = ACTORS[name];
-  if (load === undefined) throw new Error(`no worker is named ${name}`);
+  if (!isWorkerType(name)) throw new Error(`no worker is named ${name}`);
   // Modules are loaded once for all workers, so their own state belongs to no life.
-  const makeActor = await load();
+  const makeActor = await ACTORS[name]();
   const ownEnv = { ...process.env, LOG_LEVEL: 'silent', ...env };
-  const config = readConfig(ownEnv);
+  const config = readConfig(ownEnv, name);
   const ended = Promise.withResolvers<string>();
   const signals = new EventEmitter();
   let said = '';

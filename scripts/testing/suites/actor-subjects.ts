@@ -1,3 +1,4 @@
+import { isWorkerType } from '#infra/config/readers.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { queueNotices } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
@@ -10,6 +11,7 @@ import { gradeNotices } from '#shared/attempt/notices.ts';
 import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command, CommandStatus } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import type { TestWorkerDeps } from '#testing/actors/test-kernel.ts';
 import type { Neighbours } from '#testing/neighbours/neighbours.ts';
 import { postAccountNotice } from '#testing/stored/stored-accounts.ts';
 import {
@@ -24,7 +26,6 @@ import {
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
 import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
-import type { WorkerDeps } from '#workers/actor.ts';
 import { ACTORS } from '#workers/actors.ts';
 
 /** Describes an actor to the kernel suite, which runs its features against it. */
@@ -67,11 +68,15 @@ const MAKERS = new Map(
   await Promise.all(Object.entries(ACTORS).map(async ([name, load]) => [name, await load()] as const)),
 );
 
-/** Creates one of the product's actors. @throws Error if there is no actor with this name */
-export function makeActor(name: string, deps: WorkerDeps) {
+/**
+ * Creates one of the product's actors, with the secrets and addresses of its own process type alone.
+ *
+ * @throws Error if there is no actor with this name
+ */
+export function makeActor(name: string, deps: TestWorkerDeps) {
   const make = MAKERS.get(name);
-  if (make === undefined) throw new Error(`there is no actor ${name}`);
-  return make(deps);
+  if (make === undefined || !isWorkerType(name)) throw new Error(`there is no actor ${name}`);
+  return make({ ...deps, config: deps.configOf(name) });
 }
 
 const DONE = { result: 'done', status: 'DONE' } as const;

@@ -4,7 +4,10 @@ import { isMailAddress } from '#shared/notification/email.ts';
 import { unsubscribeKey } from '#shared/notification/unsubscribe.ts';
 import type { VariableReader } from './variable-reader.ts';
 
-/** Settings of the channels that call other systems. Each is read whole, so that a fault in the settings of an unused channel is a fault too. */
+/**
+ * Settings of the channels that call other systems. Each is read whole, so that a fault in the settings of an unused channel is a fault
+ * too. In a process that does not read the secret of a channel, the channel has no settings, and lacks none.
+ */
 
 export interface WebhookSettings {
   url: string;
@@ -17,7 +20,7 @@ export function readWebhook(from: VariableReader, isOn: boolean): WebhookSetting
   const secret = from.webhookSecret('NOTIFICATION_WEBHOOK_SECRET');
   const previous = from.webhookSecret('NOTIFICATION_WEBHOOK_SECRET_PREVIOUS');
   const timeoutMs = from.integer('NOTIFICATION_WEBHOOK_TIMEOUT_MS');
-  if (!isOn) return null;
+  if (!isOn || !from.reads('NOTIFICATION_WEBHOOK_SECRET')) return null;
   if (url?.startsWith('http:')) from.plainHttp.add('NOTIFICATION_WEBHOOK_URL');
   if (url === null) from.faults.push('NOTIFICATION_WEBHOOK_URL: not set, wanted by the webhook channel');
   if (secret === undefined) from.faults.push('NOTIFICATION_WEBHOOK_SECRET: not set, wanted by the webhook channel');
@@ -66,6 +69,7 @@ export function readEmail(
   if (address !== null && !isMailAddress(address))
     faults.push('NOTIFICATION_EMAIL_FROM: wanted an address such as no-reply@school.example');
   if (/\p{Cc}/u.test(settings.senderName)) faults.push('NOTIFICATION_EMAIL_SENDER_NAME: wanted one line of text');
+  if (!from.reads('NOTIFICATION_EMAIL_PASSWORD')) return null;
   if ((user === null) !== (password === undefined))
     faults.push('NOTIFICATION_EMAIL_USER, NOTIFICATION_EMAIL_PASSWORD: one is not set, wanted both or neither');
   if (!isOn) return null;
@@ -108,6 +112,7 @@ export function readWebPush(from: VariableReader, isOn: boolean): WebPushSetting
     );
   if (subject !== null && !/^(mailto:[^\s@]+@[^\s@]+|https:\/\/\S+)$/.test(subject))
     faults.push('NOTIFICATION_WEBPUSH_SUBJECT: wanted mailto: and an address, or an https URL');
+  if (!from.reads('NOTIFICATION_WEBPUSH_PRIVATE_KEY')) return null;
   if ((isOn || key !== undefined) && subject === null)
     faults.push('NOTIFICATION_WEBPUSH_SUBJECT: not set, wanted beside the key of the webpush channel');
   if (isOn && key === undefined)

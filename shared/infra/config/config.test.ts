@@ -4,13 +4,12 @@ import { readConfig } from './config.ts';
 import { DEVELOPMENT_JWT_SECRET } from './variable.ts';
 
 t.test('only MONGODB_URL is required in development, and every default is as documented', async (t) => {
-  const config = readConfig({ MONGODB_URL });
+  const config = readConfig({ MONGODB_URL }, 'cluster');
   t.strictSame(config, {
     environment: 'development',
     production: false,
     loopbackOnly: true,
     warnings: [],
-    doorWarnings: [],
     services: new Set(['attempt', 'auth', 'classifier', 'notification']),
     host: '127.0.0.1',
     port: 3000,
@@ -141,7 +140,7 @@ t.test('one message lists every configuration fault, with the given value but wi
   t.match(message, 'METRICS_PORT: empty');
   t.match(message, 'some of attempt, auth, classifier, notification');
   t.match(message, 'w is not majority');
-  t.throws(() => readConfig(env), { name: 'ConfigError', message: /16 fault/ });
+  t.throws(() => readConfig(env, 'cluster'), { name: 'ConfigError', message: /16 fault/ });
 });
 
 t.test('the configuration refuses a connection string that reads from a secondary', async (t) => {
@@ -169,16 +168,19 @@ t.test('the configuration reports a missing MONGODB_URL as not set', async (t) =
 });
 
 t.test('a variable set to the empty string counts as set', async (t) => {
-  const config = readConfig({
-    MONGODB_URL,
-    GATEWAY_TOKEN: '',
-    INTERNAL_SERVICE_TOKEN: 'shared',
-    ATTEMPT_INTERNAL_SERVICE_TOKEN: '',
-    NOTIFICATION_SERVICE_URL: 'http://notify/',
-    NOTIFICATION_TOKEN_ATTEMPT_SERVICE: '',
-    PROFILE_SERVICE_URL: '',
-    PROFILE_SERVICE_BASE_URL: 'http://profile',
-  });
+  const config = readConfig(
+    {
+      MONGODB_URL,
+      GATEWAY_TOKEN: '',
+      INTERNAL_SERVICE_TOKEN: 'shared',
+      ATTEMPT_INTERNAL_SERVICE_TOKEN: '',
+      NOTIFICATION_SERVICE_URL: 'http://notify/',
+      NOTIFICATION_TOKEN_ATTEMPT_SERVICE: '',
+      PROFILE_SERVICE_URL: '',
+      PROFILE_SERVICE_BASE_URL: 'http://profile',
+    },
+    'cluster',
+  );
   t.strictSame(config.gatewayToken, [], 'an empty gateway token closes the front door instead of disabling the check');
   t.equal(config.attempt.receiverToken, undefined, 'an empty receiver token does not fall back to the shared one');
   t.strictSame(config.neighbours.notification, { url: 'http://notify', token: undefined });
@@ -199,7 +201,7 @@ t.test('a variable set to the empty string counts as set', async (t) => {
 
 t.test('the overdue sweep is on or off, and nothing else', async (t) => {
   const sweeps = (value: string) =>
-    readConfig({ MONGODB_URL, ATTEMPT_OVERDUE_SWEEP_ENABLED: value }).attempt.overdueSweepEnabled;
+    readConfig({ MONGODB_URL, ATTEMPT_OVERDUE_SWEEP_ENABLED: value }, 'cluster').attempt.overdueSweepEnabled;
   t.equal(sweeps('0'), false);
   t.equal(sweeps('1'), true);
   for (const value of ['', 'false', 'true', ' 0', '2']) {
@@ -208,7 +210,8 @@ t.test('the overdue sweep is on or off, and nothing else', async (t) => {
 });
 
 t.test('the senders of handoffs are a list of services, never an empty one', async (t) => {
-  const senders = (value: string) => readConfig({ MONGODB_URL, ATTEMPT_HANDOFF_SENDERS: value }).attempt.handoffSenders;
+  const senders = (value: string) =>
+    readConfig({ MONGODB_URL, ATTEMPT_HANDOFF_SENDERS: value }, 'cluster').attempt.handoffSenders;
   t.strictSame(senders('grading-service'), ['grading-service']);
   t.strictSame(senders(' api-gateway, marker.v2 '), ['api-gateway', 'marker.v2']);
   for (const value of ['', ',', 'api-gateway,', 'two words', 'ấ']) {
@@ -222,25 +225,28 @@ t.test('tokens and URLs of neighbours fall back in the documented order', async 
     NOTIFICATION_SERVICE_BASE_URL: 'https://notify.example/base//',
     INTERNAL_SERVICE_TOKEN: 'c',
   };
-  const third = readConfig(base);
+  const third = readConfig(base, 'cluster');
   t.strictSame(third.neighbours.notification, { url: 'https://notify.example/base', token: 'c' });
   t.strictSame(third.attempt.receiverToken, ['c']);
-  const second = readConfig({ ...base, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 'b' });
+  const second = readConfig({ ...base, NOTIFICATION_INTERNAL_SERVICE_TOKEN: 'b' }, 'cluster');
   t.equal(second.neighbours.notification?.token, 'b');
-  const first = readConfig({
-    ...base,
-    NOTIFICATION_INTERNAL_SERVICE_TOKEN: 'b',
-    NOTIFICATION_TOKEN_ATTEMPT_SERVICE: 'a',
-    NOTIFICATION_SERVICE_URL: 'http://first',
-    ATTEMPT_INTERNAL_SERVICE_TOKEN: 'own',
-  });
+  const first = readConfig(
+    {
+      ...base,
+      NOTIFICATION_INTERNAL_SERVICE_TOKEN: 'b',
+      NOTIFICATION_TOKEN_ATTEMPT_SERVICE: 'a',
+      NOTIFICATION_SERVICE_URL: 'http://first',
+      ATTEMPT_INTERNAL_SERVICE_TOKEN: 'own',
+    },
+    'cluster',
+  );
   t.strictSame(first.neighbours.notification, { url: 'http://first', token: 'a' });
   t.strictSame(first.attempt.receiverToken, ['own']);
   t.strictSame(first.internalServiceToken, ['c']);
 });
 
 t.test('the database name comes from MONGODB_DATABASE, else from the URL, else it is examhall', async (t) => {
-  const database = (env: NodeJS.ProcessEnv) => readConfig(env).mongodb.database;
+  const database = (env: NodeJS.ProcessEnv) => readConfig(env, 'cluster').mongodb.database;
   t.equal(database({ MONGODB_URL: 'mongodb://a,b:27018/school?replicaSet=rs0' }), 'school');
   t.equal(database({ MONGODB_URL: 'mongodb+srv://u:p@cluster/?w=majority' }), 'examhall');
   t.equal(database({ MONGODB_URL: 'mongodb://a', MONGODB_DATABASE: 'named' }), 'named');

@@ -1,7 +1,14 @@
 import type { Secrets } from '#shared/kernel/secret.ts';
 import { isSecurityContact, type SecurityContact } from '#shared/operations/security-txt.ts';
 import manifest from '../../../package.json' with { type: 'json' };
-import { withSecretFiles } from './secrets.ts';
+import { FILED, ownEnvironment, reads, withSecretFiles } from './environment.ts';
+import {
+  type ConfiguredAs,
+  type ProcessType,
+  type ReadingProcess,
+  SERVICE_NAMES,
+  type ServiceName,
+} from './readers.ts';
 import {
   type AttemptSettings,
   type AuthSettings,
@@ -17,7 +24,7 @@ import {
   readRetention,
   readSenderTokens,
 } from './settings.ts';
-import { servesLoopbackAlone, trustFaults, type Warnings, warningsOf } from './trust.ts';
+import { servesLoopbackAlone, trustFaults } from './trust.ts';
 import {
   ENVIRONMENTS,
   type Environment,
@@ -25,18 +32,24 @@ import {
   type GatewayTrust,
   LOG_LEVELS,
   type LogLevel,
-  SERVICE_NAMES,
-  type ServiceName,
 } from './variable.ts';
 import { type VariableReader, variableReader } from './variable-reader.ts';
+import type { VariableName } from './variables.ts';
+import { warningsOf } from './warnings.ts';
 
 /** The version of this software, as health, index and OpenAPI return it. */
 export const VERSION: string = manifest.version;
 
-/** The configuration of a process. `...Ms` are milliseconds, `...Seconds` seconds. An undefined token is not configured. */
-export interface Config extends Warnings {
+/**
+ * The configuration of a process. `...Ms` are milliseconds, `...Seconds` seconds. An undefined token is not configured, or is one that this
+ * type of process does not read.
+ */
+export interface Config {
   environment: Environment;
   production: boolean;
+  /** Sentences to log at the start. */
+  warnings: readonly string[];
+  /** The services whose front doors the process opens; empty in every process but `web`. */
   services: ReadonlySet<ServiceName>;
   host: string;
   port: number;
@@ -47,6 +60,7 @@ export interface Config extends Warnings {
   apiDocs: boolean;
   shutdown: { timeoutMs: number; drainGraceMs: number };
   mongodb: { url: string; database: string };
+  /** Empty in `release`, which has no Redis. */
   redis: { url: string };
   /** `network`: only the gateway can reach the port, as the operator states. */
   gatewayTrust: GatewayTrust;
@@ -83,7 +97,7 @@ export interface Config extends Warnings {
 }
 
 /** A configuration without its warnings. */
-type Settings = Omit<Config, keyof Warnings | 'loopbackOnly'>;
+type Settings = Omit<Config, 'warnings' | 'loopbackOnly'>;
 
 /** Thrown if the environment is invalid. The message lists every fault, one per line, and shows no secret. */
 export class ConfigError extends Error {
@@ -114,17 +128,24 @@ function readSecurityContact(from: VariableReader): SecurityContact | null {
 }
 
 /**
- * Reads and checks the whole environment at once. No other code reads the environment later.
+ * Reads and checks the environment of a process at once. No other code reads the environment later. The configuration contains only the
+ * secrets and addresses that this type of process reads.
  *
  * @throws ConfigError that lists every fault
  */
-export function readConfig(given: NodeJS.ProcessEnv): Config {
+export function readConfig(given: NodeJS.ProcessEnv, type: ConfiguredAs): Config {
   const production = given.NODE_ENV === 'production';
-  const { env, faults: fileFaults } = withSecretFiles(given);
-  const from = variableReader(env, production);
+  const process = readingProcess(given, type);
+  const own = ownEnvironment(given, process);
+  const isRead = (name: VariableName) => reads(process, name);
+  const { env, faults: fileFaults } = withSecretFiles(own.env, FILED.filter(isRead));
+  const from = variableReader(env, production, isRead);
   const internalServiceToken = from.tokens('INTERNAL_SERVICE_TOKEN');
   const mongodbUrl = from.text('MONGODB_URL');
-  const services = from.list('SERVICES', SERVICE_NAMES);
+  // Both are used above, and checked here.
+  from.list('SERVICES', SERVICE_NAMES);
+  from.optionalText('CREDENTIALS_DIRECTORY');
+  const { services } = process;
   const senderTokens = readSenderTokens(from);
   const neighbours = readNeighbours(from, {
     internal: internalServiceToken?.[0],
@@ -178,7 +199,15 @@ export function readConfig(given: NodeJS.ProcessEnv): Config {
   // A token that several settings use is read several times, so remove duplicate faults.
   const faults = [...new Set([...fileFaults, ...from.faults, ...trustFaults(from, config)])];
   if (faults.length > 0) throw new ConfigError(faults);
-  return { ...config, loopbackOnly: servesLoopbackAlone(config), ...warningsOf(from, config) };
+  const loopbackOnly = servesLoopbackAlone(config);
+  return { ...config, loopbackOnly, warnings: warningsOf(from, config, { process, foreign: own.foreign }) };
+}
+
+/** Returns the process of an environment: SERVICES decides which variables a front door reads. */
+export function readingProcess(env: NodeJS.ProcessEnv, type: ConfiguredAs): ReadingProcess {
+  const { list } = variableReader(env, false, () => true);
+  const hasDoors = type === 'web' || type === 'cluster';
+  return { type, services: hasDoors ? list('SERVICES', SERVICE_NAMES) : new Set() };
 }
 
 function databaseOf(mongodbUrl: string): string {
@@ -190,9 +219,9 @@ function databaseOf(mongodbUrl: string): string {
 const EXIT_CODE = 78;
 
 /** Returns the configuration. If it is invalid, prints its faults to stderr, without a stack, and exits with 78. */
-export function configOrExit(env: NodeJS.ProcessEnv): Config {
+export function configOrExit(env: NodeJS.ProcessEnv, type: ProcessType): Config {
   try {
-    return readConfig(env);
+    return readConfig(env, type);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     console.error(`error: ${error.message}`);

@@ -1,40 +1,6 @@
-import { readFileSync } from 'node:fs';
-import { type Variable, WELL_KNOWN } from './variable.ts';
-import { VARIABLES } from './variables.ts';
+import { WELL_KNOWN } from './variable.ts';
 
-/** Kinds of variables whose value may be in a file. Platforms mount secrets as files, which child processes do not inherit. */
-const KINDS: ReadonlySet<Variable['kind']> = new Set(['token', 'tokens', 'key', 'secret', 'secrets', 'webhook-secret']);
-
-/** The variables of tokens, keys and secrets: each NAME may be replaced by NAME_FILE. */
-export const FILED: readonly string[] = Object.entries(VARIABLES).flatMap(([name, { kind }]) =>
-  KINDS.has(kind) ? [name] : [],
-);
-
-/**
- * Returns the environment with the content of each file that a NAME_FILE names as the value of NAME, without its final line break.
- * A fault is one sentence; it shows neither the path, which may be a secret set by mistake, nor the content.
- */
-export function withSecretFiles(given: NodeJS.ProcessEnv): { env: NodeJS.ProcessEnv; faults: string[] } {
-  const env = { ...given };
-  const faults: string[] = [];
-  for (const name of FILED) {
-    const file = given[`${name}_FILE`];
-    if (file === undefined) continue;
-    if (given[name] !== undefined) faults.push(`${name}_FILE: set beside ${name}, wanted one of the two`);
-    else if (file === '') faults.push(`${name}_FILE: empty, wanted the path of a readable file`);
-    else env[name] = contentOf(file, (why) => faults.push(`${name}_FILE: not readable (${why}), wanted a file`));
-  }
-  return { env, faults };
-}
-
-function contentOf(file: string, refuse: (why: string) => void): string | undefined {
-  try {
-    return readFileSync(file, 'utf8').replace(/\r?\n$/, '');
-  } catch (error) {
-    refuse(error instanceof Error && 'code' in error ? String(error.code) : 'unknown error');
-    return undefined;
-  }
-}
+// Rules of single secrets. None of these functions quotes a secret.
 
 /** As many characters as 18 random bytes have in base64. */
 const MIN_TOKEN_CHARACTERS = 24;
@@ -75,7 +41,7 @@ function patternIn(secret: string): string | undefined {
 /** HS256 requires a key as long as its hash (RFC 7518, 3.2), and a derived key is no stronger than its secret. */
 const MIN_SECRET_BYTES = 32;
 
-/** Returns a description of the wanted secret, or undefined if the secret is valid. Never quotes the secret. */
+/** Returns a description of the wanted secret, or undefined if the secret is valid. */
 export function secretFault(secret: string, production: boolean): string | undefined {
   // A comma is refused because this secret will later be in the comma-separated list of earlier secrets.
   if (!/^[!-~]([ -~]*[!-~])?$/.test(secret) || secret.includes(',')) {

@@ -104,10 +104,10 @@ t.test('production starts without a gateway token only where the network is trus
   t.match(configFaults({ ...rest, GATEWAY_TOKEN: '' }), [/^GATEWAY_TOKEN: empty, wanted/]);
   t.match(configFaults({ ...rest, GATEWAY_TRUST: 'token' }), [/^GATEWAY_TOKEN: not set, wanted/]);
   t.match(configFaults({ ...rest, GATEWAY_TRUST: 'yes' }), [/^GATEWAY_TRUST: set to "yes"/, /^GATEWAY_TOKEN/]);
-  const config = readConfig({ ...rest, GATEWAY_TRUST: 'network' });
-  t.match(config.doorWarnings[0], /^GATEWAY_TOKEN is not set/);
+  const config = readConfig({ ...rest, GATEWAY_TRUST: 'network' }, 'cluster');
+  t.match(config.warnings[0], /^GATEWAY_TOKEN is not set/);
   t.match(
-    readConfig({ ...rest, GATEWAY_TRUST: 'network', GATEWAY_TOKEN: '' }).doorWarnings[0],
+    readConfig({ ...rest, GATEWAY_TRUST: 'network', GATEWAY_TOKEN: '' }, 'cluster').warnings[0],
     /^GATEWAY_TOKEN is empty/,
   );
 });
@@ -121,40 +121,43 @@ t.test('outside production an address that other machines reach needs secrets of
       t.match(configFaults({ ...own, HOST, [name]: value }), [new RegExp(`while ${name} has a development default`)]);
     t.match(configFaults({ ...own, HOST, NODE_ENV: 'test', AUTH_JWT_SECRET: undefined }), [/^HOST/], 'test too');
     t.strictSame(configFaults({ ...own, HOST }), [], HOST);
-    const opened = readConfig({ MONGODB_URL, HOST, EXAMHALL_OPEN: '1' });
-    t.match(opened.doorWarnings, [/any machine that reaches .* can act as any user/], 'it starts, with a warning');
+    t.strictSame(configFaults({ MONGODB_URL, HOST, ...DEVELOPMENT_DEFAULTS }, 'grading'), [], 'it reads none of these');
+    const opened = readConfig({ MONGODB_URL, HOST, EXAMHALL_OPEN: '1' }, 'cluster');
+    t.match(opened.warnings, [/any machine that reaches .* can act as any user/], 'it starts, with a warning');
   }
   for (const HOST of ['127.0.0.1', '127.9.9.9', '::1', 'localhost'])
-    t.strictSame(readConfig({ MONGODB_URL, HOST, ...DEVELOPMENT_DEFAULTS }).doorWarnings, [], HOST);
+    t.strictSame(readConfig({ MONGODB_URL, HOST, ...DEVELOPMENT_DEFAULTS }, 'cluster').warnings, [], HOST);
 });
 
 t.test(
   'requests must name a host of loopback outside production, if the process listens there and is not opened',
   async (t) => {
-    const isStrict = (env: NodeJS.ProcessEnv) => readConfig({ MONGODB_URL, ...env }).loopbackOnly;
+    const isStrict = (env: NodeJS.ProcessEnv) => readConfig({ MONGODB_URL, ...env }, 'cluster').loopbackOnly;
     for (const HOST of ['127.0.0.1', '127.9.9.9', '::1', 'localhost']) {
       t.equal(isStrict({ HOST }), true, HOST);
       t.equal(isStrict({ HOST, EXAMHALL_OPEN: '1' }), false, HOST);
     }
     t.equal(isStrict({ HOST: '0.0.0.0', EXAMHALL_OPEN: '1' }), false);
     t.equal(isStrict({ HOST: '0.0.0.0', GATEWAY_TOKEN: 'g', AUTH_JWT_SECRET: 'j' }), false);
-    t.equal(readConfig({ ...PRODUCTION, HOST: '127.0.0.1' }).loopbackOnly, false);
+    t.equal(readConfig({ ...PRODUCTION, HOST: '127.0.0.1' }, 'cluster').loopbackOnly, false);
   },
 );
 
+/** The warnings of a process that reads every variable. */
+const warnings = (env: NodeJS.ProcessEnv) => readConfig(env, 'cluster').warnings;
+
 t.test('production warns about missing tokens, missing proxies and each address of plain http', async (t) => {
-  const all = (env: NodeJS.ProcessEnv) => {
-    const { warnings, doorWarnings } = readConfig(env);
-    return [...warnings, ...doorWarnings];
-  };
-  t.strictSame(all({ ...PRODUCTION, TRUSTED_PROXIES: '' }), []);
-  t.match(all(PRODUCTION), [/^TRUSTED_PROXIES is not set/]);
-  t.strictSame(all({ ...PRODUCTION, SERVICES: 'attempt' }), []);
+  t.strictSame(warnings(PRODUCTION), []);
+  t.match(warnings({ ...PRODUCTION, TRUSTED_PROXIES: undefined }), [/^TRUSTED_PROXIES is not set/]);
+  t.strictSame(warnings({ ...PRODUCTION, TRUSTED_PROXIES: undefined, SERVICES: 'attempt', AUTH_JWT_SECRET: '' }), []);
   const { OPS_TOKEN: _ops, INTERNAL_SERVICE_TOKEN: _internal, ...bare } = PRODUCTION;
   const others = [/^INTERNAL_SERVICE_TOKEN is/, /^no receiver token/];
-  t.match(all({ ...bare, SERVICES: 'attempt' }), [/^OPS_TOKEN is .*console, and \/metrics refuses/, ...others]);
-  const read = { ...bare, OPS_READ_TOKEN: 'read-token-of-a-production-process' };
-  t.match(all({ ...read, SERVICES: 'attempt' }), [/^OPS_TOKEN is .*the console$/, ...others]);
+  t.match(warnings({ ...bare, SERVICES: 'attempt' }), [/^OPS_TOKEN is .*console, and \/metrics refuses/, ...others]);
+  const OPS_READ_TOKEN = strongSecret('read');
+  t.match(warnings({ ...bare, OPS_READ_TOKEN, SERVICES: 'attempt' }), [/^OPS_TOKEN is .*the console$/, ...others]);
+  const worker = { NODE_ENV: 'production', MONGODB_URL, REDIS_URL, METRICS_PORT: '9464' };
+  t.match(readConfig(worker, 'grading').warnings, [/^OPS_READ_TOKEN is not set: \/metrics of METRICS_PORT refuses/]);
+  t.strictSame(readConfig({ ...worker, OPS_READ_TOKEN }, 'grading').warnings, []);
   const addresses = {
     PROFILE_SERVICE_URL: 'http://profile',
     ANALYTICS_SERVICE_BASE_URL: 'http://analytics',
@@ -162,10 +165,10 @@ t.test('production warns about missing tokens, missing proxies and each address 
     AUDIT_SERVICE_BASE_URL: 'http://unused',
     AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://a.example,http://b.example',
   };
-  t.match(all({ ...PRODUCTION, TRUSTED_PROXIES: '', ...addresses }), [
+  t.match(warnings({ ...PRODUCTION, ...addresses }), [
     /^PROFILE_SERVICE_URL is plain http/,
     /^ANALYTICS_SERVICE_BASE_URL is plain http/,
     /^AI_CLASSIFIER_ALLOWED_BASE_URLS is plain http/,
   ]);
-  t.strictSame(all({ MONGODB_URL, ...addresses }), [], 'development does not warn');
+  t.strictSame(warnings({ MONGODB_URL, ...addresses }), [], 'development does not warn');
 });

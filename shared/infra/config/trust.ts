@@ -1,28 +1,24 @@
 import { isIPv4 } from 'node:net';
 import type { Secrets } from '#shared/kernel/secret.ts';
-import type { GatewayTrust, ServiceName } from './variable.ts';
+import type { GatewayTrust } from './variable.ts';
 import type { VariableReader } from './variable-reader.ts';
 import type { VariableName } from './variables.ts';
 
-// Rules that concern several variables: which secrets and addresses together would open a process to strangers.
+// Rules that concern several variables: secrets and addresses that together would open a process to strangers.
 
 /** The settings of a process that decide who may use it. */
 interface Settings {
   production: boolean;
   host: string;
-  services: ReadonlySet<ServiceName>;
   gatewayTrust: GatewayTrust;
   isOpen: boolean;
   gatewayToken: Secrets | undefined;
-  internalServiceToken: Secrets | undefined;
-  opsToken: Secrets | undefined;
-  opsReadToken: Secrets | undefined;
-  attempt: { receiverToken: Secrets | undefined };
 }
 
 /** Returns one sentence for each dangerous combination of settings that no process may start with. Shows no secret. */
 export function trustFaults(from: VariableReader, config: Settings): string[] {
-  return config.production ? [...equalSecrets(from), ...missingGatewayToken(config)] : strangersLetIn(from, config);
+  if (!config.production) return strangersLetIn(from, config);
+  return [...equalSecrets(from), ...missingGatewayToken(from, config)];
 }
 
 /**
@@ -44,8 +40,9 @@ function equalSecrets({ secretsRead, chains }: VariableReader): string[] {
   });
 }
 
-function missingGatewayToken({ gatewayToken, gatewayTrust }: Settings): string[] {
-  if (gatewayTrust === 'network' || (gatewayToken !== undefined && gatewayToken.length > 0)) return [];
+function missingGatewayToken(from: VariableReader, { gatewayToken, gatewayTrust }: Settings): string[] {
+  if (!from.reads('GATEWAY_TOKEN') || gatewayTrust === 'network') return [];
+  if (gatewayToken !== undefined && gatewayToken.length > 0) return [];
   const given = gatewayToken === undefined ? 'not set' : 'empty';
   return [`GATEWAY_TOKEN: ${given}, wanted a token, or GATEWAY_TRUST=network if only the gateway can reach the port`];
 }
@@ -63,12 +60,14 @@ function strangersLetIn(from: VariableReader, config: Settings): string[] {
 }
 
 /** Returns what lets strangers in, as a clause; undefined if other machines cannot reach the process or need a secret. */
-function openingOf({ wellKnown }: VariableReader, { host, gatewayToken }: Settings): string | undefined {
+export function openingOf(from: VariableReader, { host, gatewayToken }: Settings): string | undefined {
   // An empty HOST is a fault of its own.
   if (isLoopback(host) || host.trim() === '') return undefined;
+  const { wellKnown } = from;
   const opening = [
     ...(wellKnown.size > 0 ? [`${[...wellKnown].join(', ')} has a development default`] : []),
-    ...(gatewayToken === undefined ? ['GATEWAY_TOKEN is unset'] : []),
+    // A worker trusts no identity headers, so that it has no such token.
+    ...(from.reads('GATEWAY_TOKEN') && gatewayToken === undefined ? ['GATEWAY_TOKEN is unset'] : []),
   ];
   return opening.length > 0 ? opening.join(' and ') : undefined;
 }
@@ -83,52 +82,4 @@ export function servesLoopbackAlone({ production, host, isOpen }: Settings): boo
 
 function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
-}
-
-/** Warnings to log at the start: `warnings` in any process, `doorWarnings` in a front door. */
-export interface Warnings {
-  warnings: readonly string[];
-  doorWarnings: readonly string[];
-}
-
-/** Returns warnings about settings that are allowed but probably unintended. In development, warns only about an open door. */
-export function warningsOf(from: VariableReader, config: Settings): Warnings {
-  if (config.production) return { warnings: processWarnings(from, config), doorWarnings: doorWarnings(from, config) };
-  const open = openingOf(from, config);
-  const opened = open === undefined ? [] : [`${open}: any machine that reaches ${config.host} can act as any user`];
-  return { warnings: [], doorWarnings: opened };
-}
-
-function processWarnings(from: VariableReader, config: Settings): string[] {
-  const warnings: string[] = [];
-  if (config.opsToken === undefined) {
-    const closed = config.opsReadToken === undefined ? ', and /metrics refuses every request' : '';
-    warnings.push(`OPS_TOKEN is not set: only an ADMIN can use /v1/ops and the console${closed}`);
-  }
-  if (config.internalServiceToken === undefined) {
-    warnings.push('INTERNAL_SERVICE_TOKEN is not set: calls to other services carry no token');
-  }
-  for (const name of from.plainHttp) {
-    warnings.push(`${name} is plain http: tokens and personal data cross the network unencrypted`);
-  }
-  return warnings;
-}
-
-function doorWarnings(from: VariableReader, config: Settings): string[] {
-  const warnings: string[] = [];
-  if (config.gatewayToken === undefined) {
-    warnings.push('GATEWAY_TOKEN is not set: every caller that reaches this port can set identity headers');
-  }
-  if (config.gatewayToken?.length === 0) {
-    warnings.push('GATEWAY_TOKEN is empty: every route that trusts identity headers refuses every request');
-  }
-  if (config.services.has('attempt') && config.attempt.receiverToken === undefined) {
-    warnings.push('no receiver token of the attempt service is set; every start, release and handoff is refused');
-  }
-  if (config.services.has('auth') && !from.isSet('TRUSTED_PROXIES')) {
-    warnings.push(
-      "TRUSTED_PROXIES is not set: login limits count all callers behind the gateway as the gateway's address",
-    );
-  }
-  return warnings;
 }

@@ -1,8 +1,6 @@
-import { isIP } from 'node:net';
 import { webhookSecretFault } from '#infra/channels/standard-webhooks.ts';
-import { unreadableIn, weaknessOf } from '#infra/mongo/connect.ts';
-import { readRedisUrl } from '#infra/redis/redis-url.ts';
 import { keyFault, secretFault, tokenFault } from './secrets.ts';
+import { isAddressOrNetwork, isBaseUrl, isWebhookUrl, wantedText } from './text-forms.ts';
 import { type Variable, WELL_KNOWN } from './variable.ts';
 import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
 
@@ -25,6 +23,8 @@ export interface VariableReader {
   wellKnown: Set<VariableName>;
   /** Variables whose URLs calls go to over plain http. */
   plainHttp: Set<VariableName>;
+  /** True if this process reads the variable. Every other variable is unset for it, without a default. */
+  reads(name: VariableName): boolean;
   isSet(name: VariableName): boolean;
   integer(name: NamesOf<'integer'>): number;
   optionalInteger(name: NamesOf<'integer'>): number | null;
@@ -52,13 +52,18 @@ export interface VariableReader {
 }
 
 /** Opens a reader. A faulty variable is returned as a harmless value of its type, because the caller throws on `faults` before it uses any. */
-export function variableReader(env: NodeJS.ProcessEnv, production: boolean): VariableReader {
+export function variableReader(
+  env: NodeJS.ProcessEnv,
+  production: boolean,
+  reads: VariableReader['reads'],
+): VariableReader {
   const faults: string[] = [];
   const secretsRead: SecretRead[] = [];
   const chains = new Map<VariableName, readonly VariableName[]>();
   const plainHttp = new Set<VariableName>();
   const wellKnown = new Set<VariableName>();
-  const read = (name: VariableName): string | null => env[name] ?? defaultOf(VARIABLES[name], production);
+  const read = (name: VariableName): string | null =>
+    reads(name) ? (env[name] ?? defaultOf(VARIABLES[name], production)) : null;
   const refuse = (name: VariableName, wanted: string): void => {
     faults.push(`${name}: ${given(env[name], isSecret(VARIABLES[name]))}, wanted ${wanted}`);
   };
@@ -73,6 +78,7 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
     return min;
   };
   const text: VariableReader['text'] = (name) => {
+    if (!reads(name)) return '';
     const value = read(name) ?? '';
     const wanted = wantedText(VARIABLES[name].kind, value);
     if (wanted !== undefined) refuse(name, wanted);
@@ -103,6 +109,7 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
     chains,
     wellKnown,
     plainHttp,
+    reads,
     isSet: (name) => env[name] !== undefined,
     integer: (name) => optionalInteger(name) ?? 0,
     optionalInteger,
@@ -159,9 +166,9 @@ export function variableReader(env: NodeJS.ProcessEnv, production: boolean): Var
       return values;
     },
     addresses(name) {
-      const values = partsOf(read(name));
+      const values = read(name) === 'none' ? [] : partsOf(read(name));
       if (!values.every(isAddressOrNetwork))
-        refuse(name, 'IP addresses and networks in CIDR notation, comma-separated');
+        refuse(name, 'IP addresses and networks in CIDR notation, comma-separated, or none');
       return values;
     },
     names(name) {
@@ -243,57 +250,4 @@ function given(value: string | undefined, secret: boolean): string {
   if (value === undefined) return 'not set';
   if (value === '') return 'empty';
   return secret ? 'set to a value not shown here' : `set to ${JSON.stringify(value.slice(0, 100))}`;
-}
-
-/** Returns a description of the wanted value, or undefined if the text is valid. */
-function wantedText(kind: 'text' | 'id' | 'mongodb' | 'redis', value: string): string | undefined {
-  if (kind === 'id') return /^[A-Za-z0-9._:-]{1,128}$/.test(value) ? undefined : '1 to 128 of A-Z a-z 0-9 . _ : -';
-  if (kind === 'text') return value.trim() === '' ? 'non-empty text' : undefined;
-  return kind === 'redis' ? wantedOfRedis(value) : wantedOfMongodb(value);
-}
-
-function wantedOfRedis(value: string): string | undefined {
-  if (!/^rediss?:\/\/[^\s/]/.test(value)) return 'a redis:// or rediss:// URL';
-  try {
-    readRedisUrl(value);
-    return undefined;
-  } catch (error) {
-    // For an incomplete escape the error is JavaScript's own URIError, whose message does not help.
-    const reason = error instanceof URIError ? 'its user name or password is not percent-encoded' : messageOf(error);
-    return `a redis:// or rediss:// URL (${reason})`;
-  }
-}
-
-function wantedOfMongodb(value: string): string | undefined {
-  if (!/^mongodb(\+srv)?:\/\/[^\s/?]/.test(value)) return 'a mongodb:// or mongodb+srv:// URL';
-  const weakness = weaknessOf(value);
-  if (weakness !== undefined) return `w=majority, journaled writes and majority reads of the primary (${weakness})`;
-  const unreadable = unreadableIn(value);
-  return unreadable === undefined ? undefined : `a mongodb:// or mongodb+srv:// URL (${unreadable})`;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
-function isBaseUrl(text: string): boolean {
-  const url = URL.parse(text);
-  if (!url || !['http:', 'https:'].includes(url.protocol)) return false;
-  return url.username === '' && url.password === '' && !/[?#\s]/.test(text);
-}
-
-function isWebhookUrl(text: string): boolean {
-  const url = URL.parse(text);
-  if (url === null || /[#\s]/.test(text) || url.username !== '' || url.password !== '') return false;
-  if (url.protocol === 'https:') return true;
-  return url.protocol === 'http:' && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
-}
-
-/** Returns true for an IP address or a network in CIDR notation, such as `10.0.0.0/8`. */
-function isAddressOrNetwork(text: string): boolean {
-  const [address = '', prefix, ...more] = text.split('/');
-  const family = isIP(address);
-  // A zone (`fe80::1%eth0`) names an interface of this machine and cannot describe a remote network.
-  if (family === 0 || more.length > 0 || address.includes('%')) return false;
-  return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128));
 }

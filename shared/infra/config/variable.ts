@@ -1,9 +1,13 @@
+import type { Reader } from './readers.ts';
+
 /** One row of the table of environment variables. */
-export type Variable = IntegerVariable | WordVariable | TextVariable;
+export type Variable = IntegerVariable | WordVariable | TextVariable | GuardedVariable;
 
 interface Described {
   group: string;
   description: string;
+  /** The processes that read the variable; absent if all do. */
+  readers?: readonly Reader[];
 }
 
 /** A whole number from `min` to `max`. `default: null` means that the feature is off unless the variable is set. */
@@ -29,31 +33,38 @@ interface WordVariable extends Described {
  * A text of one of these kinds:
  * - `text`: any text that is not empty.
  * - `id`: an id that fits into routes and headers.
+ * - `addresses`: IP addresses and CIDR networks, comma-separated; may be empty. `none` is an empty list too.
+ * - `names`: names of services, comma-separated, at least one.
+ * - `hosts`: public host names, comma-separated, at least one. A leading `*.` means every name below.
+ */
+interface TextVariable extends Described {
+  kind: 'text' | 'id' | 'addresses' | 'names' | 'hosts';
+  default: string | null;
+  /** Replaces `default` if NODE_ENV is production; null means that the variable must be set there. */
+  productionDefault?: string | null;
+}
+
+/**
+ * A secret, or an address to which processes send personal data or secrets. It names its readers: no other process takes it into its
+ * configuration, so that a fault in that process reveals nothing of it. The kinds:
  * - `token`: a secret that services of this installation share; empty means "no token".
  * - `tokens`: earlier values of a token, comma-separated; may be empty.
  * - `key`: a secret that a provider issued; empty means "no key".
  * - `secret`, `secrets`: keys are derived from them. `secrets` is a comma-separated list, which may be empty.
- * - `addresses`: IP addresses and CIDR networks, comma-separated; may be empty.
- * - `names`: names of services, comma-separated, at least one.
- * - `hosts`: public host names, comma-separated, at least one. A leading `*.` means every name below.
  * - `neighbour`: base URL of a service; empty means "not configured".
  * - `webhook`: an https URL, or http to a loopback address; empty means "not configured".
  * - `webhook-secret`: `whsec_` and base64; empty means "no secret".
  * - `origins`: scheme, host and port, comma-separated; may be empty.
  * - `mongodb`, `redis`: connection strings. They are never printed, because they may contain a password.
  */
-interface TextVariable extends Described {
+interface GuardedVariable extends Described {
+  readers: readonly Reader[];
   kind:
-    | 'text'
-    | 'id'
     | 'token'
     | 'tokens'
     | 'key'
     | 'secret'
     | 'secrets'
-    | 'addresses'
-    | 'names'
-    | 'hosts'
     | 'neighbour'
     | 'webhook'
     | 'webhook-secret'
@@ -65,14 +76,15 @@ interface TextVariable extends Described {
   productionDefault?: string | null;
 }
 
-/** Returns the variable of the earlier values of a token. */
-export function earlierValuesOf(name: string, group: string): Described & { kind: 'tokens'; default: null } {
+/** Returns the variable of the earlier values of a token. Only a process that its callers show the token to reads them. */
+export function earlierValuesOf(
+  name: string,
+  group: string,
+  readers: readonly Reader[],
+): GuardedVariable & { kind: 'tokens'; default: null } {
   const description = `Earlier values of \`${name}\`, comma-separated: accepted from callers, and never sent.`;
-  return { group, kind: 'tokens', default: null, description };
+  return { group, kind: 'tokens', default: null, readers, description };
 }
-
-export const SERVICE_NAMES = ['attempt', 'auth', 'classifier', 'notification'] as const;
-export type ServiceName = (typeof SERVICE_NAMES)[number];
 
 /** Roles that `AUTH_SELF_REGISTER_ROLES` may contain. */
 export const SELF_REGISTER_ROLES = ['STUDENT', 'TEACHER', 'PARENT'] as const;

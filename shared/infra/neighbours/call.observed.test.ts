@@ -16,7 +16,7 @@ t.test('a call is counted by how it ended, and the last one decides whether the 
   t.teardown(() => server.close());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const metrics = openMetrics({ process: false });
-  const given = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/', ANALYTICS_SERVICE_URL: url });
+  const given = readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/', ANALYTICS_SERVICE_URL: url }, 'cluster');
   const stores = async () => ({ mongodb: true, redis: false });
   const { analytics } = dependencyMetrics(metrics, given, stores).neighbours;
   if (analytics === null) throw new Error('the service is configured');

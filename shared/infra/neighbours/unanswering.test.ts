@@ -2,11 +2,14 @@ import t from 'tap';
 import { readConfig } from '#infra/config/config.ts';
 import { watchAnswers } from './unanswering.ts';
 
-const given = readConfig({
-  MONGODB_URL: 'mongodb://127.0.0.1/',
-  PROFILE_SERVICE_URL: 'http://profile',
-  QUESTION_BANK_SERVICE_URL: 'http://bank',
-});
+const given = readConfig(
+  {
+    MONGODB_URL: 'mongodb://127.0.0.1/',
+    PROFILE_SERVICE_URL: 'http://profile',
+    QUESTION_BANK_SERVICE_URL: 'http://bank',
+  },
+  'cluster',
+);
 
 t.test('a service is unanswering from its first failed call until it answers with any status below 500', async (t) => {
   let now = 1_000;

@@ -20,25 +20,30 @@ t.test('a production front door of the auth service requires its own secret, oth
 });
 
 t.test('earlier secrets and trusted proxies are lists, and the log removes every secret', async (t) => {
-  const config = readConfig({
-    MONGODB_URL,
-    AUTH_JWT_SECRET: 'now',
-    AUTH_JWT_PREVIOUS_SECRETS: ' before , , long ago',
-    TRUSTED_PROXIES: '10.0.0.1, 192.168.0.0/16,::1,fd00::/8',
-    AUTH_SELF_REGISTER_ROLES: 'STUDENT',
-  });
+  const config = readConfig(
+    {
+      MONGODB_URL,
+      AUTH_JWT_SECRET: 'now',
+      AUTH_JWT_PREVIOUS_SECRETS: ' before , , long ago',
+      TRUSTED_PROXIES: '10.0.0.1, 192.168.0.0/16,::1,fd00::/8',
+      AUTH_SELF_REGISTER_ROLES: 'STUDENT',
+    },
+    'cluster',
+  );
   t.strictSame(config.auth.jwt.previousSecrets, ['before', 'long ago']);
   t.strictSame(config.auth.trustedProxies, ['10.0.0.1', '192.168.0.0/16', '::1', 'fd00::/8']);
   t.strictSame(config.auth.selfRegisterRoles, new Set(['STUDENT'] as const));
   t.strictSame(secretsOf(config), ['now', 'before', 'long ago']);
-  t.strictSame(readConfig({ MONGODB_URL, TRUSTED_PROXIES: '' }).auth.trustedProxies, []);
+  t.strictSame(readConfig({ MONGODB_URL, TRUSTED_PROXIES: '' }, 'cluster').auth.trustedProxies, []);
   for (const wrong of ['proxy', '10.0.0.0/', '10.0.0.0/8/8', '::1/129', 'fe80::1%eth0', '1.2.3', '10.0.0.0/-1']) {
     t.match(configFaults({ MONGODB_URL, TRUSTED_PROXIES: `::1,${wrong}` }), [/^TRUSTED_PROXIES/], wrong);
   }
 });
 
 t.test('students and parents may register by default, and an empty list of roles closes registration', async (t) => {
-  const rolesOf = (env: NodeJS.ProcessEnv) => [...readConfig({ MONGODB_URL, ...env }).auth.selfRegisterRoles];
+  const rolesOf = (env: NodeJS.ProcessEnv) => [
+    ...readConfig({ MONGODB_URL, ...env }, 'cluster').auth.selfRegisterRoles,
+  ];
   t.strictSame(rolesOf({}), ['STUDENT', 'PARENT']);
   t.strictSame(rolesOf({ AUTH_SELF_REGISTER_ROLES: 'PARENT, TEACHER' }), ['TEACHER', 'PARENT']);
   t.strictSame(rolesOf({ AUTH_SELF_REGISTER_ROLES: '' }), []);
@@ -48,7 +53,7 @@ t.test('students and parents may register by default, and an empty list of roles
 });
 
 t.test('the maximum age of a session is a whole number of days, at least 1', async (t) => {
-  const maxMs = (days: string) => readConfig({ MONGODB_URL, AUTH_SESSION_MAX_DAYS: days }).auth.sessionMaxMs;
+  const maxMs = (days: string) => readConfig({ MONGODB_URL, AUTH_SESSION_MAX_DAYS: days }, 'cluster').auth.sessionMaxMs;
   t.equal(maxMs('1'), 86_400_000);
   for (const wrong of ['', '0', '0.5', '-1', '3651']) {
     t.match(configFaults({ MONGODB_URL, AUTH_SESSION_MAX_DAYS: wrong }), [/^AUTH_SESSION_MAX_DAYS: /], wrong);

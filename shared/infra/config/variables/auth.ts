@@ -9,6 +9,8 @@ export const AUTH = {
     kind: 'secret',
     default: DEVELOPMENT_JWT_SECRET,
     productionDefault: null,
+    // The tool finds the events of an address, which are stored under a key of it.
+    readers: ['web:auth', 'examhall'],
     description:
       'Secret that signs access tokens (HS256 with its bytes as the key), without a comma. The key of refresh tokens is derived from it. In production at least 32 bytes, if the auth service is served. `npm start` generates one into `DATA_DIR`.',
   },
@@ -16,6 +18,7 @@ export const AUTH = {
     group: GROUP,
     kind: 'secrets',
     default: null,
+    readers: ['web:auth'],
     description:
       'Earlier values of `AUTH_JWT_SECRET`, comma-separated. Their tokens are still valid; new tokens are not signed with them.',
   },

@@ -4,16 +4,19 @@ import { configFaults, MONGODB_URL } from '#testing/config-faults.ts';
 
 t.test('provider keys are secrets, and allowed base URLs are origins only', async (t) => {
   const keys = { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' };
-  const config = readConfig({
-    MONGODB_URL,
-    ...keys,
-    AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://a.example:8443, http://127.0.0.1:1',
-  });
+  const config = readConfig(
+    {
+      MONGODB_URL,
+      ...keys,
+      AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://a.example:8443, http://127.0.0.1:1',
+    },
+    'cluster',
+  );
   t.strictSame(config.classifier.keys, { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' });
   t.notOk(secretsOf(config).includes(''));
   t.equal(config.classifier.baseUrl, null);
   t.equal(
-    readConfig({ MONGODB_URL, AI_CLASSIFIER_BASE_URL: '' }).classifier.baseUrl,
+    readConfig({ MONGODB_URL, AI_CLASSIFIER_BASE_URL: '' }, 'cluster').classifier.baseUrl,
     '',
     'an empty variable counts as set',
   );
@@ -25,10 +28,11 @@ t.test('provider keys are secrets, and allowed base URLs are origins only', asyn
     ]);
   }
   t.equal(
-    readConfig({ MONGODB_URL, AI_CLASSIFIER_TIMEOUT_MS: '5', AI_PROVIDER_TIMEOUT_MS: '7' }).classifier.timeoutMs,
+    readConfig({ MONGODB_URL, AI_CLASSIFIER_TIMEOUT_MS: '5', AI_PROVIDER_TIMEOUT_MS: '7' }, 'cluster').classifier
+      .timeoutMs,
     5,
   );
-  t.equal(readConfig({ MONGODB_URL, AI_PROVIDER_TIMEOUT_MS: '7' }).classifier.timeoutMs, 7);
+  t.equal(readConfig({ MONGODB_URL, AI_PROVIDER_TIMEOUT_MS: '7' }, 'cluster').classifier.timeoutMs, 7);
   t.match(
     configFaults({ MONGODB_URL, AI_CLASSIFIER_TIMEOUT_MS: '5', AI_PROVIDER_TIMEOUT_MS: '0' }),
     [/^AI_PROVIDER_TIMEOUT_MS/],

@@ -1,8 +1,11 @@
+import type { Reader } from '#infra/config/readers.ts';
 import type { Variable } from '#infra/config/variable.ts';
 import { PROVIDERS } from '#shared/classifier/provider/names.ts';
 import { modelOf } from '#shared/classifier/provider/target.ts';
 
 const GROUP = 'AI classifier';
+/** Front doors call models for previews and generations, the worker for jobs. */
+const CALLERS: readonly Reader[] = ['web:classifier', 'classifier'];
 const MODELS = PROVIDERS.flatMap((provider) => {
   const model = modelOf({ provider, model: null, baseUrl: null, apiKeyRef: null });
   return model === null ? [] : [`\`${model}\` (\`${provider}\`)`];
@@ -26,6 +29,7 @@ export const CLASSIFIER = {
     group: GROUP,
     kind: 'neighbour',
     default: null,
+    readers: CALLERS,
     description:
       'Base URL of `AI_CLASSIFIER_PROVIDER`; unset = its official one. Required for `local`. The key of this provider may be sent to its origin. Plain http is allowed for loopback and private addresses and for hosts of one label.',
   },
@@ -33,6 +37,7 @@ export const CLASSIFIER = {
     group: GROUP,
     kind: 'origins',
     default: null,
+    readers: CALLERS,
     description:
       'Further origins to which the key of any provider may be sent, comma-separated; plain http as in `AI_CLASSIFIER_BASE_URL`.',
   },
@@ -40,13 +45,14 @@ export const CLASSIFIER = {
     group: GROUP,
     kind: 'key',
     default: null,
+    readers: CALLERS,
     description:
       "Key of `AI_CLASSIFIER_PROVIDER`, but of no other provider that a stored setting selects; takes precedence over the provider's own variable.",
   },
-  OPENAI_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `openai`.' },
-  ANTHROPIC_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `anthropic`.' },
-  GEMINI_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `gemini`.' },
-  DEEPSEEK_API_KEY: { group: GROUP, kind: 'key', default: null, description: 'Key of `deepseek`.' },
+  OPENAI_API_KEY: { group: GROUP, kind: 'key', default: null, readers: CALLERS, description: 'Key of `openai`.' },
+  ANTHROPIC_API_KEY: { group: GROUP, kind: 'key', default: null, readers: CALLERS, description: 'Key of `anthropic`.' },
+  GEMINI_API_KEY: { group: GROUP, kind: 'key', default: null, readers: CALLERS, description: 'Key of `gemini`.' },
+  DEEPSEEK_API_KEY: { group: GROUP, kind: 'key', default: null, readers: CALLERS, description: 'Key of `deepseek`.' },
   AI_PROVIDER_TIMEOUT_MS: {
     group: GROUP,
     kind: 'integer',

@@ -15,7 +15,7 @@ t.test('a production front door of the notification service requires a token for
   t.strictSame(configFaults({ ...env, INTERNAL_SERVICE_TOKEN }), []);
   t.strictSame(configFaults({ ...env, SERVICES: 'attempt' }), []);
   const own = { NOTIFICATION_TOKEN_EXAM_SERVICE: 'e', NOTIFICATION_TOKEN_BFF_SERVICE: '', INTERNAL_SERVICE_TOKEN: 'i' };
-  t.match(readConfig({ MONGODB_URL, ...own }).notification.senderTokens, {
+  t.match(readConfig({ MONGODB_URL, ...own }, 'cluster').notification.senderTokens, {
     'exam-service': ['e'],
     'admin-service': ['i'],
     'bff-service': undefined,
@@ -34,7 +34,7 @@ t.test('the webhook channel requires an https or loopback URL and a secret', asy
     'http://localhost/x',
     'http://[::1]:1/',
   ]) {
-    t.strictSame(readConfig(at(url)).notification.webhook, { url, secrets: [SECRET], timeoutMs: 10_000 });
+    t.strictSame(readConfig(at(url), 'cluster').notification.webhook, { url, secrets: [SECRET], timeoutMs: 10_000 });
   }
   for (const url of ['http://hooks.example/', 'ftp://127.0.0.1/', 'https://u:p@hooks.example/', 'https://h/#f', 'x']) {
     t.match(configFaults(at(url))[0], /^NOTIFICATION_WEBHOOK_URL: set to a value not shown here/, url);
@@ -44,7 +44,7 @@ t.test('the webhook channel requires an https or loopback URL and a secret', asy
     /WEBHOOK_SECRET: not set/,
   ]);
   t.match(configFaults({ MONGODB_URL, NOTIFICATION_CHANNELS: 'mail' }), [/^NOTIFICATION_CHANNELS: .*log, webhook/]);
-  t.equal(readConfig({ MONGODB_URL, NOTIFICATION_CHANNELS: '' }).notification.channels.size, 0);
+  t.equal(readConfig({ MONGODB_URL, NOTIFICATION_CHANNELS: '' }, 'cluster').notification.channels.size, 0);
 });
 
 t.test('a malformed webhook secret is a fault at start that never quotes the secret', async (t) => {
@@ -64,7 +64,8 @@ t.test('a malformed webhook secret is a fault at start that never quotes the sec
       t.equal(configFaults({ MONGODB_URL, [name]: secret }).length, 1, 'where the channel is off too');
     }
   }
-  const webhookOf = (more: NodeJS.ProcessEnv) => readConfig({ ...env, ...more }).notification.webhook?.secrets;
+  const webhookOf = (more: NodeJS.ProcessEnv) =>
+    readConfig({ ...env, ...more }, 'cluster').notification.webhook?.secrets;
   t.strictSame(webhookOf({}), [SECRET]);
   t.strictSame(webhookOf({ NOTIFICATION_WEBHOOK_SECRET_PREVIOUS: EARLIER }), [SECRET, EARLIER], 'the new one first');
   t.strictSame(webhookOf({ NOTIFICATION_WEBHOOK_SECRET_PREVIOUS: '' }), [SECRET]);
@@ -81,13 +82,16 @@ t.test('production requires a webhook key of at least 24 bytes that are no patte
 });
 
 t.test('every webhook secret is among the secrets that the log redacts', async (t) => {
-  const config = readConfig({
-    MONGODB_URL,
-    NOTIFICATION_CHANNELS: 'webhook',
-    NOTIFICATION_WEBHOOK_URL: 'https://hooks.example/in',
-    NOTIFICATION_WEBHOOK_SECRET: SECRET,
-    NOTIFICATION_WEBHOOK_SECRET_PREVIOUS: EARLIER,
-  });
+  const config = readConfig(
+    {
+      MONGODB_URL,
+      NOTIFICATION_CHANNELS: 'webhook',
+      NOTIFICATION_WEBHOOK_URL: 'https://hooks.example/in',
+      NOTIFICATION_WEBHOOK_SECRET: SECRET,
+      NOTIFICATION_WEBHOOK_SECRET_PREVIOUS: EARLIER,
+    },
+    'cluster',
+  );
   t.ok([SECRET, EARLIER].every((secret) => secretsOf(config).includes(secret)));
 });
 
@@ -100,7 +104,7 @@ const EMAIL = {
 };
 
 t.test('the email channel requires a mail server, a sender and the profile service', async (t) => {
-  t.strictSame(readConfig(EMAIL).notification.email, {
+  t.strictSame(readConfig(EMAIL, 'cluster').notification.email, {
     host: 'mail.school.example',
     port: 587,
     tls: 'starttls',
@@ -109,7 +113,7 @@ t.test('the email channel requires a mail server, a sender and the profile servi
     senderName: 'examhall',
     timeoutMs: 20_000,
   });
-  t.equal(readConfig({ ...EMAIL, NOTIFICATION_CHANNELS: '' }).notification.email, null);
+  t.equal(readConfig({ ...EMAIL, NOTIFICATION_CHANNELS: '' }, 'cluster').notification.email, null);
   t.match(configFaults({ MONGODB_URL, NOTIFICATION_CHANNELS: 'email' }), [
     /^NOTIFICATION_EMAIL_HOST: not set, wanted by the email channel/,
     /^NOTIFICATION_EMAIL_FROM: not set, wanted by the email channel/,
@@ -134,11 +138,14 @@ t.test('the email channel sends no plain text over a network and begins no half 
 
 t.test('the password of the mail server may be in a file, and is among the secrets that the log redacts', async (t) => {
   const login = { NOTIFICATION_EMAIL_USER: 'u', NOTIFICATION_EMAIL_PASSWORD: 'hunter2' };
-  const config = readConfig({ ...EMAIL, ...login });
+  const config = readConfig({ ...EMAIL, ...login }, 'cluster');
   t.strictSame(config.notification.email?.login, { user: 'u', password: 'hunter2' });
   t.ok(secretsOf(config).includes('hunter2'));
   const file = `${t.testdir({ password: 'hunter3\n' })}/password`;
-  const filed = readConfig({ ...EMAIL, NOTIFICATION_EMAIL_USER: 'u', NOTIFICATION_EMAIL_PASSWORD_FILE: file });
+  const filed = readConfig(
+    { ...EMAIL, NOTIFICATION_EMAIL_USER: 'u', NOTIFICATION_EMAIL_PASSWORD_FILE: file },
+    'cluster',
+  );
   t.equal(filed.notification.email?.login?.password, 'hunter3');
 });
 
@@ -150,11 +157,15 @@ t.test('the webpush channel requires a private key of P-256 and a subject', asyn
     NOTIFICATION_WEBPUSH_PRIVATE_KEY: key,
     NOTIFICATION_WEBPUSH_SUBJECT: 'mailto:it@school.example',
   };
-  const config = readConfig(env);
+  const config = readConfig(env, 'cluster');
   t.match(config.notification.webpush, { subject: 'mailto:it@school.example', ttlSeconds: 86_400, timeoutMs: 10_000 });
   t.match(config.notification.webpush?.keys.publicKey, /^B[\w-]{86}$/);
   t.ok(secretsOf(config).includes(key));
-  t.not(readConfig({ ...env, NOTIFICATION_CHANNELS: '' }).notification.webpush, null, 'pages may subscribe before');
+  t.not(
+    readConfig({ ...env, NOTIFICATION_CHANNELS: '' }, 'cluster').notification.webpush,
+    null,
+    'pages may subscribe before',
+  );
   t.match(configFaults({ MONGODB_URL, NOTIFICATION_CHANNELS: 'webpush' }), [/_SUBJECT: not set/, /_KEY: not set/]);
   t.match(configFaults({ ...env, NOTIFICATION_WEBPUSH_PRIVATE_KEY: 'hunter2' }), [
     /^NOTIFICATION_WEBPUSH_PRIVATE_KEY: set to a value not shown here, wanted 32 bytes of a P-256 key/,
@@ -165,8 +176,8 @@ t.test('the webpush channel requires a private key of P-256 and a subject', asyn
 
 t.test('push messages go to the listed hosts of push services alone', async (t) => {
   const hostsOf = (NOTIFICATION_WEBPUSH_HOSTS: string) =>
-    readConfig({ MONGODB_URL, NOTIFICATION_WEBPUSH_HOSTS }).notification.pushHosts;
-  t.match(readConfig({ MONGODB_URL }).notification.pushHosts, [
+    readConfig({ MONGODB_URL, NOTIFICATION_WEBPUSH_HOSTS }, 'web').notification.pushHosts;
+  t.match(readConfig({ MONGODB_URL }, 'web').notification.pushHosts, [
     'fcm.googleapis.com',
     /^\*\.push\.services/,
     /apple/,
@@ -194,10 +205,10 @@ t.test('the links of e-mails require an address and a secret', async (t) => {
     NOTIFICATION_UNSUBSCRIBE_URL: 'https://api.school.example/v1/notifications/unsubscribe',
     NOTIFICATION_UNSUBSCRIBE_SECRET: 'hunter2 of the links',
   };
-  const config = readConfig(links);
+  const config = readConfig(links, 'cluster');
   t.match(config.notification.unsubscribe, { url: links.NOTIFICATION_UNSUBSCRIBE_URL });
   t.ok(secretsOf(config).includes('hunter2 of the links'));
   t.match(configFaults({ ...links, NOTIFICATION_UNSUBSCRIBE_SECRET: '' }), [/^NOTIFICATION_UNSUBSCRIBE_SECRET: /]);
-  t.equal(readConfig({ MONGODB_URL }).notification.unsubscribe, null);
+  t.equal(readConfig({ MONGODB_URL }, 'cluster').notification.unsubscribe, null);
   t.match(configFaults({ ...PRODUCTION, ...links }), [/^NOTIFICATION_UNSUBSCRIBE_SECRET: .*at least 32 bytes/]);
 });

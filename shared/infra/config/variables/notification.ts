@@ -1,7 +1,12 @@
+import type { Reader } from '#infra/config/readers.ts';
 import type { Variable } from '#infra/config/variable.ts';
 import { CHANNELS } from '#shared/notification/delivery.ts';
 
 const GROUP = 'Notifications';
+/** Only the worker that sends over a channel has its secret. */
+const SENDER: readonly Reader[] = ['delivery'];
+/** The front door verifies the links that `delivery` signs, and shows pages the public part of its key. */
+const SENDER_AND_DOOR: readonly Reader[] = ['web:notification', 'delivery'];
 
 /** The notification service and its deliveries. Its tokens are among the neighbours, because senders and receiver read the same ones. */
 export const NOTIFICATION = {
@@ -18,12 +23,14 @@ export const NOTIFICATION = {
     group: GROUP,
     kind: 'webhook',
     default: null,
+    readers: SENDER,
     description: 'Receiver of the `webhook` channel: https, or http to a loopback address. Required by that channel.',
   },
   NOTIFICATION_WEBHOOK_SECRET: {
     group: GROUP,
     kind: 'webhook-secret',
     default: null,
+    readers: SENDER,
     description:
       'Signs every delivery of the `webhook` channel: `whsec_` and the base64 of a key, in production of 24 bytes or more. Required by that channel.',
   },
@@ -31,6 +38,7 @@ export const NOTIFICATION = {
     group: GROUP,
     kind: 'webhook-secret',
     default: null,
+    readers: SENDER,
     description:
       'The secret before, while receivers still verify with it: it signs beside `NOTIFICATION_WEBHOOK_SECRET`. Unset = one signature.',
   },
@@ -74,6 +82,7 @@ export const NOTIFICATION = {
     group: GROUP,
     kind: 'key',
     default: null,
+    readers: SENDER,
     description: 'Password of `NOTIFICATION_EMAIL_USER`.',
   },
   NOTIFICATION_EMAIL_FROM: {
@@ -100,6 +109,7 @@ export const NOTIFICATION = {
     group: GROUP,
     kind: 'webhook',
     default: null,
+    readers: SENDER_AND_DOOR,
     description:
       'Address from which mail programs reach `/v1/notifications/unsubscribe` of this service. Unset = e-mails have no link that turns them off.',
   },
@@ -107,6 +117,7 @@ export const NOTIFICATION = {
     group: GROUP,
     kind: 'secret',
     default: null,
+    readers: SENDER_AND_DOOR,
     description:
       'Signs those links, for `web` and `delivery` alike. Required beside the address. A new one ends all earlier links.',
   },
@@ -114,6 +125,7 @@ export const NOTIFICATION = {
     group: GROUP,
     kind: 'key',
     default: null,
+    readers: SENDER_AND_DOOR,
     description:
       'Key of the `webpush` channel (VAPID): 32 bytes of a P-256 private key in base64url. Required by that channel. A new key loses every subscription.',
   },

@@ -1,11 +1,13 @@
 import {
-  ENVIRONMENTS,
-  earlierValuesOf,
-  GATEWAY_TRUSTS,
-  LOG_LEVELS,
+  ALL_BUT_RELEASE,
+  CALLING_WORKERS,
+  DOORS_OF_SERVICES,
+  EVERY_TYPE,
+  type Reader,
+  SCRAPED,
   SERVICE_NAMES,
-  type Variable,
-} from '#infra/config/variable.ts';
+} from '#infra/config/readers.ts';
+import { ENVIRONMENTS, earlierValuesOf, GATEWAY_TRUSTS, LOG_LEVELS, type Variable } from '#infra/config/variable.ts';
 import { DAY } from '#shared/kernel/time.ts';
 
 const PROCESS_GROUP = 'Process';
@@ -18,7 +20,7 @@ export const PROCESS = {
     default: 'development',
     words: ENVIRONMENTS,
     description:
-      '`production` refuses weak and well-known secrets, requires `GATEWAY_TOKEN`, and protects `/metrics` with `OPS_READ_TOKEN` or `OPS_TOKEN`.',
+      '`production` refuses weak and well-known secrets, requires `GATEWAY_TOKEN` of `web`, and protects `/metrics` with `OPS_READ_TOKEN`.',
   },
   SERVICES: {
     group: PROCESS_GROUP,
@@ -26,7 +28,7 @@ export const PROCESS = {
     default: SERVICE_NAMES.join(','),
     words: SERVICE_NAMES,
     description:
-      'Services whose front doors a `web` process opens, comma-separated. Workers read it too: it decides which secrets are required.',
+      'Services whose front doors a `web` process opens, comma-separated. They decide which secrets this process reads and requires.',
   },
   HOST: {
     group: PROCESS_GROUP,
@@ -50,6 +52,13 @@ export const PROCESS = {
     min: 0,
     max: 65_535,
     description: 'Port on which a worker answers `/healthz`, `/readyz` and `/metrics`; unset = it does not listen.',
+  },
+  CREDENTIALS_DIRECTORY: {
+    group: PROCESS_GROUP,
+    kind: 'text',
+    default: null,
+    description:
+      'Folder of secret files: a file that has the name of a secret below contains its value, as if `NAME_FILE` named it. systemd sets it for `LoadCredential=`.',
   },
   LOG_LEVEL: {
     group: PROCESS_GROUP,
@@ -93,6 +102,7 @@ export const STORES = {
     group: STORES_GROUP,
     kind: 'mongodb',
     default: null,
+    readers: EVERY_TYPE,
     description:
       'Connection string of a replica set or sharded cluster. It must not weaken `w: majority, journal: true` or majority reads of the primary.',
   },
@@ -107,12 +117,15 @@ export const STORES = {
     kind: 'redis',
     default: 'redis://127.0.0.1:6379',
     productionDefault: null,
+    readers: ALL_BUT_RELEASE,
     description:
       'Redis for doorbells, replies and counters. It stores nothing that must not be lost. Required in production.',
   },
 } as const satisfies Record<string, Variable>;
 
 const TRUST_GROUP = 'Trust';
+const DOOR: readonly Reader[] = ['web'];
+const DOOR_OF_ATTEMPTS: readonly Reader[] = ['web:attempt'];
 
 /** The tokens and proxies that a process trusts. */
 export const TRUST = {
@@ -120,10 +133,11 @@ export const TRUST = {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
+    readers: DOOR,
     description:
       'If set, identity headers are trusted only together with `X-Gateway-Token` of this value. Required in production, unless `GATEWAY_TRUST=network`.',
   },
-  GATEWAY_TOKEN_PREVIOUS: earlierValuesOf('GATEWAY_TOKEN', TRUST_GROUP),
+  GATEWAY_TOKEN_PREVIOUS: earlierValuesOf('GATEWAY_TOKEN', TRUST_GROUP, DOOR),
   GATEWAY_TRUST: {
     group: TRUST_GROUP,
     kind: 'word',
@@ -144,38 +158,46 @@ export const TRUST = {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
+    readers: [...DOORS_OF_SERVICES, ...CALLING_WORKERS],
     description: 'Token of calls between services, if no more specific one is set. Outgoing calls send it.',
   },
-  INTERNAL_SERVICE_TOKEN_PREVIOUS: earlierValuesOf('INTERNAL_SERVICE_TOKEN', TRUST_GROUP),
+  INTERNAL_SERVICE_TOKEN_PREVIOUS: earlierValuesOf('INTERNAL_SERVICE_TOKEN', TRUST_GROUP, DOORS_OF_SERVICES),
   ATTEMPT_INTERNAL_SERVICE_TOKEN: {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
+    readers: DOOR_OF_ATTEMPTS,
     description: 'Token that start, release and handoff require; unset = `INTERNAL_SERVICE_TOKEN`.',
   },
-  ATTEMPT_INTERNAL_SERVICE_TOKEN_PREVIOUS: earlierValuesOf('ATTEMPT_INTERNAL_SERVICE_TOKEN', TRUST_GROUP),
+  ATTEMPT_INTERNAL_SERVICE_TOKEN_PREVIOUS: earlierValuesOf(
+    'ATTEMPT_INTERNAL_SERVICE_TOKEN',
+    TRUST_GROUP,
+    DOOR_OF_ATTEMPTS,
+  ),
   OPS_TOKEN: {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
+    readers: DOOR,
     description:
-      'Token of operators: every route of `/v1/ops`, acts on dead letters included, the console, and `/metrics`. Monitoring takes `OPS_READ_TOKEN`.',
+      'Token of operators: every route of `/v1/ops`, acts on dead letters included, the console, and `/metrics` of `web`. Monitoring takes `OPS_READ_TOKEN`.',
   },
-  OPS_TOKEN_PREVIOUS: earlierValuesOf('OPS_TOKEN', TRUST_GROUP),
+  OPS_TOKEN_PREVIOUS: earlierValuesOf('OPS_TOKEN', TRUST_GROUP, DOOR),
   OPS_READ_TOKEN: {
     group: TRUST_GROUP,
     kind: 'token',
     default: null,
+    readers: SCRAPED,
     description:
       'Token of monitoring and autoscalers: `/metrics`, `GET /v1/ops/status`, `/v1/ops/queues` and `/v1/ops/workers`, and nothing else.',
   },
-  OPS_READ_TOKEN_PREVIOUS: earlierValuesOf('OPS_READ_TOKEN', TRUST_GROUP),
+  OPS_READ_TOKEN_PREVIOUS: earlierValuesOf('OPS_READ_TOKEN', TRUST_GROUP, SCRAPED),
   TRUSTED_PROXIES: {
     group: TRUST_GROUP,
     kind: 'addresses',
     default: null,
     description:
-      'Addresses and networks (CIDR), comma-separated, of the proxies before this process. The client is the last hop of `X-Forwarded-For` outside them. Unset = no proxy.',
+      'Addresses and networks (CIDR), comma-separated, of the proxies before this process. The client is the last hop of `X-Forwarded-For` outside them. Unset, or `none` = no proxy.',
   },
 } as const satisfies Record<string, Variable>;
 

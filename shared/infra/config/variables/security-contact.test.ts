@@ -9,12 +9,12 @@ t.test('the security contact is a list of addresses, perhaps with a policy and t
     SECURITY_POLICY: 'https://school.example/policy',
     SECURITY_TXT_URL: 'https://api.school.example/.well-known/security.txt',
   };
-  t.strictSame(readConfig(env).securityContact, {
+  t.strictSame(readConfig(env, 'web').securityContact, {
     contacts: ['mailto:security@school.example', 'https://school.example/report'],
     policy: env.SECURITY_POLICY,
     canonical: env.SECURITY_TXT_URL,
   });
-  t.equal(readConfig({ MONGODB_URL }).securityContact, null);
+  t.equal(readConfig({ MONGODB_URL }, 'web').securityContact, null);
   for (const contact of [
     '',
     'security@school.example',

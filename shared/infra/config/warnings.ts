@@ -1,0 +1,91 @@
+import type { Secrets } from '#shared/kernel/secret.ts';
+import { processInWords, type ReadingProcess, type ServiceName } from './readers.ts';
+import { openingOf } from './trust.ts';
+import type { GatewayTrust } from './variable.ts';
+import type { VariableReader } from './variable-reader.ts';
+
+/** The settings of a process that warnings are about. */
+interface Settings {
+  production: boolean;
+  host: string;
+  metricsPort: number | null;
+  services: ReadonlySet<ServiceName>;
+  gatewayTrust: GatewayTrust;
+  isOpen: boolean;
+  gatewayToken: Secrets | undefined;
+  internalServiceToken: Secrets | undefined;
+  opsToken: Secrets | undefined;
+  opsReadToken: Secrets | undefined;
+  attempt: { receiverToken: Secrets | undefined };
+}
+
+/** The process, and the secrets in its environment that it does not read. */
+interface Holder {
+  process: ReadingProcess;
+  foreign: readonly string[];
+}
+
+/**
+ * Returns warnings about settings that are allowed but probably unintended. Outside production,
+ * warns only about an open door.
+ */
+export function warningsOf(from: VariableReader, config: Settings, holder: Holder): string[] {
+  if (!config.production) return openDoor(from, config);
+  return [
+    ...foreignSecrets(holder),
+    ...missingTokens(from, config),
+    ...[...from.plainHttp].map(
+      (name) => `${name} is plain http: tokens and personal data cross the network unencrypted`,
+    ),
+    ...doorWarnings(from, config),
+  ];
+}
+
+function openDoor(from: VariableReader, config: Settings): string[] {
+  const open = openingOf(from, config);
+  return open === undefined ? [] : [`${open}: any machine that reaches ${config.host} can act as any user`];
+}
+
+/** A process that holds a secret without need reveals it through every fault of its own. */
+function foreignSecrets({ process, foreign }: Holder): string[] {
+  return foreign.map(
+    (name) => `${name} is set but ${processInWords(process)} does not use it: remove it from this process`,
+  );
+}
+
+function missingTokens(from: VariableReader, config: Settings): string[] {
+  const warnings: string[] = [];
+  const isScrapable = config.opsToken !== undefined || config.opsReadToken !== undefined;
+  if (from.reads('OPS_TOKEN') && config.opsToken === undefined) {
+    const closed = isScrapable ? '' : ', and /metrics refuses every request';
+    warnings.push(`OPS_TOKEN is not set: only an ADMIN can use /v1/ops and the console${closed}`);
+  }
+  if (!from.reads('OPS_TOKEN') && config.metricsPort !== null && !isScrapable && from.reads('OPS_READ_TOKEN')) {
+    warnings.push('OPS_READ_TOKEN is not set: /metrics of METRICS_PORT refuses every request');
+  }
+  if (from.reads('INTERNAL_SERVICE_TOKEN') && config.internalServiceToken === undefined) {
+    warnings.push('INTERNAL_SERVICE_TOKEN is not set: calls to other services carry no token');
+  }
+  return warnings;
+}
+
+function doorWarnings(from: VariableReader, config: Settings): string[] {
+  const { gatewayToken, services, attempt } = config;
+  if (services.size === 0) return [];
+  const warnings: string[] = [];
+  if (gatewayToken === undefined) {
+    warnings.push('GATEWAY_TOKEN is not set: every caller that reaches this port can set identity headers');
+  }
+  if (gatewayToken?.length === 0) {
+    warnings.push('GATEWAY_TOKEN is empty: every route that trusts identity headers refuses every request');
+  }
+  if (services.has('attempt') && attempt.receiverToken === undefined) {
+    warnings.push('no receiver token of the attempt service is set; every start, release and handoff is refused');
+  }
+  if (services.has('auth') && !from.isSet('TRUSTED_PROXIES')) {
+    warnings.push(
+      "TRUSTED_PROXIES is not set: login limits count all callers behind the gateway as the gateway's address",
+    );
+  }
+  return warnings;
+}
