@@ -1,6 +1,8 @@
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { readStatus } from '#infra/mongo/operations/cluster.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { startPoisonedWorker } from '#testing/processes/worker-process.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -31,6 +33,12 @@ async function openScene(t: Parameters<typeof openLane>[0]) {
   };
 }
 
+/** Returns the alarms about the queue. The grades cause work for actors that do not run here. */
+async function alarmsOf(mongo: Mongo) {
+  const { alarms } = await readStatus(mongo, Date.now(), async () => true);
+  return alarms.filter(({ about }) => about === 'grading');
+}
+
 t.test('a command that blocks its workers ends dead in a thread, and both workers go on', async (t) => {
   const { mongo, env, read, post, untilSuspect, untilDone, untilDead } = await openScene(t);
   const poison = await post();
@@ -38,13 +46,22 @@ t.test('a command that blocks its workers ends dead in a thread, and both worker
   const workers = [1, 2].map(() => startPoisonedWorker('grading', env, harm));
   const beside = await Promise.all(Array.from({ length: 10 }, post));
   await untilSuspect(poison);
+  t.match(
+    await alarmsOf(mongo),
+    [{ kind: 'suspect', about: 'grading', text: new RegExp(poison._id) }],
+    'and no scaling',
+  );
 
   await untilSlowly('it runs alone', async () => (await read(poison))?.attempts === 3);
   await untilDone([...beside, ...(await Promise.all(Array.from({ length: 10 }, post)))]);
   t.match(await read(poison), { status: 'PENDING', lapses: 2 }, 'while it blocks its thread, others are served');
+  t.match(await alarmsOf(mongo), [{ kind: 'suspect', text: /, so it runs alone until / }]);
 
   await untilDead(poison);
   t.match(await read(poison), POISONED);
+  t.match(await alarmsOf(mongo), [
+    { kind: 'dead-letters', text: `grading: 1 dead letter; 1 died in a run alone, the last one ${poison._id}` },
+  ]);
   t.match(await attempts(mongo).findOne({ _id: poison.subject }), { status: 'SUBMITTED' });
   await untilDone([await post()]);
   for (const worker of workers) t.equal(await worker.stop(), '0', worker.logged());

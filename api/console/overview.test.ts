@@ -6,10 +6,16 @@ import { alarmBar, verdict } from './overview.ts';
 const NOW = Date.UTC(2026, 10, 23, 8);
 const since = new Date(NOW - 300_000);
 const queue = { queue: 'grading', actor: 'grading', waiting: 1, due: 1, running: 0, dead: 1, acknowledged: 0 };
-const queues = [{ ...queue, unserved: 0, oldestDueMs: 90_000, workers: 0, configured: true }];
+const queues = [{ ...queue, unserved: 0, suspects: 1, oldestDueMs: 90_000, workers: 0, configured: true }];
+const suspects = [{ _id: 'c-1', aloneUntil: null }];
 const unanswering = [{ name: 'profile', since: since.toISOString(), lastAt: since.toISOString() }];
 const workers = [{ unanswering }] as Parameters<typeof alarmBar>[1]['workers'];
-const facts = { queues, redis: { answers: false }, now: NOW, schemaFaults: ['index x is missing'] };
+const facts = {
+  queues: [{ ...queue, oldestDueMs: 90_000, suspects, poisoned: null }],
+  redis: { answers: false },
+  now: NOW,
+  schemaFaults: ['index x is missing'],
+};
 const reported = [{ name: 'profile', since, lastAt: since }];
 /** Every kind of alarm. */
 const alarms = [
@@ -21,7 +27,10 @@ const shown = (alarm: Alarm, language: 'en' | 'vi') => `${alarmBar(alarm, { queu
 
 t.test('every kind of alarm is written in the language of the page', async (t) => {
   const kinds = new Set(alarms.map(({ kind }) => kind));
-  t.strictSame([...kinds].sort(), ['backlog', 'dead-letters', 'dependency-down', 'no-worker', 'redis-down', 'schema']);
+  t.strictSame([...kinds].sort(), [
+    ...['backlog', 'dead-letters', 'dependency-down', 'no-worker'],
+    ...['redis-down', 'schema', 'suspect'],
+  ]);
   for (const alarm of alarms) {
     const [en, vi] = [shown(alarm, 'en'), shown(alarm, 'vi')];
     t.not(vi, en, alarm.kind);
@@ -41,6 +50,13 @@ t.test('an alarm of a service states for how long it has been silent, and the se
   t.match(shown(down, 'en'), /<strong>profile<\/strong>: does not answer its workers for 5 min\..*PROFILE_SERVICE_URL/);
   t.match(shown(down, 'vi'), /không trả lời worker trong 5 phút/);
   t.match(`${alarmBar(down, { queues, workers: [], now: NOW }, 'en')}`, /does not answer its workers\./);
+});
+
+t.test('an alarm of a suspect names the command', async (t) => {
+  const suspect = alarms.findLast(({ kind }) => kind === 'suspect');
+  if (suspect === undefined) throw new Error('there is no such alarm');
+  for (const language of ['en', 'vi'] as const)
+    t.match(shown(suspect, language), '<code>examhall trace c-1</code>', language);
 });
 
 t.test('notes follow the verdict, which then does not state that all is well', async (t) => {

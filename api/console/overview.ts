@@ -25,6 +25,8 @@ const WORDS = words(
     none: 'none',
     noWorker: (due: number) => `${due} due, 0 workers: scale`,
     backlog: (due: number, age: string) => `${due} due, the oldest for ${age}: run more of`,
+    suspects: (suspects: number) =>
+      `${suspects} ${suspects === 1 ? 'command has' : 'commands have'} twice not ended, and ${suspects === 1 ? 'runs' : 'run'} only alone:`,
     deadLetters: (dead: number) => `${dead} dead ${dead === 1 ? 'letter' : 'letters'}`,
     redisDown: 'Redis does not answer or stores no rings',
     redisEffect: 'Nothing is lost, and each command waits for the poll of its workers. Restore Redis, or correct',
@@ -59,6 +61,7 @@ const WORDS = words(
     none: 'không',
     noWorker: (due) => `${due} lệnh đến hạn, 0 worker: hãy tăng`,
     backlog: (due, age) => `${due} lệnh đến hạn, trễ nhất ${age}: hãy chạy thêm`,
+    suspects: (suspects) => `${suspects} lệnh đã hai lần chạy không xong, nên chỉ được chạy riêng:`,
     deadLetters: (dead) => `${dead} thư chết`,
     redisDown: 'Redis không trả lời hoặc không nhận ghi',
     redisEffect: 'Không mất gì cả, nhưng mỗi lệnh phải chờ worker tự kiểm tra. Hãy khôi phục Redis hoặc sửa',
@@ -150,13 +153,15 @@ export function alarmBar(alarm: Alarm, { queues, workers, now }: Read, language:
   const queue = queues.find((one) => one.queue === about);
   // The queue may be of a newer version.
   if (queue === undefined) return html`<p class="alarm" lang="en"><strong>${text}</strong>: ${remedy}</p>`;
-  const { due, actor, oldestDueMs, dead } = queue;
+  const { due, actor, oldestDueMs, suspects, dead } = queue;
   const name = html`<strong>${about}</strong>`;
   switch (kind) {
     case 'no-worker':
       return html`<p class="alarm">${name}: ${w.noWorker(due)} <code>${actor}</code></p>`;
     case 'backlog':
       return html`<p class="alarm">${name}: ${w.backlog(due, spanText(oldestDueMs ?? 0, language))} <code>${actor}</code></p>`;
+    case 'suspect':
+      return html`<p class="alarm">${name}: ${w.suspects(suspects)} <span lang="en">${marked(remedy)}</span></p>`;
     default:
       return html`<p class="alarm">${name}: <a href="/ops/dead-letters?queue=${about}">${w.deadLetters(dead)}</a></p>`;
   }

@@ -6,6 +6,7 @@ import { ask, openTestDoor } from '#testing/doors/test-door.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { makeSuspect } from '#testing/stored/stored-suspects.ts';
 import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { clusterRoutes } from './cluster.ts';
 
@@ -36,6 +37,7 @@ t.test('each route returns what the command of its name prints with --json', asy
   );
   const now = Date.now();
   await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt: now - 90_000 });
+  await makeSuspect(mongo, await postGrading(mongo, await storeAttempt(mongo, SUBMITTED)));
   const failedAt = new Date(now - 1_000);
   await mongo.db.collection<WorkerRow>(WORKERS).insertOne({
     _id: 'grading@host:1',
@@ -73,7 +75,11 @@ t.test('each route returns what the command of its name prints with --json', asy
   }
   t.match((await get('status', OPS)).json.data, {
     well: false,
-    alarms: [{ kind: 'backlog' }, { kind: 'dependency-down', remedy: /PROFILE_SERVICE_URL/ }],
+    alarms: [
+      { kind: 'backlog' },
+      { kind: 'suspect', about: 'grading' },
+      { kind: 'dependency-down', remedy: /PROFILE_SERVICE_URL/ },
+    ],
     notes: [{ kind: 'not-configured', about: 'delivery:email' }],
     workers: 2,
     due: 1,
@@ -81,7 +87,7 @@ t.test('each route returns what the command of its name prints with --json', asy
   const { queues, actors } = (await get('queues', OPS)).json.data;
   t.match(
     queues.find(({ queue }: { queue: string }) => queue === 'grading'),
-    { due: 1, running: 0, workers: 1 },
+    { due: 1, running: 0, suspects: 1, workers: 1 },
   );
   t.match(
     actors.find(({ actor }: { actor: string }) => actor === 'grading'),

@@ -36,6 +36,7 @@ export function queueMetrics(metrics: Metrics, mongo: Mongo, now: Now): void {
   perQueue('examhall_queue_unserved', 'Waiting commands that need a setting first', (depth) => depth.unserved);
   perQueue('examhall_queue_due', 'Commands that could be run now', (depth) => depth.due);
   perQueue('examhall_queue_running', 'Commands leased by a worker', (depth) => depth.running);
+  perQueue('examhall_queue_suspects', 'Commands that run only alone', (depth) => depth.suspects.length);
   perQueue('examhall_dead_letters', 'Commands that ended dead and wait for an operator', (depth) => depth.dead);
   perQueue(
     'examhall_dead_letters_acknowledged',

@@ -36,6 +36,10 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
     eachMailbox('find {lapses, lockedUntil, queue $in, status}'),
   ),
   ...broadcasts(
+    { why: 'operators see the suspects of all queues', rate: 'as the depth of a queue', files: [SUSPECTS] },
+    eachMailbox('find {lapses, status}'),
+  ),
+  ...broadcasts(
     {
       why: 'the depth of a queue counts all of its commands',
       rate: 'a scrape of the metrics, a command of an operator, or a page of a bulk replay',

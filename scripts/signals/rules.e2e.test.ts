@@ -1,8 +1,11 @@
 import t from 'tap';
+import { ISOLATION_SLOT, type IsolationSlot } from '#infra/mongo/mailbox/suspects.ts';
 import { freePort } from '#scripts/services/port.ts';
 import { type AttemptClient, attemptClient } from '#testing/clients/attempt-client.ts';
 import { startCluster, WORKERS } from '#testing/processes/cluster.ts';
+import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { makeSuspect } from '#testing/stored/stored-suspects.ts';
 import { openMongoTap } from '#testing/stores/mongo-tap.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
@@ -75,7 +78,10 @@ const RUNS = 'examhall_commands_total';
 
 /** Records a calm cluster and its faults, one after the other. Returns the phase of each. */
 async function recordAll(): Promise<
-  Record<'calm' | 'refused' | 'failing' | 'unserved' | 'dead' | 'stopped' | 'frozen' | 'gone', Omit<Phase, 'minutes'>>
+  Record<
+    'calm' | 'refused' | 'failing' | 'held' | 'unserved' | 'dead' | 'stopped' | 'frozen' | 'gone',
+    Omit<Phase, 'minutes'>
+  >
 > {
   const { neighbours } = cluster;
   const delivered = (from: number) => (sum: typeof sumOf) =>
@@ -112,12 +118,22 @@ async function recordAll(): Promise<
   };
 
   neighbours.answer = null;
+  const mongo = { db: cluster.mongo, client: cluster.mongo.client, close: async () => undefined };
+  const heldFrom = await scrapeUntil('no run fails any longer', (sum) => sum('examhall_slots_busy', {}) === 0);
+  // Another suspect runs alone for an hour.
+  const until = new Date(Date.now() + 3_600_000);
+  const slots = cluster.mongo.collection<IsolationSlot>(ISOLATION_SLOT);
+  await slots.insertOne({ _id: 'slot', until, workerId: 'w', queue: 'grading', commandId: 'another' });
+  const suspect = await makeSuspect(mongo, await postGrading(mongo, await storeAttempt(mongo, SUBMITTED)));
+  const held = {
+    from: heldFrom,
+    to: await scrapeUntil('a suspect', (sum) => sum('examhall_queue_suspects', { queue: 'grading' }) > 0),
+  };
+  await cluster.mongo.collection<{ _id: string }>('commands').deleteOne({ _id: suspect._id });
+
   const unservedFrom = await scrapeUntil('no run fails any longer', (sum) => sum('examhall_slots_busy', {}) === 0);
   // The workers of deliveries have no channel.
-  const job = await postDelivery(
-    { db: cluster.mongo, client: cluster.mongo.client, close: async () => undefined },
-    { channel: 'email' },
-  );
+  const job = await postDelivery(mongo, { channel: 'email' });
   const unserved = {
     from: unservedFrom,
     to: await scrapeUntil('a delivery waits', (sum) => sum('examhall_queue_unserved', { queue: 'delivery:email' }) > 0),
@@ -166,7 +182,7 @@ async function recordAll(): Promise<
 
   await Promise.all(['web1', 'web2'].map((name) => cluster.kill(name)));
   const gone = { from: frozen.to, to: await recording.scrape() };
-  return { calm, refused, failing, unserved, dead, stopped, frozen, gone };
+  return { calm, refused, failing, held, unserved, dead, stopped, frozen, gone };
 }
 
 t.test('each rule fires in the run of its fault, and none in a calm one', { skip: SKIP }, async (t) => {
@@ -175,6 +191,7 @@ t.test('each rule fires in the run of its fault, and none in a calm one', { skip
     { name: 'stopped worker', fault: faults.stopped, alerts: STOPPED },
     { name: 'refusing neighbour', fault: faults.refused, alerts: ['ExamhallNoticesMisconfigured'] },
     { name: 'failing neighbour', fault: faults.failing, alerts: FAILING },
+    { name: 'suspect', fault: faults.held, alerts: ['ExamhallCommandHeld'] },
     { name: 'missing channel', fault: faults.unserved, alerts: ['ExamhallQueueUnserved'] },
     { name: 'dead letter', fault: faults.dead, alerts: ['ExamhallDeadLetters'] },
     { name: 'frozen store', fault: faults.frozen, alerts: FROZEN },

@@ -3,7 +3,8 @@ import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { actorOf, EVENT_QUEUES } from '#shared/kernel/command.ts';
 import { type AlarmFacts, alarmsOf, notesOf } from './alarms.ts';
 
-const QUIET = { queue: 'grading', actor: 'grading', due: 0, dead: 0, oldestDueMs: null };
+const IDLE = { due: 0, dead: 0, oldestDueMs: null, suspects: [], poisoned: null };
+const QUIET = { queue: 'grading', actor: 'grading', ...IDLE };
 const WELL: AlarmFacts = {
   queues: [QUIET],
   liveActors: new Set(),
@@ -27,6 +28,22 @@ t.test('due work without a live worker is an alarm at once, and with one after a
   t.strictSame(kindsOf({ queues: due, liveActors }), []);
   t.strictSame(kindsOf({ queues: [{ ...QUIET, due: 1, oldestDueMs: 59_999 }], liveActors }), []);
   t.strictSame(kindsOf({ queues: [{ ...QUIET, due: 1, oldestDueMs: 60_000 }], liveActors }), ['backlog']);
+});
+
+t.test('a suspect is an alarm with its queue and id, and no call for more workers', async (t) => {
+  const held = { _id: 'held-1', aloneUntil: null };
+  const alone = { _id: 'alone-1', aloneUntil: new Date('2026-11-23T08:01:00Z') };
+  const toldOf = (suspects: (typeof held | typeof alone)[], liveActors = new Set(['grading'])) =>
+    alarmsOf({ ...WELL, liveActors, queues: [{ ...QUIET, suspects }] });
+  const text = 'grading: two runs of held-1 did not end, so it is held until it can run alone';
+  const remedy = 'run `examhall trace held-1`; the command ends by itself, done or dead';
+  t.strictSame(toldOf([held]), [{ kind: 'suspect', about: 'grading', text, remedy }]);
+  t.match(toldOf([held, alone]), [{ text: /of alone-1 .*, so it runs alone until 2026-11-23T08:01:00.000Z; 1 more/ }]);
+  t.match(toldOf([held], new Set()), [{ remedy: 'scale `grading`' }], 'without a worker it cannot run');
+  const poisoned = { count: 1, newest: 'dead-1' };
+  t.match(alarmsOf({ ...WELL, queues: [{ ...QUIET, dead: 3, poisoned }] }), [
+    { kind: 'dead-letters', text: 'grading: 3 dead letters; 1 died in a run alone, the last one dead-1' },
+  ]);
 });
 
 t.test('alarms are sorted by urgency', async (t) => {

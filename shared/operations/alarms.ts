@@ -25,6 +25,10 @@ interface QueueFacts {
   due: number;
   dead: number;
   oldestDueMs: number | null;
+  /** Commands that run only alone. `aloneUntil`: when the running one ends at the latest; null: it is held. */
+  suspects: readonly { _id: string; aloneUntil: Date | null }[];
+  /** Dead letters whose last run was one alone, and the newest of them; null: none. */
+  poisoned: { count: number; newest: string } | null;
 }
 
 /** A service that a worker could not reach. */
@@ -37,7 +41,7 @@ interface UnansweringFacts {
 
 /** One alarm: what is wrong, and what the operator does about it. */
 export interface Alarm {
-  kind: 'no-worker' | 'backlog' | 'dead-letters' | 'redis-down' | 'dependency-down' | 'schema';
+  kind: 'no-worker' | 'backlog' | 'suspect' | 'dead-letters' | 'redis-down' | 'dependency-down' | 'schema';
   /** The queue or the service that it concerns; null for the whole cluster. */
   about: string | null;
   text: string;
@@ -54,6 +58,7 @@ export function alarmsOf({ queues, liveActors, redis, unanswering, now, schemaFa
       (text): Alarm => ({ kind: 'schema', about: null, text, remedy: 'run `examhall migrate --status`' }),
     ),
     ...queues.flatMap((facts) => workAlarm(facts, liveActors)),
+    ...queues.flatMap((facts) => suspectAlarm(facts, liveActors)),
     ...(redis.answers ? [] : [REDIS_DOWN]),
     ...dependencyAlarms(unanswering, now),
     ...queues.filter(({ queue, dead }) => dead > 0 && !isEventOut(queue)).map(deadAlarm),
@@ -79,13 +84,27 @@ function workAlarm({ queue, actor, due, oldestDueMs }: QueueFacts, liveActors: R
   return [{ kind: 'backlog', about: queue, text: `${queue}: ${due} due, ${age}`, remedy }];
 }
 
+/** More workers would not help: the suspect would harm them too. */
+function suspectAlarm({ queue, actor, suspects }: QueueFacts, liveActors: ReadonlySet<string>): Alarm[] {
+  const first = suspects.find(({ aloneUntil }) => aloneUntil !== null) ?? suspects[0];
+  if (first === undefined) return [];
+  const { _id, aloneUntil } = first;
+  const state = aloneUntil === null ? 'is held until it can run alone' : `runs alone until ${aloneUntil.toISOString()}`;
+  const others = suspects.length === 1 ? '' : `; ${suspects.length - 1} more are held`;
+  const text = `${queue}: two runs of ${_id} did not end, so it ${state}${others}`;
+  const trace = `run \`examhall trace ${_id}\`; the command ends by itself, done or dead`;
+  return [{ kind: 'suspect', about: queue, text, remedy: liveActors.has(actor) ? trace : `scale \`${actor}\`` }];
+}
+
 /** No caller waits for an event out, so its dead letters are a note. While calls fail, the service has an alarm of its own. */
 function isEventOut(queue: string): boolean {
   return EVENT_QUEUES.some((one) => one === queue);
 }
 
-function deadAlarm({ queue, dead }: QueueFacts): Alarm {
-  return { kind: 'dead-letters', about: queue, ...deadLetters(queue, dead) };
+function deadAlarm({ queue, dead, poisoned }: QueueFacts): Alarm {
+  const { text, remedy } = deadLetters(queue, dead);
+  const alone = poisoned === null ? '' : `; ${poisoned.count} died in a run alone, the last one ${poisoned.newest}`;
+  return { kind: 'dead-letters', about: queue, text: `${text}${alone}`, remedy };
 }
 
 function deadLetters(queue: string, dead: number): Pick<Alarm, 'text' | 'remedy'> {

@@ -189,7 +189,7 @@ export interface Alarm {
   /**
    * Kind of fault.
    */
-  kind: 'schema' | 'no-worker' | 'backlog' | 'redis-down' | 'dependency-down' | 'dead-letters';
+  kind: 'schema' | 'no-worker' | 'backlog' | 'suspect' | 'redis-down' | 'dependency-down' | 'dead-letters';
   /**
    * The queue or the service that it concerns; null for the whole cluster.
    */
@@ -3817,6 +3817,10 @@ export interface QueueState {
    * Commands that workers run.
    */
   running: number;
+  /**
+   * Commands that run only alone, because two of their runs did not end; at most 100 are counted. Those that are held count as waiting.
+   */
+  suspects: number;
   /**
    * Dead letters that are neither acknowledged nor dropped.
    */

@@ -6,15 +6,18 @@ import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postJob } from '#testing/stored/stored-jobs.ts';
+import { makeSuspect } from '#testing/stored/stored-suspects.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { postRecurringCommands } from '#workers/worker-process.ts';
+import { claimCommand } from './claim.ts';
 import { newCommand } from './commands.ts';
 import { mailboxOf, postCommand } from './mailbox.ts';
 import { queueDepths } from './queue-depths.ts';
+import { takeSlot } from './suspects.ts';
 
 const MINUTE = 60_000;
 
@@ -57,6 +60,30 @@ t.test('queue depths count a leased command as running, and as due once its leas
   await mailboxOf(mongo, 'grading').updateOne({ _id: held._id }, { $set: { status: 'DEAD', settledAt: new Date() } });
   t.match(await depthOf(mongo, 'grading'), { waiting: 2, due: 1, running: 0, dead: 1 });
   t.match(await depthOf(mongo, 'essayhandoff'), empty, 'each queue by itself');
+});
+
+t.test('a suspect waits without being due, and a dead letter that died alone is named', async (t) => {
+  const mongo = await openTestMongo(t);
+  const [held, poison] = [await makeSuspect(mongo, await post(mongo)), await makeSuspect(mongo, await post(mongo))];
+  const until = await takeSlot(mongo, poison, { workerId: 'alone', ms: MINUTE });
+  if (until === null) throw new Error('the slot is taken');
+  await claimCommand(mongo, poison, { workerId: 'alone', leaseMs: MINUTE, aloneUntil: until });
+  t.match(await depthOf(mongo, 'grading'), { waiting: 1, due: 0, running: 1, oldestDueMs: null, poisoned: null });
+  const { suspects } = await depthOf(mongo, 'grading');
+  t.strictSame(
+    new Map(suspects.map(({ _id, aloneUntil }) => [_id, aloneUntil])),
+    new Map([
+      [held._id, null],
+      [poison._id, until],
+    ]),
+  );
+  await expire(mongo, poison);
+  await claimCommand(mongo, poison, { workerId: 'next', leaseMs: MINUTE });
+  t.match(await depthOf(mongo, 'grading'), {
+    suspects: [{ _id: held._id }],
+    poisoned: { count: 1, newest: poison._id },
+  });
+  t.match(await depthOf(mongo, 'essayhandoff'), { suspects: [], poisoned: null });
 });
 
 t.test('queue depths count at most up to the limit', async (t) => {

@@ -3,9 +3,11 @@ import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isUnserved, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { actorOf, type Command, type DeadLetterMark, type Queue, UNLIMITED_ATTEMPTS } from '#shared/kernel/command.ts';
+import type { FailureCode } from '#shared/kernel/failure.ts';
 import { MAILBOXES, QUEUES } from './commands.ts';
 import { LISTED } from './dead-letters.ts';
 import { mailboxOf } from './mailbox.ts';
+import { allSuspects, type Suspect } from './suspects.ts';
 
 /** The number of commands in one queue. No count exceeds 10,000. */
 export interface QueueDepth {
@@ -21,6 +23,10 @@ export interface QueueDepth {
   /** Dead letters that wait for an operator: neither acknowledged nor dropped. */
   dead: number;
   acknowledged: number;
+  /** The dead letters among `dead` whose last run was one alone, and the newest of them; null: none. */
+  poisoned: { count: number; newest: string } | null;
+  /** Pending commands that run only alone. Those that are held count as waiting. */
+  suspects: readonly Suspect[];
   /** Age of the oldest due command, from when it became due, in milliseconds; null without a due command. */
   oldestDueMs: number | null;
 }
@@ -46,7 +52,7 @@ export async function queueDepths(
   live: readonly WorkerRow[],
   limit = DEPTH_LIMIT,
 ): Promise<QueueDepth[]> {
-  const dead = await deadPerQueue(mongo, limit);
+  const [dead, suspects] = await Promise.all([deadPerQueue(mongo, limit), allSuspects(mongo, now)]);
   const depths: QueueDepth[] = [];
   // Query one queue at a time, to leave the connections to the requests of students.
   for (const queue of QUEUES) {
@@ -56,8 +62,10 @@ export async function queueDepths(
       queue,
       waiting: depth.due + depth.backingOff,
       running: depth.running,
-      dead: dead.get(queue) ?? 0,
-      acknowledged: dead.get(`${queue} ACKNOWLEDGED`) ?? 0,
+      dead: dead.get(queue)?.count ?? 0,
+      acknowledged: dead.get(`${queue} ACKNOWLEDGED`)?.count ?? 0,
+      poisoned: dead.get(queue)?.poisoned ?? null,
+      suspects: suspects.filter((suspect) => suspect.queue === queue),
       due: unserved ? 0 : depth.due,
       unserved: unserved ? await pendingCount(mongo, queue, limit) : 0,
       oldestDueMs: unserved || depth.oldest === null ? null : Math.max(0, now - depth.oldest.getTime()),
@@ -116,17 +124,36 @@ async function depthOf(mongo: Mongo, queue: Queue, at: Date, limit: number) {
   };
 }
 
+/** Dead letters of one queue with one mark. */
+type DeadCount = { count: number } & Pick<QueueDepth, 'poisoned'>;
+
+interface DeadCountRow {
+  _id: { queue: string; letter: DeadLetterMark | null };
+  count: number;
+  poisoned: number;
+  newest: string | null;
+}
+
 /** Returns counts by queue for unmarked dead letters, and by queue and mark for acknowledged ones. */
-async function deadPerQueue(mongo: Mongo, limit: number): Promise<Map<string, number>> {
+async function deadPerQueue(mongo: Mongo, limit: number): Promise<Map<string, DeadCount>> {
+  const isPoisoned = { $eq: ['$lastError.code', 'POISONED' satisfies FailureCode] };
   const perMailbox = await Promise.all(
     MAILBOXES.map((name) =>
       mongo.db
         .collection<Command>(name)
-        .aggregate<{ _id: { queue: string; letter: DeadLetterMark | null }; count: number }>(
+        .aggregate<DeadCountRow>(
           [
             { $match: { status: 'DEAD', letter: { $in: LISTED } } },
             { $limit: limit },
-            { $group: { _id: { queue: '$queue', letter: { $ifNull: ['$letter', null] } }, count: { $sum: 1 } } },
+            {
+              $group: {
+                _id: { queue: '$queue', letter: { $ifNull: ['$letter', null] } },
+                count: { $sum: 1 },
+                poisoned: { $sum: { $cond: [isPoisoned, 1, 0] } },
+                // null sorts before every id.
+                newest: { $max: { $cond: [isPoisoned, '$_id', null] } },
+              },
+            },
           ],
           // The partial index contains exactly these rows, but not every planner chooses it.
           { hint: 'dead_letters', ...BOUND },
@@ -137,6 +164,9 @@ async function deadPerQueue(mongo: Mongo, limit: number): Promise<Map<string, nu
   return new Map(
     perMailbox
       .flat()
-      .map(({ _id: { queue, letter }, count }) => [letter === null ? queue : `${queue} ${letter}`, count]),
+      .map(({ _id: { queue, letter }, count, poisoned, newest }) => [
+        letter === null ? queue : `${queue} ${letter}`,
+        { count, poisoned: newest === null ? null : { count: poisoned, newest } },
+      ]),
   );
 }

@@ -8,7 +8,7 @@ import { claimCommand } from './claim.ts';
 import { COMMANDS } from './commands.ts';
 import { replayDead } from './dead-letters.ts';
 import { endLease, LeaseLost, type NextState, refundAttempt, settleCommand, undoClaim } from './settle.ts';
-import { extendSlot, freeSlot, ISOLATION_SLOT, nextSuspect, takeSlot } from './suspects.ts';
+import { allSuspects, extendSlot, freeSlot, ISOLATION_SLOT, nextSuspect, takeSlot } from './suspects.ts';
 
 const MINUTE = 60_000;
 const error = { fingerprint: 'Error: no', message: 'no', code: null };
@@ -169,4 +169,12 @@ t.test('a recurring command never dies of lapses: it runs alone again', async (t
     await endSlot(mongo, suspect);
     t.match(await claim(suspect), { kind: 'held', command: { status: 'PENDING', lapses: 2 } });
   }
+});
+
+t.test('operators read a database without the index of suspects, as before its migration', async (t) => {
+  const mongo = await openTestMongo(t);
+  await makeSuspect(mongo, await postGrading(mongo, await storeAttempt(mongo, SUBMITTED)));
+  t.equal((await allSuspects(mongo, Date.now())).length, 1);
+  await mongo.db.collection(COMMANDS).dropIndex('suspects');
+  t.strictSame(await allSuspects(mongo, Date.now()), []);
 });

@@ -1,8 +1,9 @@
-import type { Filter } from 'mongodb';
+import { type Filter, MongoServerError } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { updateRow } from '#infra/mongo/guarded-row.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { type Command, type CommandRef, type Queue, SUSPECT_LAPSES } from '#shared/kernel/command.ts';
+import { MAILBOXES } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 import { LeaseLost } from './settle.ts';
 
@@ -23,6 +24,47 @@ export async function nextSuspect(mongo: Mongo, queues: readonly [Queue, ...Queu
   );
   return found === null ? null : { _id: found._id, queue: found.queue, key: found.key };
 }
+
+/** A suspect as operators see it. `aloneUntil`: the end of the slot in which it runs; null while it is held. */
+export interface Suspect {
+  _id: string;
+  queue: Queue;
+  aloneUntil: Date | null;
+}
+
+/** Most suspects of one mailbox that operators see. */
+const MOST_SHOWN = 100;
+
+/** Returns the suspects of every queue at `now` (Unix milliseconds, MongoDB's clock), longest held first. */
+export async function allSuspects(mongo: Mongo, now: number): Promise<Suspect[]> {
+  const found = await Promise.all(
+    MAILBOXES.map((name) =>
+      mongo.db
+        .collection<Command>(name)
+        .find(SUSPECTS, {
+          projection: { queue: 1, lockedUntil: 1 },
+          sort: { queue: 1, nextRunAt: 1 },
+          limit: MOST_SHOWN,
+          hint: 'suspects',
+          maxTimeMS: QUERY_LIMIT_MS,
+        })
+        .toArray()
+        .catch(noneBeforeMigration),
+    ),
+  );
+  return found.flat().map(({ _id, queue, lockedUntil }) => {
+    const isRunning = lockedUntil !== null && lockedUntil.getTime() > now;
+    return { _id, queue, aloneUntil: isRunning ? lockedUntil : null };
+  });
+}
+
+/** The tool of an operator may read a database that the release has not migrated yet. No process counts lapses there. */
+function noneBeforeMigration(error: unknown): Command[] {
+  if (error instanceof MongoServerError && error.code === BAD_VALUE && error.message.includes('hint')) return [];
+  throw error;
+}
+
+const BAD_VALUE = 2;
 
 /** The one place of the whole cluster in which a suspect runs. */
 export interface IsolationSlot {

@@ -1,6 +1,6 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isUnserved, liveWorkers, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
+import { type QueueDepth, queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { schemaFaults } from '#infra/mongo/schema/migrate.ts';
 import { shareRuns } from '#infra/process/health.ts';
 import type { ActorLoad, ClusterStatus, QueueList, QueueState, WorkerList } from '#shared/generated/operations.ts';
@@ -38,18 +38,20 @@ function workerList(live: readonly WorkerRow[], now: number): WorkerList {
 
 /** Reads the depth of every queue, and the load of every process type. */
 export async function readQueues(mongo: Mongo, now: number): Promise<QueueList> {
-  return queueList(mongo, now, await liveWorkers(mongo, now));
+  const live = await liveWorkers(mongo, now);
+  return queueList(await queueDepths(mongo, now, live), now, live);
 }
 
 /** The queues of a list, by names that are known. */
 type KnownQueues = Omit<QueueList, 'queues'> & { queues: (QueueState & { queue: Queue })[] };
 
-async function queueList(mongo: Mongo, now: number, live: readonly WorkerRow[]): Promise<KnownQueues> {
-  const queues = (await queueDepths(mongo, now, live)).map((depth) => {
+function queueList(depths: readonly QueueDepth[], now: number, live: readonly WorkerRow[]): KnownQueues {
+  const queues = depths.map((depth) => {
     const actor = actorOf(depth.queue);
     const { queue, waiting, unserved, due, running, dead, acknowledged, oldestDueMs } = depth;
     const workers = live.filter((row) => row.actor === actor).length;
-    const counts = { waiting, unserved, due, running, dead, acknowledged, oldestDueMs };
+    const suspects = depth.suspects.length;
+    const counts = { waiting, unserved, due, running, suspects, dead, acknowledged, oldestDueMs };
     return { queue, actor, ...counts, workers, configured: !isUnserved(queue, actor, live) };
   });
   const actors = [...Map.groupBy(queues, ({ actor }) => actor)]
@@ -71,13 +73,10 @@ function sumOf(queues: readonly QueueState[], count: 'due' | 'running'): number 
 /** Reads the alarms and notes of the cluster with their remedies. `redis` resolves to false if Redis stores no rings. */
 export async function readStatus(mongo: Mongo, now: number, redis: () => Promise<boolean>): Promise<ClusterStatus> {
   const live = await liveWorkers(mongo, now);
-  const [{ at, queues }, answers, faults] = await Promise.all([
-    queueList(mongo, now, live),
-    redis(),
-    schemaFaults(mongo),
-  ]);
+  const [depths, answers, faults] = await Promise.all([queueDepths(mongo, now, live), redis(), schemaFaults(mongo)]);
+  const { at, queues } = queueList(depths, now, live);
   const alarms = alarmsOf({
-    queues,
+    queues: depths.map((depth) => ({ ...depth, actor: actorOf(depth.queue) })),
     liveActors: new Set(live.map(({ actor }) => actor)),
     redis: { answers },
     unanswering: live.flatMap(({ unanswering = [] }) => unanswering),
