@@ -69,6 +69,7 @@ A variable that is set to the empty string counts as set:
 - A key of the \`webhook\` channel under 24 bytes, or a \`NOTIFICATION_UNSUBSCRIBE_SECRET\` under 32 bytes beside its address.
 - Of a \`web\` process: \`GATEWAY_TOKEN\` unset or empty. \`GATEWAY_TRUST=network\` permits it where only the gateway can reach the port.
 - Of one that serves the auth service: \`AUTH_JWT_SECRET\` unset, or a signing secret under 32 bytes. Earlier secrets count too.
+- Of the same: \`TRUSTED_PROXIES\` unset, because all callers behind the gateway would count as one. \`none\` states that there is no proxy.
 - Of one that serves the notification service: a token missing for a sender.
 
 A process in production logs a warning for each of these settings, if it reads them:
@@ -76,7 +77,6 @@ A process in production logs a warning for each of these settings, if it reads t
 - \`OPS_TOKEN\` or \`INTERNAL_SERVICE_TOKEN\` unset; \`OPS_READ_TOKEN\` unset beside \`METRICS_PORT\`.
 - A secret that is set although it does not read it.
 - An address of plain http that it calls.
-- \`TRUSTED_PROXIES\` unset in a process that serves the auth service.
 - A front door that trusts the network, and an attempt service without receiver token.
 
 ## Outside production

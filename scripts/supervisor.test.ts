@@ -216,6 +216,7 @@ t.test('production has no defaults and refuses development secrets', async (t) =
     /^AUTH_JWT_SECRET: not set/,
     /^NOTIFICATION_INTERNAL_SERVICE_TOKEN: no/,
     /^GATEWAY_TOKEN: not set/,
+    /^TRUSTED_PROXIES: not set/,
   ]);
   t.strictSame(bare.env, { NODE_ENV: 'production' });
   const known = {

@@ -130,6 +130,12 @@ for (const [attack, env, says] of [
     { ...own, AUTH_JWT_SECRET: 'Change-Me-in-production-0123456789' },
     /AUTH_JWT_SECRET: .* not a placeholder/,
   ],
+  // Before: a warning, and one client behind the gateway slowed the logins of a whole school.
+  [
+    'accounts and no word about its proxies',
+    { ...own, TRUSTED_PROXIES: undefined },
+    /TRUSTED_PROXIES: not set, wanted the addresses of the gateway, or none/,
+  ],
 ] as const) {
   t.test(`no front door starts with ${attack}`, async (t) => {
     const { code, said } = await refusal(['api/main.ts'], env);

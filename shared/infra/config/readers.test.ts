@@ -90,7 +90,7 @@ t.test('each process type starts in production with its own secrets alone', asyn
   const door = (services: string, more: NodeJS.ProcessEnv) =>
     configFaults({ ...stores, GATEWAY_TOKEN, SERVICES: services, ...more }, 'web');
   t.strictSame(door('attempt,classifier', {}), []);
-  t.match(door('auth', {}), [/^AUTH_JWT_SECRET: not set/]);
+  t.match(door('auth', {}), [/^AUTH_JWT_SECRET: not set/, /^TRUSTED_PROXIES: not set/]);
   t.strictSame(door('auth', { AUTH_JWT_SECRET, TRUSTED_PROXIES }), []);
   t.match(door('notification', {}), [/^NOTIFICATION_INTERNAL_SERVICE_TOKEN: no token/]);
   t.strictSame(door('notification', { INTERNAL_SERVICE_TOKEN }), []);

@@ -20,8 +20,9 @@ t.test('production lists every missing, well-known, short and equal secret at on
     /^AUTH_JWT_SECRET: not set/,
     /^NOTIFICATION_TOKEN_EXAM_SERVICE, ATTEMPT_INTERNAL_SERVICE_TOKEN: set to the same value/,
     /^GATEWAY_TOKEN: not set, wanted a token, or GATEWAY_TRUST=network/,
+    /^TRUSTED_PROXIES: not set, wanted the addresses of the gateway, or none/,
   ]);
-  t.equal(faults.length, 5);
+  t.equal(faults.length, 6);
   t.notMatch(faults.join(), /hunter|dev-internal/);
   t.strictSame(configFaults(PRODUCTION), []);
   t.strictSame(configFaults({ ...env, NODE_ENV: 'development' }), [], 'development accepts them');
@@ -146,10 +147,8 @@ t.test(
 /** The warnings of a process that reads every variable. */
 const warnings = (env: NodeJS.ProcessEnv) => readConfig(env, 'cluster').warnings;
 
-t.test('production warns about missing tokens, missing proxies and each address of plain http', async (t) => {
+t.test('production warns about missing tokens, and about each address of plain http', async (t) => {
   t.strictSame(warnings(PRODUCTION), []);
-  t.match(warnings({ ...PRODUCTION, TRUSTED_PROXIES: undefined }), [/^TRUSTED_PROXIES is not set/]);
-  t.strictSame(warnings({ ...PRODUCTION, TRUSTED_PROXIES: undefined, SERVICES: 'attempt', AUTH_JWT_SECRET: '' }), []);
   const { OPS_TOKEN: _ops, INTERNAL_SERVICE_TOKEN: _internal, ...bare } = PRODUCTION;
   const others = [/^INTERNAL_SERVICE_TOKEN is/, /^no receiver token/];
   t.match(warnings({ ...bare, SERVICES: 'attempt' }), [/^OPS_TOKEN is .*console, and \/metrics refuses/, ...others]);
@@ -171,4 +170,17 @@ t.test('production warns about missing tokens, missing proxies and each address 
     /^AI_CLASSIFIER_ALLOWED_BASE_URLS is plain http/,
   ]);
   t.strictSame(warnings({ MONGODB_URL, ...addresses }), [], 'development does not warn');
+});
+
+t.test('production that serves accounts requires the addresses of its proxies, or `none`', async (t) => {
+  const { TRUSTED_PROXIES: _none, ...env } = PRODUCTION;
+  const proxies = (TRUSTED_PROXIES: string) => readConfig({ ...env, TRUSTED_PROXIES }, 'web').auth.trustedProxies;
+  t.match(configFaults(env, 'web'), [/^TRUSTED_PROXIES: not set, wanted the addresses of the gateway, or none/]);
+  t.strictSame(configFaults({ ...env, SERVICES: 'attempt,classifier,notification' }, 'web'), []);
+  t.strictSame(configFaults(env, 'upkeep'), [], 'no worker has callers');
+  t.strictSame(configFaults({ MONGODB_URL }, 'web'), [], 'nor need development say so');
+  for (const none of ['none', '']) t.strictSame(proxies(none), []);
+  t.strictSame(proxies('10.0.0.0/8'), ['10.0.0.0/8']);
+  for (const wrong of ['None', 'none,10.0.0.1', 'the-gateway'])
+    t.match(configFaults({ ...env, TRUSTED_PROXIES: wrong }, 'web'), [/^TRUSTED_PROXIES: .*, or none$/], wrong);
 });

@@ -1,5 +1,6 @@
 import { isIPv4 } from 'node:net';
 import type { Secrets } from '#shared/kernel/secret.ts';
+import type { ServiceName } from './readers.ts';
 import type { GatewayTrust } from './variable.ts';
 import type { VariableReader } from './variable-reader.ts';
 import type { VariableName } from './variables.ts';
@@ -10,6 +11,7 @@ import type { VariableName } from './variables.ts';
 interface Settings {
   production: boolean;
   host: string;
+  services: ReadonlySet<ServiceName>;
   gatewayTrust: GatewayTrust;
   isOpen: boolean;
   gatewayToken: Secrets | undefined;
@@ -18,7 +20,7 @@ interface Settings {
 /** Returns one sentence for each dangerous combination of settings that no process may start with. Shows no secret. */
 export function trustFaults(from: VariableReader, config: Settings): string[] {
   if (!config.production) return strangersLetIn(from, config);
-  return [...equalSecrets(from), ...missingGatewayToken(from, config)];
+  return [...equalSecrets(from), ...missingGatewayToken(from, config), ...missingProxies(from, config)];
 }
 
 /**
@@ -45,6 +47,12 @@ function missingGatewayToken(from: VariableReader, { gatewayToken, gatewayTrust 
   if (gatewayToken !== undefined && gatewayToken.length > 0) return [];
   const given = gatewayToken === undefined ? 'not set' : 'empty';
   return [`GATEWAY_TOKEN: ${given}, wanted a token, or GATEWAY_TRUST=network if only the gateway can reach the port`];
+}
+
+/** Without the addresses of its proxies, a front door counts the failed logins of a whole school under one address, that of the gateway. */
+function missingProxies(from: VariableReader, { services }: Settings): string[] {
+  if (!services.has('auth') || from.isSet('TRUSTED_PROXIES')) return [];
+  return ['TRUSTED_PROXIES: not set, wanted the addresses of the gateway, or none if no proxy is before this process'];
 }
 
 /**

@@ -37,7 +37,7 @@ export function warningsOf(from: VariableReader, config: Settings, holder: Holde
     ...[...from.plainHttp].map(
       (name) => `${name} is plain http: tokens and personal data cross the network unencrypted`,
     ),
-    ...doorWarnings(from, config),
+    ...doorWarnings(config),
   ];
 }
 
@@ -69,7 +69,7 @@ function missingTokens(from: VariableReader, config: Settings): string[] {
   return warnings;
 }
 
-function doorWarnings(from: VariableReader, config: Settings): string[] {
+function doorWarnings(config: Settings): string[] {
   const { gatewayToken, services, attempt } = config;
   if (services.size === 0) return [];
   const warnings: string[] = [];
@@ -81,11 +81,6 @@ function doorWarnings(from: VariableReader, config: Settings): string[] {
   }
   if (services.has('attempt') && attempt.receiverToken === undefined) {
     warnings.push('no receiver token of the attempt service is set; every start, release and handoff is refused');
-  }
-  if (services.has('auth') && !from.isSet('TRUSTED_PROXIES')) {
-    warnings.push(
-      "TRUSTED_PROXIES is not set: login limits count all callers behind the gateway as the gateway's address",
-    );
   }
   return warnings;
 }

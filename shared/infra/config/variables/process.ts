@@ -197,7 +197,7 @@ export const TRUST = {
     kind: 'addresses',
     default: null,
     description:
-      'Addresses and networks (CIDR), comma-separated, of the proxies before this process. The client is the last hop of `X-Forwarded-For` outside them. Unset, or `none` = no proxy.',
+      'Addresses and networks (CIDR), comma-separated, of the proxies before this process. The client is the last hop of `X-Forwarded-For` outside them. `none` = no proxy, as outside production if unset. In production a `web` process that serves the auth service requires it.',
   },
 } as const satisfies Record<string, Variable>;
 
