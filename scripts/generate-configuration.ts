@@ -77,12 +77,15 @@ A process in production logs a warning for each of these settings, if it reads t
 - \`OPS_TOKEN\` or \`INTERNAL_SERVICE_TOKEN\` unset; \`OPS_READ_TOKEN\` unset beside \`METRICS_PORT\`.
 - A secret that is set although it does not read it.
 - An address of plain http that it calls.
+- A \`MONGODB_URL\` or \`REDIS_URL\` without TLS, or without a password, unless the store is on the same machine.
+- \`TRUSTED_PROXIES\` that contains every address, and an \`AUTH_BCRYPT_COST\` below 10.
 - A front door that trusts the network, and an attempt service without receiver token.
 
 ## Outside production
 
 A process refuses a \`HOST\` that other machines reach if a token has a development default or \`GATEWAY_TOKEN\` is unset: a forgotten \`NODE_ENV\` would
-otherwise make every caller an admin. \`EXAMHALL_OPEN=1\` permits it, and each front door then logs a warning.
+otherwise make every caller an admin. \`EXAMHALL_OPEN=1\` permits it, and each front door then logs a warning. A front door on such an address also
+logs a warning if its tokens are so weak that production would refuse them.
 
 A front door on loopback answers 421 \`MISDIRECTED_REQUEST\` if \`Host\` names anything but \`127.0.0.0/8\`, \`[::1]\` or a name without a dot, such as
 \`localhost\`. A page on the web could otherwise let its own name resolve to 127.0.0.1 and act as an admin from the browser of a developer. \`EXAMHALL_OPEN=1\`

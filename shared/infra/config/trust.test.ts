@@ -121,7 +121,9 @@ t.test('outside production an address that other machines reach needs secrets of
     for (const [name, value] of Object.entries(DEVELOPMENT_DEFAULTS))
       t.match(configFaults({ ...own, HOST, [name]: value }), [new RegExp(`while ${name} has a development default`)]);
     t.match(configFaults({ ...own, HOST, NODE_ENV: 'test', AUTH_JWT_SECRET: undefined }), [/^HOST/], 'test too');
-    t.strictSame(configFaults({ ...own, HOST }), [], HOST);
+    t.match(readConfig({ ...own, HOST }, 'web').warnings, [/^GATEWAY_TOKEN, AUTH_JWT_SECRET can be guessed by any/]);
+    const strong = { GATEWAY_TOKEN: strongSecret('gateway'), AUTH_JWT_SECRET: strongSecret('jwt') };
+    t.strictSame(readConfig({ ...own, ...strong, HOST }, 'web').warnings, [], HOST);
     t.strictSame(configFaults({ MONGODB_URL, HOST, ...DEVELOPMENT_DEFAULTS }, 'grading'), [], 'it reads none of these');
     const opened = readConfig({ MONGODB_URL, HOST, EXAMHALL_OPEN: '1' }, 'cluster');
     t.match(opened.warnings, [/any machine that reaches .* can act as any user/], 'it starts, with a warning');
@@ -183,4 +185,33 @@ t.test('production that serves accounts requires the addresses of its proxies, o
   t.strictSame(proxies('10.0.0.0/8'), ['10.0.0.0/8']);
   for (const wrong of ['None', 'none,10.0.0.1', 'the-gateway'])
     t.match(configFaults({ ...env, TRUSTED_PROXIES: wrong }, 'web'), [/^TRUSTED_PROXIES: .*, or none$/], wrong);
+  for (const all of ['0.0.0.0/0', '10.0.0.0/8, ::/0'])
+    t.match(warnings({ ...env, TRUSTED_PROXIES: all }), [/^TRUSTED_PROXIES contains every address/], all);
 });
+
+t.test(
+  'production warns about stores without TLS or password on other machines, and about cheap password hashes',
+  async (t) => {
+    const of = (more: NodeJS.ProcessEnv) => warnings({ ...PRODUCTION, ...more });
+    const [plain, open] = [/is without TLS: personal data/, /has no password: any machine/];
+    t.match(of({ MONGODB_URL: 'mongodb://127.0.0.1,db.example/' }), [plain, open]);
+    t.match(of({ MONGODB_URL: 'mongodb://u:p@db.example/' }), [plain]);
+    t.match(of({ MONGODB_URL: 'mongodb://db.example/?tls=true' }), [open]);
+    for (const MONGODB_URL of [
+      'mongodb://u:p@db.example/?tls=true',
+      'mongodb://db.example/?ssl=true&authMechanism=MONGODB-X509',
+      'mongodb+srv://u:p@cluster.example/',
+      'mongodb://127.0.0.1,[::1],localhost/',
+      'mongodb://%2Frun%2Fmongodb.sock/',
+    ])
+      t.strictSame(of({ MONGODB_URL }), [], MONGODB_URL);
+    t.match(of({ REDIS_URL: 'redis://redis.example' }), [plain, open]);
+    t.match(of({ REDIS_URL: 'rediss://redis.example' }), [open]);
+    for (const url of ['rediss://:p@redis.example', 'redis://localhost', 'redis://[::1]'])
+      t.strictSame(of({ REDIS_URL: url }), [], url);
+    t.notMatch(of({ MONGODB_URL: 'mongodb://u:hunter2@db.example/' }).join(), 'hunter2');
+    t.match(of({ AUTH_BCRYPT_COST: '9' }), [/^AUTH_BCRYPT_COST is below 10/]);
+    t.strictSame(of({ AUTH_BCRYPT_COST: '10' }), []);
+    t.strictSame(of({ AUTH_BCRYPT_COST: '4', SERVICES: 'attempt', AUTH_JWT_SECRET: '' }), [], 'no accounts, no hashes');
+  },
+);

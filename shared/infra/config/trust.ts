@@ -88,6 +88,7 @@ export function servesLoopbackAlone({ production, host, isOpen }: Settings): boo
   return !production && !isOpen && isLoopback(host);
 }
 
-function isLoopback(host: string): boolean {
+/** Returns true for a host that no other machine reaches. */
+export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 }

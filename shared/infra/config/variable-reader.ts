@@ -21,6 +21,8 @@ export interface VariableReader {
   chains: Map<VariableName, readonly VariableName[]>;
   /** Variables that hold a secret of this repository. */
   wellKnown: Set<VariableName>;
+  /** Variables that hold another secret which production would refuse. */
+  guessable: Set<VariableName>;
   /** Variables whose URLs calls go to over plain http. */
   plainHttp: Set<VariableName>;
   /** True if this process reads the variable. Every other variable is unset for it, without a default. */
@@ -62,6 +64,7 @@ export function variableReader(
   const chains = new Map<VariableName, readonly VariableName[]>();
   const plainHttp = new Set<VariableName>();
   const wellKnown = new Set<VariableName>();
+  const guessable = new Set<VariableName>();
   const read = (name: VariableName): string | null =>
     reads(name) ? (env[name] ?? defaultOf(VARIABLES[name], production)) : null;
   const refuse = (name: VariableName, wanted: string): void => {
@@ -84,21 +87,22 @@ export function variableReader(
     if (wanted !== undefined) refuse(name, wanted);
     return value;
   };
-  const note = (name: VariableName, value: string, owner = name): void => {
+  const note = (name: VariableName, value: string, faultOf: typeof tokenFault, owner = name): void => {
     secretsRead.push({ name, owner, value });
     if (WELL_KNOWN.has(value)) wellKnown.add(name);
+    else if (faultOf(value, true) !== undefined) guessable.add(name);
   };
   const token = (name: NamesOf<'token'>): string | undefined => {
     const value = read(name);
     if (value === null || value === '') return undefined;
-    note(name, value);
+    note(name, value, tokenFault);
     const wanted = tokenFault(value, production);
     if (wanted !== undefined) refuse(name, wanted);
     return value;
   };
   const earlier = (name: NamesOf<'tokens'>, owner: NamesOf<'token'>): string[] => {
     const values = partsOf(read(name));
-    for (const value of values) note(name, value, owner);
+    for (const value of values) note(name, value, tokenFault, owner);
     const wanted = values.map((value) => tokenFault(value, production)).find(Boolean);
     if (wanted !== undefined) refuse(name, `${wanted}, each`);
     return values;
@@ -108,6 +112,7 @@ export function variableReader(
     secretsRead,
     chains,
     wellKnown,
+    guessable,
     plainHttp,
     reads,
     isSet: (name) => env[name] !== undefined,
@@ -155,14 +160,14 @@ export function variableReader(
       const value = read(name) ?? '';
       const wanted = needed ? secretFault(value, production) : undefined;
       if (wanted !== undefined) refuse(name, wanted);
-      if (needed && value !== '') note(name, value);
+      if (needed && value !== '') note(name, value, secretFault);
       return value;
     },
     secrets(name, needed) {
       const values = partsOf(read(name));
       const wanted = needed ? values.map((value) => secretFault(value, production)).find(Boolean) : undefined;
       if (wanted !== undefined) refuse(name, `${wanted}, each`);
-      if (needed) for (const value of values) note(name, value, 'AUTH_JWT_SECRET');
+      if (needed) for (const value of values) note(name, value, secretFault, 'AUTH_JWT_SECRET');
       return values;
     },
     addresses(name) {

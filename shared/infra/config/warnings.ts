@@ -1,6 +1,8 @@
+import { readMongoLink } from '#infra/mongo/connect.ts';
+import { readRedisUrl } from '#infra/redis/redis-url.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import { processInWords, type ReadingProcess, type ServiceName } from './readers.ts';
-import { openingOf } from './trust.ts';
+import { isLoopback, openingOf } from './trust.ts';
 import type { GatewayTrust } from './variable.ts';
 import type { VariableReader } from './variable-reader.ts';
 
@@ -16,7 +18,10 @@ interface Settings {
   internalServiceToken: Secrets | undefined;
   opsToken: Secrets | undefined;
   opsReadToken: Secrets | undefined;
+  mongodb: { url: string };
+  redis: { url: string };
   attempt: { receiverToken: Secrets | undefined };
+  auth: { bcrypt: { passwordCost: number }; trustedProxies: readonly string[] };
 }
 
 /** The process, and the secrets in its environment that it does not read. */
@@ -37,13 +42,20 @@ export function warningsOf(from: VariableReader, config: Settings, holder: Holde
     ...[...from.plainHttp].map(
       (name) => `${name} is plain http: tokens and personal data cross the network unencrypted`,
     ),
+    ...storeLinks(config),
     ...doorWarnings(config),
   ];
 }
 
 function openDoor(from: VariableReader, config: Settings): string[] {
+  const { host } = config;
   const open = openingOf(from, config);
-  return open === undefined ? [] : [`${open}: any machine that reaches ${config.host} can act as any user`];
+  if (open !== undefined) return [`${open}: any machine that reaches ${host} can act as any user`];
+  // A worker requires no token of its callers.
+  if (isLoopback(host) || from.guessable.size === 0 || !from.reads('GATEWAY_TOKEN')) return [];
+  return [
+    `${[...from.guessable].join(', ')} can be guessed by any machine that reaches ${host}: production would refuse it`,
+  ];
 }
 
 /** A process that holds a secret without need reveals it through every fault of its own. */
@@ -69,8 +81,25 @@ function missingTokens(from: VariableReader, config: Settings): string[] {
   return warnings;
 }
 
+function storeLinks({ mongodb, redis }: Settings): string[] {
+  const { hosts, isEncrypted, hasLogin } = readMongoLink(mongodb.url);
+  const ofMongo = linkWarnings('MONGODB_URL', { isRemote: !hosts.every(isLoopback), isEncrypted, hasLogin });
+  if (redis.url === '') return ofMongo;
+  const { host, path, tls, password } = readRedisUrl(redis.url);
+  const isRemote = path === undefined && !isLoopback(host);
+  return [...ofMongo, ...linkWarnings('REDIS_URL', { isRemote, isEncrypted: tls, hasLogin: password !== undefined })];
+}
+
+function linkWarnings(name: string, link: { isRemote: boolean; isEncrypted: boolean; hasLogin: boolean }): string[] {
+  if (!link.isRemote) return [];
+  return [
+    ...(link.isEncrypted ? [] : [`${name} is without TLS: personal data crosses the network unencrypted`]),
+    ...(link.hasLogin ? [] : [`${name} has no password: any machine that reaches the store can read and change it`]),
+  ];
+}
+
 function doorWarnings(config: Settings): string[] {
-  const { gatewayToken, services, attempt } = config;
+  const { gatewayToken, services, attempt, auth } = config;
   if (services.size === 0) return [];
   const warnings: string[] = [];
   if (gatewayToken === undefined) {
@@ -82,5 +111,14 @@ function doorWarnings(config: Settings): string[] {
   if (services.has('attempt') && attempt.receiverToken === undefined) {
     warnings.push('no receiver token of the attempt service is set; every start, release and handoff is refused');
   }
+  if (auth.trustedProxies.some((network) => network.endsWith('/0'))) {
+    warnings.push('TRUSTED_PROXIES contains every address: a client chooses the address under which it is counted');
+  }
+  if (services.has('auth') && auth.bcrypt.passwordCost < MIN_PASSWORD_COST) {
+    warnings.push(`AUTH_BCRYPT_COST is below ${MIN_PASSWORD_COST}: stolen password hashes are guessed quickly`);
+  }
   return warnings;
 }
+
+/** Lowest cost of password hashes by OWASP's Password Storage Cheat Sheet. */
+const MIN_PASSWORD_COST = 10;

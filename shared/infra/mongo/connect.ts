@@ -137,3 +137,19 @@ export function unreadableIn(url: string): string | undefined {
     return error instanceof Error ? error.message : 'it cannot be read';
   }
 }
+
+/** How a connection string reaches its servers. */
+export interface MongoLink {
+  /** Names of the servers; none for a socket of this machine. */
+  hosts: readonly string[];
+  isEncrypted: boolean;
+  hasLogin: boolean;
+}
+
+/** Returns how a readable connection string reaches its servers. Opens no connection. */
+export function readMongoLink(url: string): MongoLink {
+  const { hosts, srvHost, tls, credentials } = new MongoClient(url).options;
+  // The driver queries the names of a `mongodb+srv` string when it connects.
+  const names = srvHost === undefined ? hosts.flatMap(({ host }) => host ?? []) : [srvHost];
+  return { hosts: names, isEncrypted: tls, hasLogin: credentials !== undefined };
+}
