@@ -28,6 +28,33 @@ async function expire(id: string, agoMs: number): Promise<Date> {
   return deadlineAt;
 }
 
+t.test('returns the saved answer alone to a client that prefers a minimal reply', async (t) => {
+  const { student, id, attempt } = await sit();
+  const minimal = { prefer: 'return=minimal' };
+  const long = 'Bài luận dài. '.repeat(6_000);
+  for (const [questionId, answer] of [
+    ['one', { selectedOptionIds: ['b'] }],
+    ['text', { textAnswer: ' x ' }],
+    ['essay', { textAnswer: long }],
+    ['essay', { textAnswer: 'ngắn' }],
+  ] as const) {
+    const reply = await student.save(id, { questionId, answer }, minimal);
+    t.equal(reply.headers['preference-applied'], 'return=minimal');
+    const { serverTime, ...data } = reply.data;
+    t.ok(Math.abs(Date.parse(serverTime) - Date.parse(attempt.serverTime)) < 3_600_000);
+    const whole = (await student.get(id)).data;
+    const stored = whole.answers.find((one: { questionId: string }) => one.questionId === questionId);
+    t.strictSame(data, { id, status: 'IN_PROGRESS', deadlineAt: attempt.deadlineAt, answer: stored });
+    t.same(stored.answer, answer);
+  }
+  const refused = await student.save(id, { questionId: 'one', selectedOptionIds: ['zz'] }, minimal);
+  t.match(refused, { status: 400, json: { code: 'VALIDATION_FAILED' } });
+  t.equal(refused.headers['preference-applied'], undefined);
+  const whole = await student.save(id, { questionId: 'one', selectedOptionIds: ['a'] });
+  t.equal(whole.data.questions.length, QUESTIONS.length);
+  t.equal(whole.headers['preference-applied'], undefined);
+});
+
 t.test('saves every kind of answer, nested or at the top level', async (t) => {
   const { student, id, attempt } = await sit();
   const kinds: [string, object][] = [

@@ -1,17 +1,13 @@
-import { idempotencyKey } from '#api/http/guards/idempotency-key.ts';
 import { identity, optionalIdentity, role } from '#api/http/guards/identity.ts';
-import { internalSender, trustedStart } from '#api/http/guards/senders.ts';
-import { ESSAY_BODY, LARGE_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
+import { internalSender } from '#api/http/guards/senders.ts';
+import { ESSAY_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { answerFaults } from '#shared/attempt/answer.ts';
-import { paperFaults } from '#shared/attempt/copy-paper.ts';
 import { RELEASE_SENDER, releaseFaults } from '#shared/attempt/release.ts';
-import { COURSE_SERVICE } from '#shared/attempt/start-rules.ts';
-import type { ErrorCode } from '#shared/kernel/errors.ts';
 import type { AttemptDeps } from './deps.ts';
 import { receiveHandoff, receiveRelease } from './intake.ts';
 import { listOwnAttempts, readAttempt, readEvents, readResult, summarizeAttempts } from './queries.ts';
 import { saveOneAnswer } from './save-answer.ts';
-import { startAttempt } from './start.ts';
+import { startRoutes, TAKING } from './start-routes.ts';
 import { postEvent, submitAttempt } from './submit.ts';
 
 /** Returns the attempt service's internal `/v1` routes: attempts behind the gateway, grades and releases from services. */
@@ -19,80 +15,15 @@ export function attemptRoutes(deps: AttemptDeps): Route[] {
   return [...startRoutes(deps), ...studentRoutes(deps), ...intakeRoutes(deps)];
 }
 
-const START_ERRORS: readonly ErrorCode[] = [
-  'EXAM_ID_MISMATCH',
-  'COURSE_CONTEXT_UNTRUSTED',
-  'COURSE_CONTEXT_INVALID',
-  'EXAM_NOT_PUBLISHED',
-  'EXAM_OFFLINE',
-  'EXAM_NOT_OPEN',
-  'EXAM_CLOSED',
-  'EXAM_PASSWORD_REQUIRED',
-  'EXAM_ACCESS_DENIED',
-  'ACCESS_LINK_EXPIRED',
-  'ACCESS_LINK_FULL',
-  'ATTEMPT_LIMIT_REACHED',
-  'PERSON_ERASED',
-  'ATTEMPT_ALREADY_OPEN',
-  'ASSIGNMENT_OVERDUE',
-  'PAYLOAD_TOO_LARGE',
-];
-
-const TAKING: Tag = {
-  name: 'Attempt: taking an exam',
-  description:
-    'A student starts, answers and submits an attempt and reads its result. Teachers of the exam and admins read too.',
-};
 const OVERSIGHT: Tag = { name: 'Attempt: oversight', description: 'Counts of all attempts, for admins.' };
 const INTAKE: Tag = {
   name: 'Attempt: grades and releases',
   description: 'Other services grade answers by hand and release results.',
 };
 
-const EXAM = { examId: 'Id of the exam; must equal `exam.id` of the body' };
 const ATTEMPT = { attemptId: 'Id of the attempt' };
 /** Texts of a student, which are stored exactly as sent. */
 const TEXTS = ['/textAnswer', '/answer/textAnswer'];
-
-const REPLAYED = { 'Idempotency-Replayed': 'true if the idempotency key was used before, otherwise false' };
-
-/** Starts an attempt: one route under two paths. Older clients use the second path. */
-function startRoutes(deps: AttemptDeps): Route[] {
-  const start = {
-    method: 'POST',
-    summary: 'Start an attempt, or get the existing one of this key or student',
-    description:
-      'Creates an attempt of the exam for the student, with a copy of the exam, its policy and its paper. Only the gateway calls it, with a body that the exam service has resolved. The idempotency key belongs to the exam and the student for ever: a repeat with it returns 200 with the attempt as it now is, `created: false` and `Idempotency-Replayed: true`. With a new key while an attempt is open, it returns that attempt. A body may have 8 MiB.',
-    tag: TAKING,
-    guards: [trustedStart({ token: deps.settings.receiverToken }), identity(), role('STUDENT'), idempotencyKey()],
-    headers: [
-      {
-        name: 'x-course-attempt-context-source',
-        required: false,
-        description: 'Service that resolved `courseAttemptContext`; required with that field',
-        example: COURSE_SERVICE,
-      },
-    ],
-    body: { schema: 'attempt/start-request', maxBytes: LARGE_BODY, moreFaults: paperFaults },
-    replies: [
-      { status: 201, schema: 'attempt/start-reply', description: 'New attempt', headers: REPLAYED },
-      {
-        status: 200,
-        schema: 'attempt/start-reply',
-        description: 'Existing attempt of this key or student',
-        headers: REPLAYED,
-      },
-    ],
-    errors: START_ERRORS,
-    failureData: { ATTEMPT_ALREADY_OPEN: 'attempt/open-attempt' },
-    handle: (call) => startAttempt(deps, call),
-  } satisfies Partial<Route>;
-
-  return [
-    { ...start, params: EXAM, path: '/v1/exams/:examId/attempts', operation: 'startAttempt' },
-    { ...start, params: EXAM, path: '/v1/exams/:examId/start', operation: 'startAttemptCompat' },
-  ];
-}
 
 /** Routes of a started attempt: its student works on it, and each reader gets what the reader may see. */
 function studentRoutes(deps: AttemptDeps): Route[] {
@@ -147,11 +78,27 @@ function studentRoutes(deps: AttemptDeps): Route[] {
       operation: 'saveAnswer',
       summary: 'Save or replace one answer',
       description:
-        'Stores one answer of an open attempt and returns the attempt. With `clientVersion` 0 the last writer wins, and a repeat saves again with the next `serverVersion`. With a version above 0, a save over a newer answer is 409 `ANSWER_VERSION_CONFLICT` with the stored answer; if that is your own, the first request had arrived. A save after the deadline submits the attempt and is refused.',
+        'Stores one answer of an open attempt and returns the attempt. With `clientVersion` 0 the last writer wins, and a repeat saves again with the next `serverVersion`. With a version above 0, a save over a newer answer is 409 `ANSWER_VERSION_CONFLICT` with the stored answer; if that is your own, the first request had arrived. A save after the deadline submits the attempt and is refused. Send `Prefer: return=minimal`: the whole attempt of an exam with pictures has megabytes.',
       tag: TAKING,
       guards: student,
+      headers: [
+        {
+          name: 'prefer',
+          required: false,
+          description: '`return=minimal` returns the saved answer alone instead of the whole attempt',
+          example: 'return=minimal',
+        },
+      ],
       body: { schema: 'attempt/save-answer-request', maxBytes: ESSAY_BODY, anyMarks: TEXTS, moreFaults: answerFaults },
-      replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Attempt with the saved answer' }],
+      replies: [
+        { status: 200, schema: 'attempt/attempt-detail', description: 'Attempt with the saved answer' },
+        {
+          status: 200,
+          schema: 'attempt/saved-answer',
+          description: 'Saved answer, if the caller prefers `return=minimal`',
+          headers: { 'Preference-Applied': '`return=minimal`, if the reply is the answer alone' },
+        },
+      ],
       errors: [
         'ATTEMPT_NOT_FOUND',
         'FORBIDDEN',

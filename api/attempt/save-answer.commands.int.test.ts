@@ -31,8 +31,8 @@ async function watchedFrontDoor(t: Tap) {
     mongo: stored,
     attempt,
     /** Saves one answer and returns the names of the MongoDB commands that it needed. */
-    async save(place: number): Promise<string[]> {
-      const reply = await saveOneAnswer(deps, saveCall(attempt, place));
+    async save(place: number, headers: Record<string, string> = {}): Promise<string[]> {
+      const reply = await saveOneAnswer(deps, { ...saveCall(attempt, place), headers });
       if (isRejection(reply)) throw new Error(reply.rejected);
       await deps.eventTails.idle();
       return sent.taken();
@@ -65,6 +65,13 @@ t.test('no save of choices needs more than two MongoDB commands, and most need o
   // Each roll of the event tail makes room for EVENT_TAIL_CAP - EVENT_TAIL_KEEP saves.
   const rolls = 1 + Math.floor((SAVES - (EVENT_TAIL_CAP - 2)) / (EVENT_TAIL_CAP - EVENT_TAIL_KEEP));
   t.equal(taken.filter((commands) => commands !== 'findAndModify').length, rolls);
+});
+
+t.test('a minimal reply needs no more commands than a whole one', async (t) => {
+  const { save } = await watchedFrontDoor(t as Tap);
+  const minimal = { prefer: 'return=minimal' };
+  t.strictSame(await save(0, minimal), ['find', 'find', 'findAndModify']);
+  t.strictSame(await save(1, minimal), ['findAndModify']);
 });
 
 t.test('a save into a tail without room copies events to rows first', async (t) => {

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Call, TextReply } from '#api/route.ts';
+import { isMinimalPreferred, MINIMAL_APPLIED } from '#api/http/preference.ts';
+import type { Call, Reply, TextReply } from '#api/route.ts';
 import { type AttemptRef, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { newestEvents } from '#infra/mongo/attempt/events.ts';
 import { FIXED_FIELDS, type ReplyText } from '#infra/mongo/attempt/reply-texts.ts';
@@ -15,9 +16,10 @@ import type { StoredAttempt } from '#infra/mongo/attempt/stored-attempt.ts';
 import { isWriteConflict } from '#infra/mongo/faults.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import { pickAnswer } from '#shared/attempt/answer.ts';
-import type { Attempt } from '#shared/attempt/attempt.ts';
+import { type Attempt, answerKeyOf } from '#shared/attempt/attempt.ts';
 import { saveAnswerMetadata } from '#shared/attempt/events.ts';
 import { EVENT_TAIL_CAP, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
+import { savedAnswer } from '#shared/attempt/redact.ts';
 import { type FittedSave, fitSave, whySaveRefused } from '#shared/attempt/save-rules.ts';
 import type { Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
@@ -31,9 +33,13 @@ const CONFLICT_WAIT_MS = 20;
 /**
  * Saves one answer. Costs one MongoDB command if the attempt is cached here and accepts the write, and one save in twenty a second
  * command, which copies events to rows. A refused write returns the stored attempt, and the pure rules then find the reason in the
- * order of the contract.
+ * order of the contract. A caller that prefers a minimal reply gets the answer alone: the whole paper of an exam with pictures would
+ * be sent back at every save.
  */
-export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequest>): Promise<TextReply | Rejection> {
+export async function saveOneAnswer(
+  deps: AttemptDeps,
+  call: Call<SaveAnswerRequest>,
+): Promise<Reply | TextReply | Rejection> {
   const answer = pickAnswer(call.body);
   if (isRejection(answer)) return answer;
   const ref = await ownAttemptRef(deps, call);
@@ -41,9 +47,10 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
   const { questionId, clientVersion, sourceTabId } = call.body;
   const save = { questionId, answer, clientVersion: clientVersion ?? 0 };
   const fitted = fitSave(ref, await deps.papers.find(ref.paperId), save);
+  const isMinimal = isMinimalPreferred(call.headers.prefer);
   const ways = isRejection(fitted)
     ? waysToRefuse(deps, ref)
-    : waysToSave(deps, writeOf(ref, fitted, sourceTabId ?? null));
+    : waysToSave(deps, writeOf(ref, fitted, sourceTabId ?? null), isMinimal);
   const viewer = viewerOf(call.identity);
   const giveUpAt = performance.now() + FRONT_DOOR_BUDGET_MS;
   let way = ways.first;
@@ -51,6 +58,7 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
     const result = await way();
     switch (result.kind) {
       case 'saved':
+        if (isMinimal && !isRejection(fitted)) return minimalReplyTo(deps, result, fitted);
         return { kind: 'text', status: 200, data: await replyTo(deps, result, viewer) };
       case 'missing':
         return refusalOf(deps, ref._id, viewer);
@@ -74,8 +82,10 @@ export async function saveOneAnswer(deps: AttemptDeps, call: Call<SaveAnswerRequ
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
 
-/** The attempt after a save: whole, or as stored without the fields that the texts of this process replace. */
-type Saved = { kind: 'saved'; attempt: Attempt } | { kind: 'saved'; stored: StoredAttempt; texts: ReplyText };
+/** The attempt after a save: whole, or as stored without the fields that its reply does not need. */
+type Saved =
+  | { kind: 'saved'; attempt: Attempt }
+  | { kind: 'saved'; stored: StoredAttempt; texts: ReplyText | undefined };
 
 type SaveWay = () => Promise<Saved | Exclude<SaveResult, { kind: 'saved' }> | { kind: 'raced' }>;
 
@@ -86,21 +96,22 @@ interface SaveWays {
 }
 
 /** Returns the ways to save this write: a short answer begins with one command, a long text with a row of its own. */
-function waysToSave(deps: AttemptDeps, write: AnswerWrite): SaveWays {
+function waysToSave(deps: AttemptDeps, write: AnswerWrite, isMinimal: boolean): SaveWays {
   const isLong = isLongAnswer(write.content);
   const withRows: SaveWay = () => saveWithRows(deps, write, isLong);
   const alone: SaveWay = async () => {
     const { _id } = write.attempt;
-    const texts = deps.replyTexts.find(_id);
+    const texts = isMinimal ? undefined : deps.replyTexts.find(_id);
+    const isPartial = isMinimal || texts !== undefined;
     const movedTo = deps.eventTails.movedTo(_id);
     const result = await saveAnswer(deps.mongo, write, {
       movedTo,
-      ...(texts === undefined ? {} : { without: FIXED_FIELDS }),
+      ...(isPartial ? { without: FIXED_FIELDS } : {}),
     });
     if (result.kind !== 'saved') return result;
     const { stored } = result;
     if (stored.tailLength >= EVENT_TAIL_CAP || movedTo > 0) deps.eventTails.seen(stored.tail());
-    return texts === undefined ? { kind: 'saved', attempt: stored.whole() } : { kind: 'saved', stored, texts };
+    return isPartial ? { kind: 'saved', stored, texts } : { kind: 'saved', attempt: stored.whole() };
   };
   return {
     first: isLong ? withRows : alone,
@@ -134,9 +145,20 @@ async function saveWithRows(
   }
 }
 
+/** Returns the saved answer with the state and the deadline of its attempt. */
+function minimalReplyTo(deps: AttemptDeps, saved: Saved, { paperIndex, question, content }: FittedSave): Reply {
+  const key = answerKeyOf(paperIndex);
+  const [head, stored] =
+    'stored' in saved ? [saved.stored.head(), saved.stored.answer(key)] : [saved.attempt, saved.attempt.answers[key]];
+  if (stored === undefined) throw new Error(`attempt ${head._id} lacks the answer ${key} that was saved`);
+  // A long text is stored in a row of its own; what was saved is what the caller sent.
+  const data = savedAnswer(head, question, { ...stored, ...content }, new Date(deps.now()));
+  return { status: 200, data, headers: MINIMAL_APPLIED };
+}
+
 /** Returns the detail of the attempt after the save, as JSON. */
 async function replyTo(deps: AttemptDeps, saved: Saved, viewer: Viewer): Promise<TextReply['data']> {
-  if ('stored' in saved) {
+  if ('stored' in saved && saved.texts !== undefined) {
     const limits = { now: new Date(deps.now()), eventLimit: SAVE_REPLY_EVENTS };
     const text = saved.texts.ofStored(saved.stored, viewer, limits);
     if (text !== null) return text;

@@ -65,6 +65,8 @@ export interface ClientOperation {
   readonly readsOrganization: boolean;
   readonly needsOrganization: boolean;
   readonly readsKey: boolean;
+  /** True if the client prefers the minimal reply, which the document lists last. */
+  readonly isMinimal: boolean;
   readonly isStream: boolean;
 }
 
@@ -89,6 +91,7 @@ const OWN_HEADERS = new Set([
   'x-correlation-id',
   'x-request-id',
   'last-event-id',
+  'prefer',
   'traceparent',
   'tracestate',
 ]);
@@ -123,7 +126,7 @@ function operationOf(document: OpenApiDocument, { path, method, node }: Found): 
     path,
     parameters: own.filter(({ in: place, name }) => place !== 'header' || !OWN_HEADERS.has(name.toLowerCase())),
     body: body === undefined ? null : { schema: body, required: node.requestBody?.required === true },
-    replies: isStream ? new Map() : repliesOf(node),
+    replies: isStream ? new Map() : repliesOf(node, names.includes('prefer')),
     codes: codesOf(node),
     caller: callerOf(names),
     reads: credentialsOf(names),
@@ -131,6 +134,7 @@ function operationOf(document: OpenApiDocument, { path, method, node }: Found): 
     readsOrganization: names.includes(ORGANIZATION),
     needsOrganization: required.includes(ORGANIZATION),
     readsKey: names.includes('idempotency-key'),
+    isMinimal: names.includes('prefer'),
     isStream,
   };
 }
@@ -213,14 +217,15 @@ function needsOf(
   return { needs, oneOf: isEnough ? [] : others };
 }
 
-function repliesOf({ operationId, responses }: OperationNode): Map<number, JsonSchema[]> {
+function repliesOf({ operationId, responses }: OperationNode, isMinimal: boolean): Map<number, JsonSchema[]> {
   const replies = new Map<number, JsonSchema[]>();
   for (const [status, { content }] of Object.entries(responses)) {
     if (!status.startsWith('2')) continue;
     const { properties } = (content?.['application/json']?.schema ?? {}) as { properties?: { data?: JsonSchema } };
     const data = properties?.data;
     if (data === undefined) throw new Error(`${operationId}: the reply ${status} has no envelope`);
-    replies.set(Number(status), Array.isArray(data.anyOf) ? data.anyOf : [data]);
+    const alternatives: JsonSchema[] = Array.isArray(data.anyOf) ? data.anyOf : [data];
+    replies.set(Number(status), isMinimal ? alternatives.slice(-1) : alternatives);
   }
   return replies;
 }

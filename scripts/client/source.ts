@@ -101,6 +101,7 @@ function tableOf(name: string, comment: string, operations: readonly ClientOpera
       isEither: operation.oneOf.length > 0,
       organization: operation.needsOrganization ? 'required' : operation.readsOrganization ? 'optional' : 'unread',
       readsKey: operation.readsKey,
+      isMinimal: operation.isMinimal,
     };
     return `  ${operation.name}: ${JSON.stringify(row)},\n`;
   });

@@ -182,6 +182,22 @@ export function answerForReply(question: Pick<Question, 'questionId'>, stored: S
   };
 }
 
+/** Returns what a client needs after a save: the answer, and how long the attempt is open. Grades stay hidden until its end. */
+export function savedAnswer(
+  attempt: Pick<Attempt, '_id' | 'status' | 'deadlineAt'>,
+  question: Pick<Question, 'questionId'>,
+  stored: StoredAnswer,
+  now: Date,
+) {
+  return {
+    id: attempt._id,
+    status: attempt.status,
+    deadlineAt: isoOf(attempt.deadlineAt),
+    serverTime: now.toISOString(),
+    answer: answerForReply(question, stored, false),
+  };
+}
+
 type EventReply = ReturnType<typeof eventForReply>;
 
 /** Returns an event as a reply shows it. Unless `showsGrades`, its metadata contains no grade. */

@@ -993,6 +993,32 @@ export interface SaveAnswerRequest {
 }
 
 /**
+ * The saved answer and the state of its attempt, for a caller that prefers a minimal reply.
+ */
+export interface SavedAnswer {
+  /**
+   * Id of the attempt.
+   */
+  id: Identifier;
+  /**
+   * State of the attempt.
+   */
+  status: AttemptStatus;
+  /**
+   * Time at which the attempt is over; null without a deadline.
+   */
+  deadlineAt: Timestamp | null;
+  /**
+   * Time of the reply, by the clock of the service; for the countdown of a client.
+   */
+  serverTime: Timestamp;
+  /**
+   * The answer as it was saved.
+   */
+  answer: AttemptAnswer;
+}
+
+/**
  * Scoring mode of a question.
  */
 export type ScoringMode =

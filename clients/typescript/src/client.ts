@@ -124,6 +124,7 @@ function requestOf(settings: Settings, name: OperationName, input: AnyInput): Ex
   }
   addCredentials(headers, route, chosenCredentials(route, input, settings.credentials), settings.gatewayToken);
   if (route.readsKey) headers.set('idempotency-key', key);
+  if (route.isMinimal) headers.set('prefer', 'return=minimal');
   if (input.requestId !== undefined) headers.set('x-request-id', input.requestId);
   if (input.traceparent !== undefined) headers.set('traceparent', input.traceparent);
   const body = keyedBody(name, input.body, key);

@@ -24,7 +24,7 @@ interface FoundOperation {
   readonly isStream: boolean;
 }
 
-const PASSED = ['content-type', 'accept', 'user-agent', 'last-event-id', 'idempotency-key', 'x-device-token'];
+const PASSED = ['content-type', 'accept', 'user-agent', 'last-event-id', 'idempotency-key', 'x-device-token', 'prefer'];
 /** A segment that is an id. `fetch` would resolve `.` and `..`, and so reach another route. */
 const SEGMENT = '(?!\\.{1,2}(?:/|$))(?:[\\w.:@-]|%40|%3[Aa])+';
 const OPERATIONS = [...operationsIn(ROUTES, false), ...operationsIn(STREAM_ROUTES, true)].sort(

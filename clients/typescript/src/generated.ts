@@ -4235,6 +4235,32 @@ export interface SaveAnswerRequest {
 }
 
 /**
+ * The saved answer and the state of its attempt, for a caller that prefers a minimal reply.
+ */
+export interface SavedAnswer {
+  /**
+   * Id of the attempt.
+   */
+  id: Identifier;
+  /**
+   * State of the attempt.
+   */
+  status: AttemptStatus;
+  /**
+   * Time at which the attempt is over; null without a deadline.
+   */
+  deadlineAt: Timestamp | null;
+  /**
+   * Time of the reply, by the clock of the service; for the countdown of a client.
+   */
+  serverTime: Timestamp;
+  /**
+   * The answer as it was saved.
+   */
+  answer: AttemptAnswer;
+}
+
+/**
  * Scoring mode of a question.
  */
 export type ScoringMode =
@@ -5935,7 +5961,7 @@ export interface Operations {
   /** Save or replace one answer. */
   saveAnswer: {
     input: { attemptId: string; body: SaveAnswerRequest };
-    data: AttemptDetail;
+    data: SavedAnswer;
     pending: never;
     needs: 'as';
     oneOf: never;
@@ -7479,6 +7505,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: true,
+    isMinimal: false,
   },
   startAttemptCompat: {
     method: 'POST',
@@ -7488,6 +7515,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: true,
+    isMinimal: false,
   },
   listOwnAttempts: {
     method: 'GET',
@@ -7497,6 +7525,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   summarizeAttempts: {
     method: 'GET',
@@ -7506,6 +7535,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   readAttempt: {
     method: 'GET',
@@ -7515,6 +7545,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   saveAnswer: {
     method: 'POST',
@@ -7524,6 +7555,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: true,
   },
   submitAttempt: {
     method: 'POST',
@@ -7533,6 +7565,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   postEvent: {
     method: 'POST',
@@ -7542,6 +7575,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   readEvents: {
     method: 'GET',
@@ -7551,6 +7585,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   readResult: {
     method: 'GET',
@@ -7560,6 +7595,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   handOffGrade: {
     method: 'POST',
@@ -7569,6 +7605,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   releaseResults: {
     method: 'POST',
@@ -7578,6 +7615,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   register: {
     method: 'POST',
@@ -7587,6 +7625,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   login: {
     method: 'POST',
@@ -7596,6 +7635,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   refresh: {
     method: 'POST',
@@ -7605,6 +7645,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   logout: {
     method: 'POST',
@@ -7614,6 +7655,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   readMe: {
     method: 'GET',
@@ -7623,6 +7665,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   listSessions: {
     method: 'GET',
@@ -7632,6 +7675,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   endSession: {
     method: 'DELETE',
@@ -7641,6 +7685,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   endOtherSessions: {
     method: 'POST',
@@ -7650,6 +7695,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   changePassword: {
     method: 'POST',
@@ -7659,6 +7705,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   createJob: {
     method: 'POST',
@@ -7668,6 +7715,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   listJobs: {
     method: 'GET',
@@ -7677,6 +7725,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   readJob: {
     method: 'GET',
@@ -7686,6 +7735,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   listJobErrors: {
     method: 'GET',
@@ -7695,6 +7745,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   cancelJob: {
     method: 'POST',
@@ -7704,6 +7755,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   retryJob: {
     method: 'POST',
@@ -7713,6 +7765,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   summarizeQueue: {
     method: 'GET',
@@ -7722,6 +7775,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   previewGeneration: {
     method: 'POST',
@@ -7731,6 +7785,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   previewExplanation: {
     method: 'POST',
@@ -7740,6 +7795,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   previewEssayGrade: {
     method: 'POST',
@@ -7749,6 +7805,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   readProviderStatus: {
     method: 'GET',
@@ -7758,6 +7815,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   readProviderSettings: {
     method: 'GET',
@@ -7767,6 +7825,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   saveProviderSettings: {
     method: 'PUT',
@@ -7776,6 +7835,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   listNotifications: {
     method: 'GET',
@@ -7785,6 +7845,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   createNotification: {
     method: 'POST',
@@ -7794,6 +7855,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   markAllRead: {
     method: 'POST',
@@ -7803,6 +7865,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   deleteAll: {
     method: 'POST',
@@ -7812,6 +7875,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   readPreferences: {
     method: 'GET',
@@ -7821,6 +7885,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   changePreferences: {
     method: 'PATCH',
@@ -7830,6 +7895,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   readNotification: {
     method: 'GET',
@@ -7839,6 +7905,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   markRead: {
     method: 'POST',
@@ -7848,6 +7915,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   deleteNotification: {
     method: 'POST',
@@ -7857,6 +7925,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   listParentAlerts: {
     method: 'GET',
@@ -7866,6 +7935,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   markAllParentAlertsRead: {
     method: 'POST',
@@ -7875,6 +7945,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   markParentAlertRead: {
     method: 'POST',
@@ -7884,6 +7955,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   listDeliveryAttempts: {
     method: 'GET',
@@ -7893,6 +7965,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   recordDeliveryAttempt: {
     method: 'POST',
@@ -7902,6 +7975,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   summarizeSupport: {
     method: 'GET',
@@ -7911,6 +7985,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   readPushKey: {
     method: 'GET',
@@ -7920,6 +7995,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   listPushSubscriptions: {
     method: 'GET',
@@ -7929,6 +8005,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   addPushSubscription: {
     method: 'POST',
@@ -7938,6 +8015,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   deletePushSubscription: {
     method: 'DELETE',
@@ -7947,6 +8025,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   showUnsubscribe: {
     method: 'GET',
@@ -7956,6 +8035,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   unsubscribe: {
     method: 'POST',
@@ -7965,6 +8045,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   createBatch: {
     method: 'POST',
@@ -7974,6 +8055,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   putSnapshot: {
     method: 'PUT',
@@ -7983,6 +8065,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   createWeakTopicAlert: {
     method: 'POST',
@@ -7992,6 +8075,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   takeWeakTopicAlert: {
     method: 'POST',
@@ -8001,6 +8085,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   takeNotificationEvent: {
     method: 'POST',
@@ -8010,6 +8095,7 @@ export const ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
   getTrace: {
     method: 'GET',
@@ -8019,6 +8105,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   getStatus: {
     method: 'GET',
@@ -8028,6 +8115,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   getQueues: {
     method: 'GET',
@@ -8037,6 +8125,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   getWorkers: {
     method: 'GET',
@@ -8046,6 +8135,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   getExam: {
     method: 'GET',
@@ -8055,6 +8145,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   listExamAttempts: {
     method: 'GET',
@@ -8064,6 +8155,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   getDeadLetters: {
     method: 'GET',
@@ -8073,6 +8165,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   listDeadLetters: {
     method: 'GET',
@@ -8082,6 +8175,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   listBulkActs: {
     method: 'GET',
@@ -8091,6 +8185,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   getBulkAct: {
     method: 'GET',
@@ -8100,6 +8195,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   stopBulkAct: {
     method: 'POST',
@@ -8109,6 +8205,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   getDeadLetter: {
     method: 'GET',
@@ -8118,6 +8215,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   replayDeadLetters: {
     method: 'POST',
@@ -8127,6 +8225,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   ackDeadLetters: {
     method: 'POST',
@@ -8136,6 +8235,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   dropDeadLetters: {
     method: 'POST',
@@ -8145,6 +8245,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   createSubscription: {
     method: 'POST',
@@ -8154,6 +8255,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   listSubscriptions: {
     method: 'GET',
@@ -8163,6 +8265,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   getSubscription: {
     method: 'GET',
@@ -8172,6 +8275,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   changeSubscription: {
     method: 'PATCH',
@@ -8181,6 +8285,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   deleteSubscription: {
     method: 'DELETE',
@@ -8190,6 +8295,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   testSubscription: {
     method: 'POST',
@@ -8199,6 +8305,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
   listAudit: {
     method: 'GET',
@@ -8208,6 +8315,7 @@ export const ROUTES = {
     isEither: true,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
   },
 } as const;
 
@@ -8221,6 +8329,7 @@ export const STREAM_ROUTES = {
     isEither: false,
     organization: 'required',
     readsKey: false,
+    isMinimal: false,
   },
   streamInbox: {
     method: 'GET',
@@ -8230,5 +8339,6 @@ export const STREAM_ROUTES = {
     isEither: false,
     organization: 'optional',
     readsKey: false,
+    isMinimal: false,
   },
 } as const;
