@@ -25,7 +25,7 @@ import type { Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type AttemptDeps, ownAttemptRef, refusalOf, viewerOf, withTexts } from './deps.ts';
-import { ensureSubmitted } from './submit.ts';
+import { submitOverdue } from './submit.ts';
 
 /** Upper bound of the random wait (ms) before a save repeats after a conflict, so that concurrent saves spread out. */
 const CONFLICT_WAIT_MS = 20;
@@ -194,8 +194,5 @@ async function reasonOf(
   const reason = whySaveRefused(whole, fitted, viewer, new Date(deps.now()));
   if (reason?.rejected !== 'ATTEMPT_DEADLINE_EXPIRED') return reason;
   // Commit the submit, by MongoDB's clock, before the reply reports an expired deadline. Do not wait for the worker's grade.
-  const command = await ensureSubmitted(deps, attempt, 'TIMEOUT', 0);
-  if (command === null) return null;
-  void deps.doorbells.ring(command, command.attempts);
-  return reason;
+  return (await submitOverdue(deps, attempt)) ? reason : null;
 }

@@ -63,6 +63,7 @@ t.test('a start takes its key from the first of three headers that is present', 
     ['x-idempotency-key', { 'idempotency-key': undefined, 'x-idempotency-key': 'k2', 'x-correlation-id': 'k3' }],
     ['x-correlation-id', { 'idempotency-key': undefined, 'x-correlation-id': 'k3' }],
     ['idempotency-key', { 'idempotency-key': 'k1', 'x-idempotency-key': 'k2', 'x-correlation-id': 'k3' }],
+    ['x-correlation-id', { 'idempotency-key': '', 'x-idempotency-key': ' ', 'x-correlation-id': 'k3' }],
   ] as const) {
     const student = client.student();
     const examId = newExamId();
@@ -135,16 +136,40 @@ t.test('the rules of a start also apply while an attempt is open, but not to a r
   t.match(await student.get(id), { status: 200, data: { id, status: 'IN_PROGRESS' } });
 });
 
-t.test('an attempt stores at most fifty alias keys', async (t) => {
+t.test('an attempt stores its first key and the newest fifty others', async (t) => {
   const examId = newExamId();
   const student = client.student();
-  await student.start(examId);
+  const { data } = await student.start(examId, {}, { key: 'first' });
   for (let n = 1; n <= 51; n++) await student.start(examId, {}, { key: `alias-${n}` });
-  t.match(await student.start(examId, {}, { key: 'alias-50' }), { headers: { 'idempotency-replayed': 'true' } });
-  t.match(await student.start(examId, {}, { key: 'alias-51' }), {
-    status: 200,
-    headers: { 'idempotency-replayed': 'false' },
+  await student.submit(data.attempt.id);
+  for (const key of ['first', 'alias-2', 'alias-51']) {
+    const replay = await student.start(examId, {}, { key });
+    t.match(replay, { status: 200, data: { created: false, attempt: { id: data.attempt.id } } }, key);
+  }
+  t.match(await student.start(examId, {}, { key: 'alias-1' }), { status: 201 }, 'the oldest other key is free');
+});
+
+t.test('a start submits an attempt whose deadline has passed, and goes on', async (t) => {
+  const examId = newExamId();
+  const student = client.student();
+  const key = `key-${randomUUID()}`;
+  const { data } = await student.start(examId, { access: link('l-1') }, { key });
+  const { id } = data.attempt;
+  const deadlineAt = new Date(Date.now() - 1_000);
+  const attempts = cluster.mongo.collection<{ _id: string }>('attempts');
+  await attempts.updateOne({ _id: id }, { $set: { deadlineAt } });
+
+  t.match(
+    await student.start(examId, { exam: { maxAttempts: 1 } }),
+    { status: 409, json: { code: 'ATTEMPT_LIMIT_REACHED' } },
+    'the attempt counts as submitted',
+  );
+  t.match(await student.get(id), {
+    data: { status: 'SUBMITTED', submittedBy: 'TIMEOUT', submittedAt: deadlineAt.toISOString() },
   });
+  const next = await student.start(examId);
+  t.match(next, { status: 201, data: { created: true, attempt: { attemptNumber: 2, status: 'IN_PROGRESS' } } });
+  t.match(await student.start(examId, {}, { key }), { status: 200, data: { attempt: { id } } }, 'a replay');
 });
 
 t.test('a start through another link than the open attempt’s requires a new attempt', async (t) => {

@@ -41,7 +41,7 @@ t.test('many starts of one student with different keys create one attempt', asyn
     ['START'],
   );
 
-  // The keys of the first 50 other starts became aliases; the race decided which.
+  // The keys of the last 50 other starts are aliases; the race decided which.
   const known = kept[0]?.startKeys ?? [];
   t.equal(new Set(known).size, MAX_START_KEY_ALIASES + 1);
   const again = await retryOn503(() => who.start(door(1), plan, known.at(-1)));

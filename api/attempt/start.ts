@@ -7,18 +7,19 @@ import { findBindingRelease, newestRelease, releaseOne } from '#infra/mongo/atte
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
-import type { Attempt, AttemptKey, CourseContext } from '#shared/attempt/attempt.ts';
+import { type Attempt, type AttemptKey, type CourseContext, isOver } from '#shared/attempt/attempt.ts';
 import { copyPaper } from '#shared/attempt/copy-paper.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { newAttempt } from '#shared/attempt/new-attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
-import { admitStart, bindStart, planStart, reuseOpenAttempt, type StartPlan } from '#shared/attempt/start-rules.ts';
+import { admitStart, bindStart, planStart, refuseOpenAttempt, type StartPlan } from '#shared/attempt/start-rules.ts';
 import type { StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
+import { submitOverdue } from './submit.ts';
 
 /** A start request that passed every rule that needs no database read. */
 interface StartIntent {
@@ -54,6 +55,11 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
     const plan = planStart(intent.body, now);
     if (isRejection(plan)) return plan;
     const open = earlier.find((attempt) => attempt.status === 'IN_PROGRESS');
+    if (open !== undefined && isOver(open.deadlineAt, now)) {
+      // Its student closed the tab. Until the sweep submits it, the dead attempt would take the place of the next one.
+      await submitOverdue(deps, open);
+      continue;
+    }
     const end =
       open === undefined
         ? await begin(deps, call, intent, { plan, earlier, now })
@@ -94,10 +100,10 @@ async function reuse(
   intent: StartIntent,
   { plan, open }: { plan: StartPlan; open: EarlierAttempt },
 ): Promise<StartEnd> {
-  const decision = reuseOpenAttempt(open, plan, intent.key);
-  if (isRejection(decision)) return answered(decision);
+  const refused = refuseOpenAttempt(open, plan);
+  if (refused !== null) return answered(refused);
   try {
-    if (decision.storeAlias) await addStartKey(deps.mongo, open, intent.key, MAX_START_KEY_ALIASES + 1);
+    await addStartKey(deps.mongo, open, intent.key, MAX_START_KEY_ALIASES);
   } catch (error) {
     if (isDuplicateKey(error)) return { kind: 'raced' };
     throw error;

@@ -32,7 +32,7 @@ export async function submitAttempt(
  * Submits the attempt if it is in progress. Returns its only grading command, or null if it has none. A number in
  * `overdueByMs` submits only if the deadline has passed by that many ms; null submits at any time.
  */
-export async function ensureSubmitted(
+async function ensureSubmitted(
   deps: AttemptDeps,
   attempt: AttemptKey,
   source: SubmitSource,
@@ -52,6 +52,17 @@ export async function ensureSubmitted(
     if (submitted.kind === 'submitted') return submitted.command;
     return findLive(deps.mongo, 'grading', gradingKey(attempt._id), session);
   });
+}
+
+/**
+ * Submits an attempt whose deadline has passed by MongoDB's clock, and rings for its grade without waiting for it. Returns true if it is
+ * submitted now, by this call or by another.
+ */
+export async function submitOverdue(deps: AttemptDeps, attempt: AttemptKey): Promise<boolean> {
+  const command = await ensureSubmitted(deps, attempt, 'TIMEOUT', 0);
+  if (command === null) return false;
+  void deps.doorbells.ring(command, command.attempts);
+  return true;
 }
 
 /** Waits for the grade up to `gradingWaitMs`. Returns 200 with the graded attempt, or 202 with it as stored if late. */

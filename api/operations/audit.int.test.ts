@@ -51,7 +51,7 @@ t.test('the digest that `examhall hash` prints finds who read a person', async (
 });
 
 t.test('a faulty page is refused, and only the holder of OPS_TOKEN and an ADMIN read the audit', async (t) => {
-  for (const query of ['?cursor=x', '?limit=0', '?limit=201', '?act=', '?operator[$ne]=x'])
+  for (const query of ['?cursor=x', '?limit=0', '?limit=201', '?operator[$ne]=x'])
     t.match(await get(query), { status: 400, json: { code: 'VALIDATION_FAILED' } }, query);
   t.match(await examhall('--cursor', 'x'), { code: 2, out: '', err: /--cursor must be/ });
   t.equal((await get('', ['X-User-Id: an', 'X-User-Role: ADMIN'])).status, 200);

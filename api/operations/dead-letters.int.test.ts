@@ -205,6 +205,6 @@ t.test('a list has pages that meet each letter once, over all queues', async (t)
   t.match((await get(`/${delivery._id}`)).json.data, { state: 'DEAD_LETTERED', queue: /^delivery:/ });
   t.match(await get('/unknown'), { status: 404, json: { code: 'DEAD_LETTER_NOT_FOUND' } });
   t.match((await get('/list?dropped=true')).json.data, { letters: [], nextCursor: null });
-  for (const query of ['?cursor=x', '?limit=0', '?limit=501', '?queue=nope', '?since=today', '?cause='])
+  for (const query of ['?cursor=x', '?limit=0', '?limit=501', '?queue=nope', '?since=today'])
     t.match(await get(`/list${query}`), { status: 400, json: { code: 'VALIDATION_FAILED' } }, query);
 });

@@ -68,15 +68,7 @@ t.test('pages meet each attempt once, and a cursor serves its own walk alone', a
     const refused = { status: 400, json: { code: 'VALIDATION_FAILED', details } };
     t.match(await read(`${path}&cursor=${nextCursor}`), refused, path);
   }
-  for (const query of [
-    'limit=0',
-    'limit=201',
-    'limit=x',
-    'status=OPEN',
-    'student=',
-    'cursor=x',
-    'status[$ne]=GRADED',
-  ]) {
+  for (const query of ['limit=0', 'limit=201', 'limit=x', 'status=OPEN', 'cursor=x', 'status[$ne]=GRADED']) {
     t.match(await read(`${examId}/attempts?${query}`), { status: 400, json: { code: 'VALIDATION_FAILED' } }, query);
   }
 });

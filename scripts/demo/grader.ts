@@ -43,7 +43,7 @@ function earnedShare(question: StartQuestion, answer: Answer, handoffPoints: num
     }
     case 'NUMERIC': {
       const given = microOfText(answer.textAnswer ?? '');
-      const tolerance = toMicro(question.scoringRule.tolerance ?? 0);
+      const tolerance = toMicro(question.scoringRule?.tolerance ?? 0);
       const isNear = (value: number) => given !== null && Math.abs(given - toMicro(value)) <= tolerance;
       return (key.numericAnswers ?? []).some(({ value }) => isNear(value)) ? worth : 0;
     }

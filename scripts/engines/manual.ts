@@ -86,6 +86,10 @@ export const MANUAL: Readonly<Record<Feature, string>> = {
   'projection $slice': 'the last n elements if n is negative',
 
   'update $addToSet': 'appends an element that is not there yet',
+  'update $push': 'appends an element',
+  'update $push.$each': 'several elements, in their order',
+  'update $push.$position': 'before the element of this index instead of at the end',
+  'update $push.$slice': 'the first n elements stay if n is positive',
   'update $currentDate': 'the time of the server',
   'update $inc': 'adds; a missing field counts as 0',
   'update $set': 'sets fields; dots lead into sub-documents',

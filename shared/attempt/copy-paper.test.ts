@@ -102,8 +102,19 @@ t.test('every fitting combination of type and mode is accepted with its own key'
     { ...numeric, scoringRule: { mode: 'MANUAL' }, answerKey: null },
   ];
   for (const question of fitting) {
-    t.strictSame(faults(question), [], `${question.type} ${question.scoringRule.mode}`);
+    t.strictSame(faults(question), [], `${question.type} ${question.scoringRule?.mode}`);
   }
+});
+
+t.test('only an essay needs no rule, and an empty order of options is absent', async (t) => {
+  const { scoringRule: _rule, ...bare } = single;
+  t.strictSame(faults({ ...bare, type: 'ESSAY', options: [], answerKey: null }), []);
+  t.match(atOnce(copyPaper([{ ...bare, type: 'ESSAY', scoringRule: null }])), {
+    paper: { questions: [{ scoringRule: { mode: 'MANUAL' } }] },
+  });
+  t.strictSame(faults(bare), ['/questions/0/scoringRule']);
+  t.strictSame(faults({ ...bare, type: 'OTHER' }), ['/questions/0/scoringRule']);
+  t.match(atOnce(copyPaper([{ ...single, optionOrder: [] }])), { paper: { questions: [{ optionOrder: null }] } });
 });
 
 t.test('a question of an unknown type follows the rules of its mode and keeps its type', async (t) => {
@@ -126,7 +137,7 @@ t.test('a question of an unknown type follows the rules of its mode and keeps it
   ];
   for (const question of fitting) {
     const copied = atOnce(copyPaper([question]));
-    t.match(copied, { paper: { questions: [{ type: question.type }] } }, question.scoringRule.mode);
+    t.match(copied, { paper: { questions: [{ type: question.type }] } }, `${question.scoringRule?.mode}`);
   }
   const key = (question: QuestionInput, answerKey: QuestionInput['answerKey']) =>
     faults(other({ ...question, answerKey }));
@@ -214,7 +225,7 @@ t.test('names that two questions or two options share are refused', async (t) =>
 });
 
 t.test('an option order that is not a permutation is refused', async (t) => {
-  for (const optionOrder of [['a'], ['a', 'a'], ['a', 'z'], ['a', 'b', 'b'], []]) {
+  for (const optionOrder of [['a'], ['a', 'a'], ['a', 'z'], ['a', 'b', 'b']]) {
     t.strictSame(faults({ ...single, optionOrder }), ['/questions/0/optionOrder'], optionOrder.join());
   }
 });

@@ -26,7 +26,7 @@ export interface QuestionInput {
   contentText?: Optional<string>;
   options?: Optional<readonly OptionInput[]>;
   optionOrder?: Optional<readonly string[]>;
-  scoringRule: ScoringRuleInput;
+  scoringRule?: Optional<ScoringRuleInput>;
   answerKey?: Optional<AnswerKeyInput>;
 }
 
@@ -108,8 +108,14 @@ function* copyQuestions(
   const copies: Question[] = [];
   for (const [index, input] of questions) {
     const options = (input.options ?? []).map(copyOption);
-    const optionOrder = input.optionOrder ?? null;
-    const question = copyQuestion(input, options);
+    // Importers that shuffle nothing send an empty order.
+    const optionOrder = input.optionOrder?.length ? input.optionOrder : null;
+    const rule = input.scoringRule ?? ruleWithout(input.type);
+    if (rule === null) {
+      details.push({ path: `/questions/${index}/scoringRule`, message: 'is required' });
+      continue;
+    }
+    const question = copyQuestion({ ...input, optionOrder, scoringRule: rule }, options);
     for (const fault of questionFaults(question, optionOrder)) {
       details.push({ path: `/questions/${index}${fault.path}`, message: fault.message });
     }
@@ -123,7 +129,15 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-function copyQuestion(input: QuestionInput, options: QuestionOption[]): Question {
+/** Returns the rule of a question that was sent without one, or null: only an essay has one way to be scored. */
+function ruleWithout(type: string): ScoringRuleInput | null {
+  return type === 'ESSAY' ? { mode: 'MANUAL' } : null;
+}
+
+/** A question with its rule, as sent or implied by its type. */
+type RuledInput = QuestionInput & { scoringRule: ScoringRuleInput };
+
+function copyQuestion(input: RuledInput, options: QuestionOption[]): Question {
   return {
     id: input.id ?? null,
     examQuestionId: input.examQuestionId ?? null,
@@ -186,7 +200,7 @@ function copyKey(key: AnswerKeyInput): AnswerKey {
  * Returns the answer key of a question without `answerKey`, made from `isCorrect` of each option or statement. If any option
  * lacks `isCorrect`, the key is empty, because the missing marks would be a guess.
  */
-function markedKey(input: QuestionInput): AnswerKey {
+function markedKey(input: RuledInput): AnswerKey {
   const marks = (input.options ?? []).flatMap(({ id, isCorrect }) => (isCorrect == null ? [] : [{ id, isCorrect }]));
   if (marks.length === 0 || marks.length < (input.options ?? []).length) return {};
   switch (ANSWER_KIND[ruleTypeOf({ ...input, options: marks })]) {

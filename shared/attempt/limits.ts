@@ -29,7 +29,7 @@ export const MAX_ANSWER_BYTES = 4 * MIB;
 /** A start with a larger stored form is refused, because a MongoDB document is limited to 16 MiB. */
 export const MAX_START_BYTES = 12 * MIB;
 
-/** Maximum of additional start keys that are stored on one open attempt. */
+/** Additional start keys that are stored on one open attempt: the newest ones, because a client repeats its last request. */
 export const MAX_START_KEY_ALIASES = 50;
 
 /**

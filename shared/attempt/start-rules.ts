@@ -1,7 +1,6 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { instantOf, parseInstant } from '#shared/kernel/time.ts';
 import type { Attempt, CourseContext } from './attempt.ts';
-import { MAX_START_KEY_ALIASES } from './limits.ts';
 import type { CourseContextInput, StartAccess, StartBody, StartExam, StartLink } from './start-body.ts';
 
 /** The rules of a start, in the order in which a start applies them. */
@@ -121,22 +120,16 @@ interface StartCounts {
 }
 
 /**
- * Decides a start while the student has an open attempt at the exam. The caller returns that attempt and stores the new key
- * as its alias, up to MAX_START_KEY_ALIASES, so that a retry of this request cannot start a second attempt. A start through a
- * link other than the attempt's own requests a new attempt and is refused.
+ * Returns why a start may not have the open attempt of its student, or null. The caller then stores the new key as an alias of that
+ * attempt, so that a retry of this request cannot start a second one. A start through a link other than the attempt's own requests a new
+ * attempt and is refused.
  */
-export function reuseOpenAttempt(
-  open: Pick<Attempt, '_id' | 'accessLinkId' | 'startKeys'>,
+export function refuseOpenAttempt(
+  open: Pick<Attempt, '_id' | 'accessLinkId'>,
   plan: Pick<StartPlan, 'link'>,
-  startKey: string,
-): { storeAlias: boolean } | Rejection {
-  if (plan.link !== null && plan.link.id !== open.accessLinkId) {
-    return { rejected: 'ATTEMPT_ALREADY_OPEN', data: { attemptId: open._id } };
-  }
-  const known = open.startKeys.includes(startKey);
-  // The first key is that of the start; only the other keys are aliases.
-  const hasRoom = open.startKeys.length - 1 < MAX_START_KEY_ALIASES;
-  return { storeAlias: !known && hasRoom };
+): Rejection | null {
+  if (plan.link === null || plan.link.id === open.accessLinkId) return null;
+  return { rejected: 'ATTEMPT_ALREADY_OPEN', data: { attemptId: open._id } };
 }
 
 /** Applies rule 9. Returns why the attempt limit or the seat limit refuses the start, or null. */

@@ -14,13 +14,14 @@ export function idempotencyKey(): Guard {
     headers: HEADERS.map((name, i) => ({
       name,
       required: false,
-      description: `Idempotency key, 1-255 printable ASCII characters; read ${i === 0 ? 'first' : 'if the earlier names are absent'}`,
+      description: `Idempotency key, 1-255 printable ASCII characters; read ${i === 0 ? 'first' : 'if the earlier names are absent or empty'}`,
       ...(i === 0 ? { example: 'start-2026-09-01-student-1' } : {}),
     })),
     check(head, known) {
       for (const header of HEADERS) {
         const key = head.headers[header];
-        if (key === undefined) continue;
+        // Gateways that always send a header leave it empty when they have no value.
+        if (key === undefined || key === '') continue;
         if (head.repeated.has(header) || !PRINTABLE.test(key)) break;
         known.idempotency = { key, header };
         return undefined;

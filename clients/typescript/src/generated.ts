@@ -4593,15 +4593,15 @@ export interface StartQuestion {
    */
   options?: StartOption[] | null;
   /**
-   * A permutation of the option ids; default: the order of `options`.
+   * A permutation of the option ids; default, also if empty: the order of `options`.
    *
    * @maxItems 100
    */
   optionOrder?: Identifier[] | null;
   /**
-   * Rule by which the question is scored.
+   * Rule by which the question is scored. Required, but for the type ESSAY: default MANUAL.
    */
-  scoringRule: ScoringRuleInput;
+  scoringRule?: ScoringRuleInput | null;
   /**
    * Default: the key that `isCorrect` of the options forms. MANUAL and ESSAY need no key.
    */

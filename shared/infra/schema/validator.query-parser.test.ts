@@ -29,19 +29,21 @@ t.test('the query parser converts fields to their declared types', async (t) => 
   });
   t.strictSame(parse(''), { query: {}, faults: [] });
   t.strictSame(parse('other=1&other=2&__proto__=x').faults, [], 'unknown names are ignored');
+  t.strictSame(parse('page=&unread=&type=&q=&share'), { query: {}, faults: [] }, 'an empty value is absent');
 });
 
 t.test('the query parser clamps no value, guesses no type and builds no structure', async (t) => {
   const paths = (search: string) => parse(search).faults.map((fault) => fault.path);
-  for (const page of ['0', '10001', '1.5', '1e3', '', ' 1', '0x1', 'NaN', '+1', '9'.repeat(400)]) {
+  for (const page of ['0', '10001', '1.5', '1e3', ' 1', '0x1', 'NaN', '+1', '9'.repeat(400)]) {
     t.strictSame(paths(`page=${encodeURIComponent(page)}`), ['/page'], page);
   }
-  for (const flag of ['1', 'TRUE', '']) t.strictSame(paths(`unread=${flag}`), ['/unread'], flag);
+  for (const flag of ['1', 'TRUE']) t.strictSame(paths(`unread=${flag}`), ['/unread'], flag);
   t.strictSame(paths('type=C'), ['/type']);
   t.strictSame(paths('q=123456'), ['/q']);
   t.strictSame(paths('page=1&page=1'), ['/page'], 'a repeat');
   t.strictSame(paths(`q=${'%CC%81'.repeat(31)}`), ['/q'], 'a run of combining marks');
   t.strictSame(paths('page=1&page=x&page=2'), ['/page', '/page']);
+  t.strictSame(paths('page=&page=2'), ['/page'], 'a repeat of an empty value');
   t.strictSame(paths('type[$ne]=A'), ['/type[$ne]']);
   t.strictSame(paths('unknown[]=1&a%5B0%5D=2'), ['/unknown[]', '/a[0]'], 'brackets, even in an unknown name');
 });

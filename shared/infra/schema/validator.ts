@@ -93,7 +93,8 @@ export type QueryParser = (search: string) => { query: Record<string, unknown>; 
 
 /**
  * Returns a parser for a flat object schema. It converts each text to the integer, number or boolean that the schema declares, and
- * never clamps a value. Repeated names and runs of combining marks are faults. Unknown names are ignored, but names with brackets are always faults:
+ * never clamps a value. An empty value counts as absent. Repeated names and runs of combining marks are faults. Unknown names are
+ * ignored, but names with brackets are always faults:
  * `?status[$ne]=X` must never become an object.
  */
 export function queryParser(schema: SchemaNode, validate: (value: unknown) => FaultDetail[]): QueryParser {
@@ -101,13 +102,18 @@ export function queryParser(schema: SchemaNode, validate: (value: unknown) => Fa
   return (search) => {
     const query: Record<string, unknown> = {};
     const faults: FaultDetail[] = [];
+    const seen = new Set<string>();
     for (const [name, text] of new URLSearchParams(search)) {
       const path = `/${escapePointer(name)}`;
       const field = declared.get(name);
       if (/[[\]]/.test(name)) faults.push({ path, message: 'must be a plain name without brackets' });
-      else if (field && Object.hasOwn(query, name)) faults.push({ path, message: 'must appear once' });
+      else if (field && seen.has(name)) faults.push({ path, message: 'must appear once' });
       else if (field && hasMarkRun(text)) faults.push({ path, message: MARK_RUN_FAULT });
-      else if (field) query[name] = converted(text, typesOf(field));
+      else if (field) {
+        seen.add(name);
+        // A form sends each of its fields, the empty ones too.
+        if (text !== '') query[name] = converted(text, typesOf(field));
+      }
     }
     const repeated = new Set(faults.map((fault) => fault.path));
     return { query, faults: [...faults, ...validate(query).filter((fault) => !repeated.has(fault.path))] };

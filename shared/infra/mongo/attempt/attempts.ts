@@ -129,7 +129,8 @@ export async function listAttempts(mongo: Mongo, studentId: string, limit: numbe
 }
 
 /** Fields of an earlier attempt that a start needs. */
-export type EarlierAttempt = AttemptKey & Pick<Attempt, 'status' | 'accessLinkId' | 'attemptNumber' | 'startKeys'>;
+export type EarlierAttempt = AttemptKey &
+  Pick<Attempt, 'status' | 'deadlineAt' | 'accessLinkId' | 'attemptNumber' | 'startKeys'>;
 
 /**
  * Returns all attempts of one student at one exam, oldest first. They are few: one read serves the start key, the open attempt
@@ -140,7 +141,7 @@ export async function earlierAttempts(mongo: Mongo, examId: string, studentId: s
     .find(
       { examId, studentId },
       {
-        projection: { studentId: 1, status: 1, accessLinkId: 1, attemptNumber: 1, startKeys: 1 },
+        projection: { studentId: 1, status: 1, deadlineAt: 1, accessLinkId: 1, attemptNumber: 1, startKeys: 1 },
         sort: { attemptNumber: 1 },
         maxTimeMS: QUERY_LIMIT_MS,
       },
@@ -150,16 +151,15 @@ export async function earlierAttempts(mongo: Mongo, examId: string, studentId: s
 }
 
 /**
- * Stores a further start key in the attempt. Returns false if the attempt has `room` keys already. Throws a duplicate key error
- * if another attempt of this student has the key.
+ * Stores a further start key in the attempt, which keeps its first key and the newest `aliases` others. Does nothing if it has the key.
+ * Throws a duplicate key error if another attempt of this student has it.
  */
-export async function addStartKey(mongo: Mongo, attempt: AttemptKey, key: string, room: number): Promise<boolean> {
-  const written = await attempts(mongo).updateOne(
-    { ...whereKey(attempt), [`startKeys.${room - 1}`]: { $exists: false } },
-    { $addToSet: { startKeys: key } },
+export async function addStartKey(mongo: Mongo, attempt: AttemptKey, key: string, aliases: number): Promise<void> {
+  await attempts(mongo).updateOne(
+    { ...whereKey(attempt), startKeys: { $ne: key } },
+    { $push: { startKeys: { $each: [key], $position: 1, $slice: aliases + 1 } } },
     { maxTimeMS: QUERY_LIMIT_MS },
   );
-  return written.matchedCount === 1;
 }
 
 /** Totals of the attempts that have the same status and submit source. */
