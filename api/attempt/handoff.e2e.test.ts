@@ -37,6 +37,9 @@ async function graded() {
 }
 
 // Runs first, while no grading worker is running.
+const GATEWAY = { 'x-internal-service': 'api-gateway' };
+const actor = (role: string, id: string) => ({ 'x-user-id': id, 'x-user-role': role });
+
 await t.test('before the attempt is graded a valid handoff waits and an invalid one is refused', async (t) => {
   const { student, id } = await sitting(hasty);
   t.match(await client.sendHandoff(id), { status: 409, json: { code: 'ATTEMPT_NOT_SUBMITTED' } });
@@ -159,6 +162,41 @@ t.test('each handoff rule has its code, and a refused event id may be sent again
   t.match(await client.sendHandoff(id, { sourceEventId }), { status: 200, data: { applied: true } });
 });
 
+t.test('a machine’s grade does not replace a person’s, nor an earlier grade a later one', async (t) => {
+  const { student, id } = await graded();
+  const [early, late] = ['2026-11-20T08:00:00Z', '2026-11-20T08:00:01Z'];
+  const byTeacher = { ...GATEWAY, ...actor('TEACHER', 'teacher-1') };
+  const machine = { sourceEventId: randomUUID(), score: 1, occurredAt: late };
+  t.match(await client.sendHandoff(id, machine), { status: 200, data: { applied: true } });
+  const older = { sourceEventId: randomUUID(), score: 2, occurredAt: early };
+  const person = { sourceEventId: randomUUID(), score: 3, occurredAt: early };
+  const newer = { sourceEventId: randomUUID(), score: 4, occurredAt: late };
+
+  t.match(await client.sendHandoff(id, older), { status: 200, data: { applied: false, supersededBy: 'NEWER' } });
+  t.match(await client.sendHandoff(id, person, byTeacher), { status: 200, data: { applied: true } });
+  for (const about of ['first', 'replay']) {
+    const reply = await client.sendHandoff(id, newer);
+    t.match(reply, { status: 200, data: { applied: false, supersededBy: 'PERSON' } }, about);
+    t.match(reply.data.attempt, { totalScore: 4, eventCount: 9 });
+  }
+  const handoffs = (await student.events(id)).data.filter(
+    ({ type }: { type: string }) => type === 'ESSAY_GRADE_HANDOFF',
+  );
+  t.same(
+    handoffs.map(({ metadata }: { metadata: { score: number; applied?: false } }) => [
+      metadata.score,
+      metadata.applied,
+    ]),
+    [
+      [1, undefined],
+      [2, false],
+      [3, undefined],
+      [4, false],
+    ],
+  );
+  t.match((await student.get(id)).data.answers[1], { score: 3, isCorrect: false });
+});
+
 t.test('a handoff’s score is in points of the question, regardless of maxScore', async (t) => {
   const { student, id } = await graded();
   for (const [score, maxScore] of [
@@ -174,9 +212,6 @@ t.test('a handoff’s score is in points of the question, regardless of maxScore
   t.match((await student.get(id)).data.answers[1], { questionId: 'essay', score: 0, isCorrect: false });
 });
 
-const GATEWAY = { 'x-internal-service': 'api-gateway' };
-const actor = (role: string, id: string) => ({ 'x-user-id': id, 'x-user-role': role });
-
 t.test('a gateway passes on an examiner’s grade, and the event records the examiner', async (t) => {
   const { student, id } = await graded();
   const sent = [
@@ -190,7 +225,7 @@ t.test('a gateway passes on an examiner’s grade, and the event records the exa
     t.match(data.attempt.events.at(-1).metadata, { score, gradedById: who['x-user-id'] });
     t.match(data.attempt, { scope: { createdById: 'teacher-1' }, resultVisible: true }, 'the examiner’s own view');
   }
-  const plain = await client.sendHandoff(id, { score: 4 }, GATEWAY);
+  const plain = await client.sendHandoff((await graded()).id, { score: 4 }, GATEWAY);
   t.match(plain, { status: 200, data: { applied: true } }, 'a gateway may send a grade without a user id');
   t.notOk('gradedById' in plain.data.attempt.events.at(-1).metadata);
   t.notMatch(plain.text, /answerKey|"scope"/);

@@ -18,7 +18,7 @@ import { type AttemptDeps, detailOf, SERVICE_VIEWER, viewerOf } from './deps.ts'
 
 /**
  * Stores a manual grade as a command, unique per attempt and source event, and waits for its worker. Returns
- * `applied: true` only to the call that created the command; every other call is a replay. If a call names an actor, the
+ * `applied: true` only to the call that created the command and whose grade now counts; every other call is a replay. If a call names an actor, the
  * actor must be an examiner of the attempt, and the reply shows what that actor may see.
  */
 export async function receiveHandoff(
@@ -41,10 +41,12 @@ export async function receiveHandoff(
   }));
   if (end.kind === 'rejected') return end.rejection;
   if (attempt === null) return { rejected: 'ATTEMPT_NOT_FOUND' };
-  const applied = end.kind === 'done' ? created : null;
+  const supersededBy = end.kind === 'done' ? end.result.supersededBy : undefined;
+  const applied = end.kind === 'done' ? created && supersededBy === undefined : null;
+  const detail = await detailOf(deps, attempt, viewer, DETAIL_EVENTS);
   return {
     status: applied === null ? 202 : 200,
-    data: { attempt: await detailOf(deps, attempt, viewer, DETAIL_EVENTS), applied, sourceEventId },
+    data: { attempt: detail, applied, sourceEventId, ...(supersededBy === undefined ? {} : { supersededBy }) },
   };
 }
 

@@ -82,6 +82,15 @@ export interface StoredAnswer extends AnswerContent {
   /** Grading sets `isCorrect` and `score`. Both are null while the answer is ungraded or waits for a grade by hand. */
   isCorrect: boolean | null;
   score: number | null;
+  /** Grader of a grade by hand; absent before the first one, and for those that earlier versions stored. */
+  grader?: Grader;
+}
+
+/** Rank of a grade by hand: a person's counts before a machine's, then the later one. */
+export interface Grader {
+  isPerson: boolean;
+  /** Time of the grade by the clock of its sender, or of its application if the sender named none. */
+  at: Date;
 }
 
 /** Content of a student's answer: exactly one of the three kinds. */

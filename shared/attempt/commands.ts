@@ -1,7 +1,7 @@
 import type { CommandRef, Order } from '#shared/kernel/command.ts';
 import { type EventOut, publishOrder } from '#shared/kernel/event-out.ts';
 import type { Attempt, AttemptKey } from './attempt.ts';
-import type { EssayHandoff } from './handoff.ts';
+import type { EssayHandoff, SupersededBy } from './handoff.ts';
 import type { GradeNotice } from './notices.ts';
 import type { StoredRelease } from './release.ts';
 
@@ -16,7 +16,8 @@ export interface AttemptCommands {
   essayhandoff: {
     body: AboutAttempt & { handoff: EssayHandoff };
     progress: null;
-    result: { attemptId: string };
+    /** `supersededBy` is absent if the grade was applied. */
+    result: { attemptId: string; supersededBy?: SupersededBy };
   };
   /** Makes the results of an exam visible. */
   resultsrelease: { body: StoredRelease; progress: ReleaseProgress; result: ReleaseCounts };

@@ -43,7 +43,7 @@ t.test('an erased attempt has no notices and takes no grade', (t) => {
   t.strictSame(gradeNotices(erased), []);
   const handoff = { sourceEventId: 'h', questionId: 'question-1', score: 1, maxScore: 1 };
   const whole = { ...handoff, provider: null, model: null, occurredAt: null, feedback: WORD, criteria: null };
-  t.match(decideHandoff(erased, samplePaper({}), whole), {
+  t.match(decideHandoff(erased, samplePaper({}), whole, new Date()), {
     kind: 'refuse',
     rejection: { rejected: 'ATTEMPT_NOT_FOUND' },
   });

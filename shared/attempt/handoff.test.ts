@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
-import type { AttemptStatus } from './attempt.ts';
+import type { AttemptStatus, Grader } from './attempt.ts';
 import { copyHandoff, decideHandoff, type HandoffBody } from './handoff.ts';
 import { questionIdAt } from './question.ts';
 
@@ -12,6 +12,7 @@ const paper = samplePaper(
   { ...essay, scoringRule: { mode: 'MANUAL' } },
 );
 const body: HandoffBody = { sourceEventId: 'event-1', questionId: 'question-2', score: 1.25, maxScore: 2 };
+const NOW = new Date('2026-11-20T08:00:00Z');
 const answers = {
   q0: sampleAnswer({ selected: ['a'], isCorrect: true, score: 1.3 }),
   q1: sampleAnswer({ text: 'Bài làm' }),
@@ -22,6 +23,7 @@ function decide(overrides: Partial<HandoffBody> = {}, status: AttemptStatus = 'G
     sampleAttempt({ status, answers, order: [0, 1, 2] }),
     paper,
     copyHandoff({ ...body, ...overrides }),
+    NOW,
   );
 }
 
@@ -60,14 +62,14 @@ t.test('the event of a handoff names the question by its questionId, however the
   const attempt = sampleAttempt({ status: 'GRADED', answers, order: [0, 1, 2] });
   const id = questionIdAt(attempt, 1, { id: null });
   t.not(id, 'question-2');
-  const decided = decideHandoff(attempt, paper, copyHandoff({ ...body, questionId: id }));
+  const decided = decideHandoff(attempt, paper, copyHandoff({ ...body, questionId: id }), NOW);
   t.match(decided, { kind: 'apply', paperIndex: 1, metadata: { questionId: 'question-2', score: 1.25 } });
 });
 
 t.test('a handoff of score 0 grades a practice question and changes no total', async (t) => {
   const practice = samplePaper({ score: 1.3 }, { ...essay, score: 0, scoringRule: { mode: 'MANUAL' } });
   const attempt = sampleAttempt({ status: 'GRADED', answers, order: [0, 1] });
-  const grade = (score: number) => decideHandoff(attempt, practice, copyHandoff({ ...body, score, maxScore: 0 }));
+  const grade = (score: number) => decideHandoff(attempt, practice, copyHandoff({ ...body, score, maxScore: 0 }), NOW);
   t.match(grade(0), {
     kind: 'apply',
     grade: { score: 0 },
@@ -106,15 +108,92 @@ t.test('a handoff is not scaled if its maxScore differs from the score of the qu
   t.match(decide({ score: 0, maxScore: 0 }), { grade: { isCorrect: false, score: 0 } });
   fc.assert(
     fc.property(fc.double(), fc.double(), (score, maxScore) => {
-      const isGood = score >= 0 && score <= 2 && score <= maxScore;
+      const [micro, most] = [score, maxScore].map((points) => Math.round(points * 1e6));
+      // Within half of the sixth place of a bound, floating point leaves open on which side a number is.
+      fc.pre([0, 2, maxScore].every((bound) => Math.abs(Math.abs(score - bound) - 5e-7) > 1e-9));
+      const isGood = Number(micro) >= 0 && Number(micro) <= 2e6 && Number(micro) <= Number(most);
       return verdict({ score, maxScore }) === (isGood ? 'apply' : 'SCORE_OUT_OF_RANGE');
     }),
   );
 });
 
+t.test('a score by hand is compared at six places, and a full mark is the score of the question', async (t) => {
+  const grade = (worth: number, score: number, maxScore = worth) => {
+    const one = samplePaper({ ...essay, score: worth, scoringRule: { mode: 'MANUAL' } });
+    const attempt = sampleAttempt({ status: 'GRADED', answers: { q0: sampleAnswer({ text: 'x' }) }, order: [0] });
+    const decision = decideHandoff(
+      attempt,
+      one,
+      copyHandoff({ ...body, questionId: 'question-1', score, maxScore }),
+      NOW,
+    );
+    return decision.kind === 'apply' ? decision.grade : decision.kind;
+  };
+  t.strictSame(grade(0.3, 0.1 + 0.2), { isCorrect: true, score: 0.3 });
+  t.strictSame(grade(1.2, 1.1999999999999997), { isCorrect: true, score: 1.2 });
+  t.strictSame(grade(10 / 3, 3.333333), { isCorrect: true, score: 10 / 3 });
+  t.strictSame(grade(0.3, 0.3, 0.1 + 0.2 - 1e-9), { isCorrect: true, score: 0.3 }, 'maxScore too');
+  t.strictSame(grade(0.3, -2.7e-17), { isCorrect: false, score: 0 });
+  t.strictSame(grade(1e-7, 0), { isCorrect: false, score: 0 });
+  for (const score of [0.300001, -0.000001]) t.equal(grade(0.3, score), 'refuse', `${score}`);
+});
+
+/** Applies grades one after the other and returns the final score, with the outcome of each. */
+function finalGrade(...grades: [score: number, at: string | null, teacher?: string][]) {
+  let grader: Grader | undefined;
+  let score: number | null = null;
+  const outcomes = grades.map(([points, occurredAt, teacher]) => {
+    const q1 = sampleAnswer({ text: 'Bài làm', score, ...(grader === undefined ? {} : { grader }) });
+    const attempt = sampleAttempt({ status: 'GRADED', answers: { ...answers, q1 }, order: [0, 1, 2] });
+    const decision = decideHandoff(attempt, paper, copyHandoff({ ...body, score: points, occurredAt }, teacher), NOW);
+    if (decision.kind === 'apply')
+      ({
+        grader,
+        grade: { score },
+      } = decision);
+    return decision.kind === 'supersede' ? decision.supersededBy : decision.kind;
+  });
+  return { score, outcomes };
+}
+
+t.test('a person’s grade counts before a machine’s, and of two equals the later one', async (t) => {
+  const [early, late] = ['2026-11-20T07:00:00Z', '2026-11-20T07:00:00.001Z'];
+  t.strictSame(finalGrade([1, late, 'teacher-1'], [2, early]), { score: 1, outcomes: ['apply', 'PERSON'] });
+  t.strictSame(finalGrade([1, early, 'teacher-1'], [2, late]), { score: 1, outcomes: ['apply', 'PERSON'] });
+  t.strictSame(finalGrade([1, late], [2, early, 'teacher-1']), { score: 2, outcomes: ['apply', 'apply'] });
+  t.strictSame(finalGrade([1, late], [2, early]), { score: 1, outcomes: ['apply', 'NEWER'] });
+  t.strictSame(finalGrade([1, early], [2, late]), { score: 2, outcomes: ['apply', 'apply'] });
+  t.strictSame(finalGrade([1, late, 'a'], [2, early, 'b']), { score: 1, outcomes: ['apply', 'NEWER'] });
+  t.strictSame(finalGrade([1, early], [2, early]), { score: 2, outcomes: ['apply', 'apply'] }, 'the later arrival');
+  t.strictSame(finalGrade([1, null], [2, early]), { score: 1, outcomes: ['apply', 'NEWER'] });
+  t.strictSame(finalGrade([1, late], [2, null], [0, null]), { score: 0, outcomes: ['apply', 'apply', 'apply'] });
+  t.match(finalGrade([1, late, 'a'], [2, late], [2, late, 'b'], [0, null]), {
+    score: 2,
+    outcomes: ['apply', 'PERSON', 'apply', 'PERSON'],
+  });
+});
+
+t.test('the final grade does not depend on the order in which grades arrive', async () => {
+  const grade = fc.record({ score: fc.integer({ min: 0, max: 2 }), isPerson: fc.boolean() });
+  fc.assert(
+    fc.property(
+      fc.array(grade, { minLength: 1, maxLength: 6 }),
+      fc.infiniteStream(fc.double({ min: 0, max: 1 })),
+      (all, keys) => {
+        const sent = all.map(({ score, isPerson }, minute): [number, string, string?] => {
+          const at = new Date(Date.UTC(2026, 10, 20, 7, minute)).toISOString();
+          return isPerson ? [score, at, 'teacher-1'] : [score, at];
+        });
+        const shuffled = sent.map((one) => ({ one, key: keys.next().value })).sort((a, b) => a.key - b.key);
+        return finalGrade(...sent).score === finalGrade(...shuffled.map(({ one }) => one)).score;
+      },
+    ),
+  );
+});
+
 t.test('the event of a handoff contains the grader that a gateway named', async (t) => {
   const sampled = sampleAttempt({ status: 'GRADED', answers, order: [0, 1, 2] });
-  const decided = decideHandoff(sampled, paper, copyHandoff(body, 'teacher-1'));
+  const decided = decideHandoff(sampled, paper, copyHandoff(body, 'teacher-1'), NOW);
   t.match(decided, { kind: 'apply', metadata: { sourceEventId: 'event-1', gradedById: 'teacher-1' } });
   t.notOk('gradedById' in copyHandoff(body));
 });

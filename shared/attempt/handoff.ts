@@ -1,9 +1,9 @@
 import { type Totals, totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
-import { gradeByHand } from '#shared/attempt/scoring/score-question.ts';
+import { gradeByHand, isInRange } from '#shared/attempt/scoring/score-question.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Optional } from '#shared/kernel/json-object.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
-import { type Attempt, answerKeyOf } from './attempt.ts';
+import { type Attempt, answerKeyOf, type Grader } from './attempt.ts';
 import { isErasedAttempt } from './erased.ts';
 import { type IdFacts, isScoredByHand, type Paper, paperIndexOf } from './question.ts';
 
@@ -67,11 +67,22 @@ export interface HandoffEffects {
   /** The field of `attempt.answers`. */
   answerKey: string;
   grade: { isCorrect: boolean; score: number };
+  grader: Grader;
   totals: Totals;
   metadata: EssayHandoff;
 }
 
-type HandoffDecision = HandoffEffects | { kind: 'wait' } | { kind: 'refuse'; rejection: Rejection };
+/** The grade that a handoff cannot replace: that of a person, or one that was made later. */
+export type SupersededBy = 'PERSON' | 'NEWER';
+
+/** A handoff that changes no grade. Its event records it, because a grade that was sent must not vanish. */
+export interface SupersededHandoff {
+  kind: 'supersede';
+  supersededBy: SupersededBy;
+  metadata: EssayHandoff & { applied: false; supersededBy: SupersededBy };
+}
+
+type HandoffDecision = HandoffEffects | SupersededHandoff | { kind: 'wait' } | { kind: 'refuse'; rejection: Rejection };
 
 function refuse(rejected: Rejection['rejected']): HandoffDecision {
   return { kind: 'refuse', rejection: { rejected } };
@@ -80,12 +91,13 @@ function refuse(rejected: Rejection['rejected']): HandoffDecision {
 /**
  * Decides a handoff that was not applied yet. An invalid handoff is refused at once, even while the attempt is SUBMITTED,
  * because paper and answers no longer change then. A valid one waits while the attempt is SUBMITTED, because the grading
- * worker owns the scores until the attempt is GRADED.
+ * worker owns the scores until the attempt is GRADED. `now` is the time of a grade whose sender named none.
  */
 export function decideHandoff(
   attempt: IdFacts & Pick<Attempt, 'status' | 'answers' | 'erasedAt'>,
   paper: Paper,
   handoff: EssayHandoff,
+  now: Date,
 ): HandoffDecision {
   // The text is erased, and the remarks of a grade are about the student.
   if (isErasedAttempt(attempt)) return refuse('ATTEMPT_NOT_FOUND');
@@ -99,14 +111,42 @@ export function decideHandoff(
   if (stored === undefined) return refuse('ANSWER_NOT_FOUND');
   const { maxScore, score } = handoff;
   // `score` is in points of the question. It is never scaled, even if maxScore differs from the question's score.
-  const inRange = Number.isFinite(score) && score >= 0 && score <= maxScore && score <= question.score;
-  if (!inRange) return refuse('SCORE_OUT_OF_RANGE');
+  if (!isInRange(score, maxScore) || !isInRange(score, question.score)) return refuse('SCORE_OUT_OF_RANGE');
   if (attempt.status === 'SUBMITTED') return { kind: 'wait' };
-  const grade = gradeByHand(question, score);
-  const totals = totalsOf(paper, { ...attempt.answers, [answerKey]: grade });
+
   // The sender may have named the question by the id of the attempt's question.
   const metadata = { ...handoff, questionId: question.questionId };
-  return { kind: 'apply', paperIndex, answerKey, grade, totals, metadata };
+  const supersededBy = whySuperseded(stored.grader, handoff);
+  if (supersededBy !== null) {
+    return { kind: 'supersede', supersededBy, metadata: { ...metadata, applied: false, supersededBy } };
+  }
+  const grade = gradeByHand(question, score);
+  const totals = totalsOf(paper, { ...attempt.answers, [answerKey]: grade });
+  const at = handoff.occurredAt === null ? now : new Date(handoff.occurredAt);
+  return {
+    kind: 'apply',
+    paperIndex,
+    answerKey,
+    grade,
+    grader: { isPerson: isByPerson(handoff), at },
+    totals,
+    metadata,
+  };
+}
+
+function isByPerson({ gradedById }: EssayHandoff): boolean {
+  return gradedById !== undefined;
+}
+
+/**
+ * Returns why a handoff cannot replace the current grade, or null. Messages may overtake each other, so the order of arrival
+ * decides only between grades of the same time. A handoff without a time is the newest.
+ */
+function whySuperseded(current: Grader | undefined, handoff: EssayHandoff): SupersededBy | null {
+  if (current === undefined) return null;
+  if (current.isPerson !== isByPerson(handoff)) return current.isPerson ? 'PERSON' : null;
+  const isEarlier = handoff.occurredAt !== null && Date.parse(handoff.occurredAt) < current.at.getTime();
+  return isEarlier ? 'NEWER' : null;
 }
 
 function copyCriterion({ id, name, score, maxScore, comment }: HandoffCriterionInput): Record<string, string | number> {

@@ -797,9 +797,13 @@ export interface HandoffReply {
    */
   attempt: AttemptDetail;
   /**
-   * false for a replay; null if it is not applied yet (202).
+   * false for a replay, and for a grade that another one supersedes; null if it is not applied yet (202).
    */
   applied: boolean | null;
+  /**
+   * Present if the grade changed nothing: a person's grade counts instead, or one that was made later.
+   */
+  supersededBy?: 'PERSON' | 'NEWER';
   /**
    * Id of the handoff, as it was sent.
    */

@@ -31,7 +31,8 @@ async function applyHandoff(
   if (attempt === null) return { kind: 'rejected', result: { rejected: 'ATTEMPT_NOT_FOUND' } };
   // The front door read the student before the erasure. No later erasure would find the command.
   if (isErasedAttempt(attempt)) await checkpoint(null, (commit) => emptyLateCommand(deps.mongo, command, commit));
-  const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId, session), handoff);
+  const now = new Date(deps.now());
+  const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId, session), handoff, now);
   switch (decision.kind) {
     case 'refuse':
       return { kind: 'rejected', result: decision.rejection };
@@ -42,14 +43,17 @@ async function applyHandoff(
         afterMs: backoff({ ...GRADE_BACKOFF, attempt: fence }),
         effects: (commit) => awaitGrade(deps.mongo, attempt, handoff.sourceEventId, commit),
       };
-    case 'apply': {
-      const metadata = JSON.stringify(decision.metadata);
-      const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata, createdAt: new Date(deps.now()) };
+    case 'apply':
       return {
         kind: 'done',
         result: { attemptId },
-        effects: (commit) => storeHandoff(deps.mongo, { attempt, effects: decision, event }, commit),
+        effects: (commit) => storeHandoff(deps.mongo, attempt, decision, now, commit),
       };
-    }
+    case 'supersede':
+      return {
+        kind: 'done',
+        result: { attemptId, supersededBy: decision.supersededBy },
+        effects: (commit) => storeHandoff(deps.mongo, attempt, decision, now, commit),
+      };
   }
 }

@@ -281,7 +281,7 @@ t.test('a question scored by hand is pending if answered, and scores 0 if unansw
   ]);
   t.strictSame(gradeByHand(sampleQuestion({ score: 2 }), 2), { isCorrect: true, score: 2 });
   t.strictSame(gradeByHand(sampleQuestion({ score: 2 }), 1.23456789), { isCorrect: false, score: 1.234568 });
-  t.strictSame(gradeByHand(sampleQuestion({ score: 2 }), 1.9999999), { isCorrect: false, score: 2 });
+  t.strictSame(gradeByHand(sampleQuestion({ score: 2 }), 1.9999999), { isCorrect: true, score: 2 });
 });
 
 t.test('full score is decided before rounding', async (t) => {

@@ -21,9 +21,22 @@ export function scoreQuestion(question: Question, answer: AnswerContent | undefi
   return gradeOf(question, shareOf(question, ruleMax, answer));
 }
 
-/** Returns the grade of a score by hand, which is on the question's own scale. */
+/**
+ * Returns true if a score by hand is from 0 to `max`, compared at six places. A rubric page adds its points in binary fractions, and sends
+ * 0.30000000000000004 for three tenths.
+ */
+export function isInRange(score: number, max: number): boolean {
+  if (!Number.isFinite(score) || !Number.isFinite(max)) return false;
+  const rounded = roundScore(decimal(score));
+  return rounded >= 0 && rounded <= roundScore(decimal(max));
+}
+
+/** Returns the grade of a score by hand, which is in range and on the question's own scale. */
 export function gradeByHand(question: Question, score: number): { isCorrect: boolean; score: number } {
-  return { isCorrect: score >= question.score, score: roundScore(decimal(score)) };
+  const rounded = roundScore(decimal(score));
+  // Nothing for a question that is worth less than the sixth place is nothing, although both round to 0.
+  const isFull = rounded === roundScore(decimal(question.score)) && (score > 0 || question.score === 0);
+  return { isCorrect: isFull, score: isFull ? question.score : rounded };
 }
 
 /** Returns true for an empty selection, statements without any value, or a text of white space only. */

@@ -4,7 +4,7 @@ import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt, AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
 import { handoffKey } from '#shared/attempt/commands.ts';
-import type { HandoffEffects } from '#shared/attempt/handoff.ts';
+import type { HandoffEffects, SupersededHandoff } from '#shared/attempt/handoff.ts';
 import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { attempts, whereKey } from './collections.ts';
@@ -50,23 +50,30 @@ function gradedAnswers(answers: Attempt['answers'], grading: Grading): Attempt['
 }
 
 /**
- * Stores a manual grade in the caller's transaction: the answer's score, the recomputed totals and its event. Throws Stale if the
- * attempt has changed since it was loaded.
+ * Stores a manual grade in the caller's transaction: the answer's score, the recomputed totals and its event. One that another grade
+ * supersedes leaves its event alone. Throws Stale if the attempt has changed since it was loaded.
  */
 export async function storeHandoff(
   mongo: Mongo,
-  write: { attempt: Attempt; effects: HandoffEffects; event: Omit<AttemptEvent, 'seq'> },
+  attempt: Attempt,
+  handoff: HandoffEffects | SupersededHandoff,
+  now: Date,
   session: ClientSession,
 ): Promise<void> {
-  const { attempt, effects, event } = write;
-  const wasGraded = attempt.answers[effects.answerKey]?.score != null;
-  const changes = {
-    [`answers.${effects.answerKey}.isCorrect`]: effects.grade.isCorrect,
-    [`answers.${effects.answerKey}.score`]: effects.grade.score,
-    ...effects.totals,
-    'tally.graded': attempt.tally.graded + (wasGraded ? 0 : 1),
-  };
+  const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata: JSON.stringify(handoff.metadata), createdAt: now };
+  const changes = handoff.kind === 'apply' ? gradeChanges(attempt, handoff) : {};
   await rewrite(mongo, { attempt, status: 'GRADED', changes, event }, session);
+}
+
+function gradeChanges({ answers, tally }: Attempt, { answerKey, grade, grader, totals }: HandoffEffects) {
+  const wasGraded = answers[answerKey]?.score != null;
+  return {
+    [`answers.${answerKey}.isCorrect`]: grade.isCorrect,
+    [`answers.${answerKey}.score`]: grade.score,
+    [`answers.${answerKey}.grader`]: grader,
+    ...totals,
+    'tally.graded': tally.graded + (wasGraded ? 0 : 1),
+  };
 }
 
 interface Rewrite {
