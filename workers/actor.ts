@@ -103,6 +103,7 @@ export const ALARMS = [
   'audit_failed',
   'background_dropped',
   'notice_misconfigured',
+  'parents_left_out',
   'subscription_disabled',
 ] as const;
 export type Alarm = (typeof ALARMS)[number];

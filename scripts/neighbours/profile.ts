@@ -19,7 +19,7 @@ export interface ProfileStandIn extends StandIn {
   learn(facts: ProfileFacts): void;
 }
 
-const ID = { type: 'string', pattern: '^[A-Za-z0-9._:@-]{1,128}$' };
+const ID = { type: 'string', pattern: '^[A-Za-z0-9._:@+|/=~{}-]{1,128}$' };
 
 /** Opens a profile service that knows the parents of the students that it is taught. */
 export function profileStandIn(): ProfileStandIn {

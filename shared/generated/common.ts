@@ -177,6 +177,11 @@ export interface OpenapiDocument {
 }
 
 /**
+ * Id of a person, as an identity header names the person.
+ */
+export type PersonId = string;
+
+/**
  * State of the process and its dependencies. A 503 carries the same in `data`.
  */
 export interface Readiness {

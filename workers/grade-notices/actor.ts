@@ -27,7 +27,7 @@ export function gradeNoticesActor(deps: WorkerDeps): Actor {
   }
   if (notification !== null && profile !== null) {
     handlers['gradenotices:parent'] = ({ command: { body }, signal }) =>
-      watched(deps, deliverToParents(notification, profile, body, { timeoutMs, signal }));
+      watched(deps, deliverToParents(deps, notification, profile, body, { timeoutMs, signal }));
   }
   return {
     name: 'gradenotices',
@@ -37,6 +37,7 @@ export function gradeNoticesActor(deps: WorkerDeps): Actor {
 }
 
 async function deliverToParents(
+  deps: Pick<WorkerDeps, 'alarm' | 'log'>,
   notification: Neighbour,
   profile: Neighbour,
   notice: GradeNotice,
@@ -45,6 +46,13 @@ async function deliverToParents(
   const parents = await resolveParents(profile, notice, limits);
   switch (parents.kind) {
     case 'parents':
+      if (parents.leftOut > 0) {
+        deps.alarm('parents_left_out');
+        deps.log.warn(
+          { attemptId: notice.attemptId, leftOut: parents.leftOut },
+          'parents left out; their ids are no person ids',
+        );
+      }
       return deliverTo(notification, notice, parents.ids, limits);
     case 'unreadable':
       return { kind: 'retry', error: new Error('the profile service returned no list of parent ids') };

@@ -38,6 +38,13 @@ t.test('idempotencyKey reads only the first header that is present', async (t) =
       ],
       { key: 'b', header: 'x-idempotency-key' },
     ],
+    [
+      [
+        ['Idempotency-Key', ''],
+        ['X-Idempotency-Key', 'b'],
+      ],
+      { key: 'b', header: 'x-idempotency-key' },
+    ],
     [[['X-Correlation-Id', '~ !'.repeat(85)]], { key: '~ !'.repeat(85), header: 'x-correlation-id' }],
   ];
   for (const [pairs, wanted] of cases) {
@@ -56,6 +63,7 @@ t.test('idempotencyKey reads only the first header that is present', async (t) =
       ['idempotency-key', 'a'],
     ],
     [
+      ['Idempotency-Key', ''],
       ['Idempotency-Key', ''],
       ['X-Idempotency-Key', 'b'],
     ],

@@ -1,6 +1,7 @@
 import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Identity, SecurityScheme } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
+import { isPersonId } from '#shared/kernel/person-id.ts';
 
 /** Headers in which a service's gateway passes on the caller. */
 export interface IdentityHeaders {
@@ -21,7 +22,7 @@ export const USER: IdentityHeaders = {
       header: 'X-User-Id',
       tells: 'identity',
       description:
-        'Id of the caller, set by the gateway after it has verified an access token: 1-128 characters of `A-Za-z0-9._:@-`, such as `student-1`. The attempt service and the routes of operators read it.',
+        'Id of the caller, set by the gateway after it has verified an access token: 1-128 characters of `A-Za-z0-9._:@+|/=~{}-`, such as `student-1`. The attempt service and the routes of operators read it.',
     },
     role: {
       name: 'userRole',
@@ -41,7 +42,7 @@ export const ACTOR: IdentityHeaders = {
       header: 'X-Actor-Id',
       tells: 'identity',
       description:
-        'Id of the caller, set by the gateway after it has verified an access token: 1-128 characters of `A-Za-z0-9._:@-`, such as `teacher-1`. The notification service and the AI classifier read it.',
+        'Id of the caller, set by the gateway after it has verified an access token: 1-128 characters of `A-Za-z0-9._:@+|/=~{}-`, such as `teacher-1`. The notification service and the AI classifier read it.',
     },
     role: {
       name: 'actorRole',
@@ -144,7 +145,7 @@ const ORGANIZATION_SCHEME: SecurityScheme = {
   header: 'X-Organization-Id',
   tells: 'identity',
   description:
-    'Organization in which the caller acts, set by the gateway: 1-128 characters of `A-Za-z0-9._:@-`, such as `org-1`. The AI classifier requires it and hides objects of every other organization. Elsewhere it is an optional header.',
+    'Organization in which the caller acts, set by the gateway: 1-128 characters of `A-Za-z0-9._:@+|/=~{}-`, such as `org-1`. The AI classifier requires it and hides objects of every other organization. Elsewhere it is an optional header.',
 };
 
 /** Fills `identity.organizationId` if the gateway names an organization. A malformed one is an identity fault. */
@@ -184,11 +185,8 @@ function readOrganization(head: Head, known: Identity): Rejection | undefined {
   return undefined;
 }
 
-/** Permitted characters and length of an identity header. */
-const PLAIN_IDENTITY = /^[A-Za-z0-9._:@-]{1,128}$/;
-
 /** Returns the value of an identity header, or undefined if it is missing, malformed or repeated. */
 function plainHeader(head: Head, name: string): string | undefined {
   const value = singleHeader(head, name);
-  return value !== undefined && PLAIN_IDENTITY.test(value) ? value : undefined;
+  return isPersonId(value) ? value : undefined;
 }

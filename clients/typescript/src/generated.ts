@@ -765,13 +765,13 @@ export interface BatchEvent {
   /**
    * The person or system that caused the event.
    */
-  actorId?: Identifier | null;
+  actorId?: PersonId | null;
   /**
    * The recipients that the producer intended.
    *
    * @maxItems 10000
    */
-  targetUserIds?: Identifier[] | null;
+  targetUserIds?: PersonId[] | null;
   /**
    * Further data of the producer; stored unchanged.
    */
@@ -1215,7 +1215,7 @@ export interface CreateRequest {
   /**
    * The recipient, resolved by the sender.
    */
-  userId: Identifier;
+  userId: PersonId;
   /**
    * Default: that of the event, otherwise of the header.
    */
@@ -1239,7 +1239,7 @@ export interface CreateRequest {
   /**
    * The person or system that caused the notification.
    */
-  actorId?: Identifier | null;
+  actorId?: PersonId | null;
   /**
    * Kind of the object that the notification is about.
    */
@@ -1708,7 +1708,7 @@ export interface DeliveryAttemptRequest {
   /**
    * Id of the recipient.
    */
-  userId: Identifier;
+  userId: PersonId;
   /**
    * Organization of the notification; default: that of the header.
    */
@@ -2382,7 +2382,7 @@ export interface ExamRuntime {
   /**
    * Id of the teacher who created the exam, and who may read and grade its attempts.
    */
-  createdById?: Identifier | null;
+  createdById?: PersonId | null;
   /**
    * Ids of the classrooms to which the exam is assigned.
    *
@@ -2394,7 +2394,7 @@ export interface ExamRuntime {
    *
    * @maxItems 1000
    */
-  resultViewerTeacherIds?: Identifier[] | null;
+  resultViewerTeacherIds?: PersonId[] | null;
 }
 
 /**
@@ -2914,13 +2914,13 @@ export interface IntakeRequest {
   /**
    * The person or system that caused the event.
    */
-  actorId?: Identifier | null;
+  actorId?: PersonId | null;
   /**
    * The recipients that the producer intended.
    *
    * @maxItems 10000
    */
-  targetUserIds?: Identifier[] | null;
+  targetUserIds?: PersonId[] | null;
   /**
    * Notifications to create with the event; all of them are created, or none.
    *
@@ -3417,6 +3417,11 @@ export interface PendingPreview {
    */
   previewId: Identifier;
 }
+
+/**
+ * Id of a person, as an identity header names the person.
+ */
+export type PersonId = string;
 
 /**
  * An event that the client observed. TIMEOUT submits the attempt.
@@ -4477,7 +4482,7 @@ export interface SnapshotRequest {
   /**
    * The owner; it never changes.
    */
-  userId: Identifier;
+  userId: PersonId;
   /**
    * Organization of the notification; default: that of the header.
    */
@@ -5303,7 +5308,7 @@ export interface WeakTopicAlertRequest {
   /**
    * Id of the student.
    */
-  studentId: Identifier;
+  studentId: PersonId;
   /**
    * The weak topic: one line without format characters and without the address of a page.
    */
@@ -5313,13 +5318,13 @@ export interface WeakTopicAlertRequest {
    *
    * @maxItems 20
    */
-  parentIds?: Identifier[] | null;
+  parentIds?: PersonId[] | null;
   /**
    * Further resolved recipients; same meaning as `parentIds`.
    *
    * @maxItems 20
    */
-  recipientIds?: Identifier[] | null;
+  recipientIds?: PersonId[] | null;
   /**
    * Name of the student, of the same form as `topic`. Default: the id is shown.
    */
@@ -5345,7 +5350,7 @@ export interface WeakTopicRequest {
   /**
    * Id of the student.
    */
-  studentId: Identifier;
+  studentId: PersonId;
   /**
    * The weak topic.
    */
@@ -5355,13 +5360,13 @@ export interface WeakTopicRequest {
    *
    * @maxItems 1000
    */
-  parentIds?: Identifier[] | null;
+  parentIds?: PersonId[] | null;
   /**
    * Further resolved recipients; same meaning as `parentIds`.
    *
    * @maxItems 1000
    */
-  recipientIds?: Identifier[] | null;
+  recipientIds?: PersonId[] | null;
   /**
    * Default: the id is shown.
    */
