@@ -118,6 +118,8 @@ export interface Head {
 /** Facts that the guards have read from the head of a request; each guard fills its own field. */
 export interface Identity {
   actor?: ActorIdentity;
+  /** Header that named the role of `actor`. */
+  roleHeader?: string;
   idempotency?: { key: string; header: string };
   sender?: string;
   /** Account and session of a valid access token. */

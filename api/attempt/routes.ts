@@ -1,5 +1,5 @@
-import { identity, optionalIdentity, role } from '#api/http/guards/identity.ts';
-import { internalSender } from '#api/http/guards/senders.ts';
+import { identity, optionalIdentity, role, USER } from '#api/http/guards/identity.ts';
+import { adminOrSender, internalSender } from '#api/http/guards/senders.ts';
 import { ESSAY_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { answerFaults } from '#shared/attempt/answer.ts';
 import { RELEASE_SENDER, releaseFaults } from '#shared/attempt/release.ts';
@@ -21,6 +21,11 @@ const INTAKE: Tag = {
   description: 'Other services grade answers by hand and release results.',
 };
 
+const RECEIVER_CODES = {
+  unauthorizedCode: 'ATTEMPT_INTERNAL_UNAUTHORIZED',
+  unconfiguredCode: 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED',
+} as const;
+
 const ATTEMPT = { attemptId: 'Id of the attempt' };
 /** Texts of a student, which are stored exactly as sent. */
 const TEXTS = ['/textAnswer', '/answer/textAnswer'];
@@ -29,6 +34,8 @@ const TEXTS = ['/textAnswer', '/answer/textAnswer'];
 function studentRoutes(deps: AttemptDeps): Route[] {
   const student = [identity(), role('STUDENT')];
   const reader = [identity(), role()];
+  const token = deps.settings.receiverToken;
+  const dashboard = { senders: ['admin-service'], tokens: { 'admin-service': token }, ...RECEIVER_CODES };
 
   return [
     {
@@ -52,7 +59,7 @@ function studentRoutes(deps: AttemptDeps): Route[] {
       description:
         'Counts attempts, questions, answers and events over all organizations, for a dashboard. It reads an index only and changes nothing.',
       tag: OVERSIGHT,
-      guards: [identity(), role('ADMIN')],
+      guards: [adminOrSender(USER, dashboard)],
       replies: [{ status: 200, schema: 'attempt/admin-summary', description: 'Counts of the data of this service' }],
       errors: [],
       handle: () => summarizeAttempts(deps),
@@ -192,12 +199,7 @@ function studentRoutes(deps: AttemptDeps): Route[] {
 /** Routes for other services. Each service sends its own name and the token of this service. */
 function intakeRoutes(deps: AttemptDeps): Route[] {
   const receiver = (...senders: string[]) =>
-    internalSender({
-      senders,
-      token: deps.settings.receiverToken,
-      unauthorizedCode: 'ATTEMPT_INTERNAL_UNAUTHORIZED',
-      unconfiguredCode: 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED',
-    });
+    internalSender({ senders, token: deps.settings.receiverToken, ...RECEIVER_CODES });
   return [
     {
       method: 'POST',

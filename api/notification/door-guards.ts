@@ -9,7 +9,7 @@ import {
 } from '#api/http/guards/identity.ts';
 import { adminOrSender, knownSender } from '#api/http/guards/senders.ts';
 import type { Guard, Tag } from '#api/route.ts';
-import { PRODUCERS, type Sender } from '#shared/notification/event.ts';
+import type { Sender } from '#shared/notification/event.ts';
 import type { NotificationDeps } from './deps.ts';
 
 /** Users change preferences, and so do the links of their e-mails. */
@@ -27,8 +27,13 @@ export const DELIVERIES: Tag = {
 /** A caller without a role is accepted as a plain user, with no right that requires a role. */
 const ACTOR: IdentityHeaders = { ...ACTOR_HEADERS, roleMayBeAbsent: true };
 
-/** Admits users without a role or with one of these roles; every role if none is named. */
-export function users(...roles: Role[]): Guard[] {
+/** Admits every user: a role that this service does not know is that of a plain user. */
+export function users(): Guard[] {
+  return [identity(ACTOR), organization()];
+}
+
+/** Admits users without a role or with one of these roles. */
+export function usersAs(...roles: [Role, ...Role[]]): Guard[] {
   return [identity(ACTOR), organization(), roleOrNone(...roles)];
 }
 
@@ -42,9 +47,9 @@ export function senders(deps: Pick<NotificationDeps, 'senderTokens'>, names: rea
   return [knownSender(sendersOf(deps, names)), organization()];
 }
 
-/** Admits an ADMIN, or a producer with its own token. */
-export function adminOrProducer(deps: Pick<NotificationDeps, 'senderTokens'>): Guard[] {
-  return [adminOrSender(ACTOR, sendersOf(deps, PRODUCERS))];
+/** Admits an ADMIN, or one of these services with its own token. */
+export function adminOr(deps: Pick<NotificationDeps, 'senderTokens'>, names: readonly Sender[]): Guard[] {
+  return [adminOrSender(ACTOR, sendersOf(deps, names))];
 }
 
 function sendersOf({ senderTokens }: Pick<NotificationDeps, 'senderTokens'>, names: readonly Sender[]) {

@@ -1,8 +1,9 @@
 import { NO_FIELDS, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
+import { ADMIN_SERVICE } from '#shared/notification/event.ts';
 import { preferencesFaults } from '#shared/notification/preferences.ts';
 import { showDeliveryAttempts, showSupportSummary } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
-import { actors, DELIVERIES, PREFERENCES, users } from './door-guards.ts';
+import { adminOr, DELIVERIES, PREFERENCES, users, usersAs } from './door-guards.ts';
 import {
   changePreferences,
   deleteEverything,
@@ -27,7 +28,7 @@ const NOTIFICATION = { notificationId: 'Id of the notification' };
 /** Routes of users and their notifications, called through the gateway. */
 export function inboxRoutes(deps: NotificationDeps): Route[] {
   const anybody = users();
-  const parent = users('PARENT', 'ADMIN');
+  const parent = usersAs('PARENT', 'ADMIN');
   const one = (description: string) => [{ status: 200, schema: 'notification/notification-reply', description }];
   const list = [{ status: 200, schema: 'notification/list-reply', description: 'Page of notifications, newest first' }];
   const updated = [
@@ -246,7 +247,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       description:
         'Counts notifications, events and delivery attempts of support types, with the newest notifications, for the queue of an admin.',
       tag: SUPPORT,
-      guards: actors('ADMIN'),
+      guards: adminOr(deps, [ADMIN_SERVICE]),
       replies: [
         { status: 200, schema: 'notification/support-summary', description: 'Counts and the newest notifications' },
       ],

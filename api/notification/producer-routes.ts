@@ -1,9 +1,9 @@
 import { LARGE_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
-import { batchFaults, eventFaults, PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/notification/event.ts';
+import { batchFaults, CREATORS, eventFaults, PRODUCERS, WEAK_TOPIC_SENDER } from '#shared/notification/event.ts';
 import { reportedTopicFaults, weakTopicFaults } from '#shared/notification/weak-topic.ts';
 import { recordDeliveryAttempt } from './deliveries.ts';
 import type { NotificationDeps } from './deps.ts';
-import { actors, adminOrProducer, DELIVERIES, senders } from './door-guards.ts';
+import { actors, adminOr, DELIVERIES, senders } from './door-guards.ts';
 import {
   createBatch,
   createOneNotification,
@@ -20,7 +20,8 @@ const CREATION: Tag = {
 
 /** Routes of the admins and services that create notifications. */
 export function producerRoutes(deps: NotificationDeps): Route[] {
-  const maker = adminOrProducer(deps);
+  const creator = adminOr(deps, CREATORS);
+  const producer = adminOr(deps, PRODUCERS);
   const intake = [
     { status: 201, schema: 'notification/intake-reply', description: 'Stored event and its notifications' },
     {
@@ -43,7 +44,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       description:
         'Creates one notification, unless the preferences of the recipient suppress it: the reply is then 200 with the reason. The route has no key, so a repeat creates another notification; send an event where a repeat must be harmless.',
       tag: CREATION,
-      guards: maker,
+      guards: creator,
       body: { schema: 'notification/create-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 201, schema: 'notification/create-reply', description: 'Created notification' },
@@ -64,7 +65,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       description:
         'Creates up to 10,000 notifications in one commit. With an `event` that has `sourceService` and `sourceEventId`, that pair is the key for ever: a repeat returns 200 with the first ids and creates nothing. Without the pair a repeat creates all of them again.',
       tag: CREATION,
-      guards: maker,
+      guards: creator,
       body: { schema: 'notification/batch-request', maxBytes: LARGE_BODY, moreFaults: batchFaults },
       replies: [
         { status: 201, schema: 'notification/batch-reply', description: 'Ids of the created notifications' },
@@ -86,7 +87,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
         'Stores a notification as another system has it, under the id of that system; no preference suppresses it and no channel delivers it. The id is the key: a repeat returns 200 with the same notification. Fields that the body does not name stay.',
       tag: CREATION,
       params: { notificationId: 'Id of the notification in the other system' },
-      guards: maker,
+      guards: producer,
       body: { schema: 'notification/snapshot-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 201, schema: 'notification/notification-reply', description: 'Notification with a new id' },
@@ -107,7 +108,7 @@ export function producerRoutes(deps: NotificationDeps): Route[] {
       description:
         'Stores a delivery attempt that the caller made over a channel of its own, for diagnosis; it changes no inbox. The route has no key, so a repeat is stored again.',
       tag: DELIVERIES,
-      guards: maker,
+      guards: producer,
       body: { schema: 'notification/delivery-attempt-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 201, schema: 'notification/delivery-attempt-reply', description: 'Recorded delivery attempt' },

@@ -85,6 +85,13 @@ t.test('producers may create notifications, the BFF weak topics, and an ADMIN bo
     }
     t.match(await client.service(name).event(), { status: 201, data: { replayed: false } });
   }
+  for (const [method, path, body] of MAKING) {
+    const reply = await client.call(method, path, { headers: credentials('auth-service', internal), body });
+    const mayCreate = path === '/v1/notifications' || path === '/v1/notifications/batch';
+    t.equal(reply.status === 201, mayCreate, `auth-service ${method} ${path}: ${reply.text}`);
+    if (!mayCreate) t.match(reply, UNAUTHORIZED);
+  }
+  t.match(await client.service('auth-service').event(), UNAUTHORIZED, 'the auth service sends no events');
   const parentIds = [newUserId()];
   t.match(await client.service('bff-service').weakTopic({ parentIds }), { status: 201, data: { created: 1 } });
   for (const [role, status] of [

@@ -46,7 +46,7 @@ const NOTICE = closed({ userId: TEXT, type: TEXT, title: TEXT, content: TEXT, ..
 /** Body of the notices that examhall sends. Other producers may send more; their receiver is examhall itself. */
 const EVENT = closed(
   {
-    sourceService: { enum: [ATTEMPT_SERVICE, AUTH_SERVICE] },
+    sourceService: { enum: [ATTEMPT_SERVICE] },
     sourceEventId: TEXT,
     type: TEXT,
     ...ABOUT,
@@ -56,6 +56,22 @@ const EVENT = closed(
   },
   ['organizationId'],
 );
+
+/** Body of the notices that the auth service sends: a batch of one, whose event makes a repeat harmless. */
+const BATCH = closed({
+  notifications: { type: 'array', minItems: 1, maxItems: 1, items: NOTICE },
+  event: closed(
+    {
+      sourceService: { enum: [AUTH_SERVICE] },
+      sourceEventId: TEXT,
+      type: TEXT,
+      ...ABOUT,
+      targetUserIds: { type: 'array', items: TEXT },
+      payload: { type: 'object' },
+    },
+    ['organizationId'],
+  ),
+});
 
 /** Opens the intake of a notification service, which recognizes a repeat by the pair of service and event id. */
 export function notificationStandIn(): NotificationStandIn {
@@ -67,8 +83,8 @@ export function notificationStandIn(): NotificationStandIn {
   let target: string | null = null;
 
   function store(call: NeighbourCall): Reply {
-    const id = textIn(call.body, 'sourceEventId');
-    const isReplay = (events.get(id)?.times ?? 0) > 1;
+    const { sourceEventId } = eventIn(call);
+    const isReplay = (events.get(sourceEventId)?.times ?? 0) > 1;
     const { notifications, payload: _payload, ...event } = membersOf(call.body);
     const created = isReplay || !Array.isArray(notifications) ? 0 : notifications.length;
     const data = { event, created, suppressed: [], replayed: isReplay };
@@ -89,10 +105,9 @@ export function notificationStandIn(): NotificationStandIn {
   }
 
   async function take(call: NeighbourCall): Promise<Reply> {
-    const sender = textIn(call.body, 'sourceService');
-    if (call.headers['x-internal-service'] !== sender)
+    const { sourceService, sourceEventId: id } = eventIn(call);
+    if (call.headers['x-internal-service'] !== sourceService)
       return refusal(403, 'NOTIFICATION_SOURCE_MISMATCH', 'the event names another service');
-    const id = textIn(call.body, 'sourceEventId');
     const { notifications } = membersOf(call.body);
     const recipients = Array.isArray(notifications) ? notifications.length : 0;
     remember(events, id, { times: (events.get(id)?.times ?? 0) + 1, recipients });
@@ -104,8 +119,7 @@ export function notificationStandIn(): NotificationStandIn {
   function judgeRepeat(id: string, { status, body }: Reply): void {
     if (!isStored(status)) return;
     const { data } = membersOf(typeof body === 'string' ? JSON.parse(body) : body);
-    const { replayed, created } = membersOf(data);
-    if (replayed === true && created === 0) recognised.add(id);
+    if (status === 200 && membersOf(data).created === 0) recognised.add(id);
     else doubled.push(id);
   }
 
@@ -116,15 +130,22 @@ export function notificationStandIn(): NotificationStandIn {
     },
     timesOf: (id) => events.get(id)?.times ?? 0,
     replyLost(call, { status }) {
-      if (isStored(status)) lost.add(textIn(call.body, 'sourceEventId'));
+      if (isStored(status)) lost.add(eventIn(call).sourceEventId);
     },
     close: () => agent.destroy(),
     routes: [
       {
         method: 'POST',
         path: /^\/v1\/events\/notification$/,
-        senders: [ATTEMPT_SERVICE, AUTH_SERVICE],
+        senders: [ATTEMPT_SERVICE],
         shape: EVENT,
+        answer: take,
+      },
+      {
+        method: 'POST',
+        path: /^\/v1\/notifications\/batch$/,
+        senders: [AUTH_SERVICE],
+        shape: BATCH,
         answer: take,
       },
     ],
@@ -141,6 +162,12 @@ export function notificationStandIn(): NotificationStandIn {
       doubled.length = 0;
     },
   };
+}
+
+/** Returns the replay key of an event, or of the event in a batch. */
+function eventIn({ body }: NeighbourCall) {
+  const event = membersOf(body).event ?? body;
+  return { sourceService: textIn(event, 'sourceService'), sourceEventId: textIn(event, 'sourceEventId') };
 }
 
 function isStored(status: number): boolean {

@@ -44,18 +44,23 @@ export const AUTH_SERVICE = 'auth-service';
 const PREFERENCE_TYPE = 'ACCOUNT_SECURITY';
 const PAYLOAD_SCHEMA_VERSION = 1;
 
-/** Returns the body that sends a notice to the notification service. It contains no password, token, address, e-mail or name. */
-export function accountIntakeBody({ eventId, accountId, event, at }: AccountNotice) {
+/**
+ * Returns the body of the batch that sends a notice to the notification service. It contains no password, token, address, e-mail or name.
+ * The auth service is no producer of events: it creates notifications, and the event in the batch makes a repeat harmless.
+ */
+export function accountBatchBody({ eventId, accountId, event, at }: AccountNotice) {
   const { title, content } = TEXTS[event];
   const common = { preferenceType: PREFERENCE_TYPE, entity: 'Account', entityId: accountId };
   return {
-    sourceService: AUTH_SERVICE,
-    sourceEventId: eventId,
-    type: PREFERENCE_TYPE,
-    ...common,
-    targetUserIds: [accountId],
     notifications: [{ userId: accountId, type: PREFERENCE_TYPE, title, content: content(inVietnam(at)), ...common }],
-    payload: { schemaVersion: PAYLOAD_SCHEMA_VERSION, event, at: at.toISOString() },
+    event: {
+      sourceService: AUTH_SERVICE,
+      sourceEventId: eventId,
+      type: PREFERENCE_TYPE,
+      ...common,
+      targetUserIds: [accountId],
+      payload: { schemaVersion: PAYLOAD_SCHEMA_VERSION, event, at: at.toISOString() },
+    },
   };
 }
 

@@ -222,13 +222,13 @@ export const SENDERS = [
 export type Sender = (typeof SENDERS)[number];
 
 /** Services that produce events. They may also create notifications, snapshots and delivery attempts. */
-export const PRODUCERS: readonly Sender[] = [
-  'admin-service',
-  'attempt-service',
-  'auth-service',
-  'classroom-service',
-  'exam-service',
-];
+export const PRODUCERS: readonly Sender[] = ['admin-service', 'attempt-service', 'classroom-service', 'exam-service'];
+
+/** Services that create notifications: the producers, and the auth service for the owners of accounts. */
+export const CREATORS: readonly Sender[] = [...PRODUCERS, 'auth-service'];
+
+/** The service that may read the support summary, for its dashboard. */
+export const ADMIN_SERVICE: Sender = 'admin-service';
 
 /** The only service that may send weak-topic alerts. */
 export const WEAK_TOPIC_SENDER: Sender = 'bff-service';

@@ -1,6 +1,6 @@
 import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Identity, SecurityScheme } from '#api/route.ts';
-import type { Rejection } from '#shared/kernel/errors.ts';
+import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
 import { isPersonId } from '#shared/kernel/person-id.ts';
 
 /** Headers in which a service's gateway passes on the caller. */
@@ -77,8 +77,12 @@ export function identity(names: IdentityHeaders = USER): Guard {
       const id = plainHeader(head, names.id);
       const isAbsent = roleMayBeAbsent && head.headers[names.role] === undefined;
       const role = isAbsent ? NO_ROLE : plainHeader(head, names.role);
-      if (id === undefined || role === undefined) return { rejected: 'UNAUTHENTICATED' };
+      if (id === undefined || role === undefined) {
+        const wanted = [...(id === undefined ? [names.id] : []), ...(role === undefined ? [names.role] : [])];
+        return { rejected: 'UNAUTHENTICATED', details: wanted.map(identityFault) };
+      }
       known.actor = { id, role };
+      known.roleHeader = names.role;
       return undefined;
     },
   };
@@ -94,9 +98,8 @@ export function role(...allowed: Role[]): Guard {
 }
 
 /** Requires one of these roles, or no role at all. Must follow `identity`. */
-export function roleOrNone(...allowed: Role[]): Guard {
-  const named = allowed.length === 0 ? ROLES : allowed;
-  return { ...roleGuard(named, new Set([...named, NO_ROLE])), admitsNoRole: true };
+export function roleOrNone(...allowed: [Role, ...Role[]]): Guard {
+  return { ...roleGuard(allowed, new Set([...allowed, NO_ROLE])), admitsNoRole: true };
 }
 
 function roleGuard(named: readonly Role[], passing: ReadonlySet<string>): Guard {
@@ -105,8 +108,9 @@ function roleGuard(named: readonly Role[], passing: ReadonlySet<string>): Guard 
     roles: named,
     codes: ['FORBIDDEN'],
     headers: [],
-    check(_head, known) {
-      return known.actor !== undefined && passing.has(known.actor.role) ? undefined : { rejected: 'FORBIDDEN' };
+    check(_head, { actor, roleHeader = USER.role }) {
+      if (actor !== undefined && passing.has(actor.role)) return undefined;
+      return { rejected: 'FORBIDDEN', details: [headerFault(roleHeader, `must be one of ${named.join(', ')}`)] };
     },
   };
 }
@@ -122,9 +126,9 @@ export function optionalIdentity(...allowed: Role[]): Guard {
     codes: whole.flatMap((guard) => guard.codes),
     headers: [],
     proofs: [[], [{ scheme: USER.schemes.id }, { scheme: USER.schemes.role, values: allowed }]],
-    trustsIdentity: namesCaller,
+    trustsIdentity: (head) => namesCaller(head, USER),
     check(head, known) {
-      if (!namesCaller(head)) return undefined;
+      if (!namesCaller(head, USER)) return undefined;
       for (const guard of whole) {
         const refused = guard.check(head, known);
         if (refused !== undefined) return refused;
@@ -134,8 +138,9 @@ export function optionalIdentity(...allowed: Role[]): Guard {
   };
 }
 
-function namesCaller({ headers }: Head): boolean {
-  return headers[USER.id] !== undefined || headers[USER.role] !== undefined;
+/** Returns true if a request has one of the headers that identify a person. */
+export function namesCaller({ headers }: Head, names: IdentityHeaders): boolean {
+  return headers[names.id] !== undefined || headers[names.role] !== undefined;
 }
 
 const ORGANIZATION = 'x-organization-id';
@@ -180,9 +185,18 @@ export function scope(): Guard {
 
 function readOrganization(head: Head, known: Identity): Rejection | undefined {
   const id = plainHeader(head, ORGANIZATION);
-  if (id === undefined) return { rejected: 'UNAUTHENTICATED' };
+  if (id === undefined) return { rejected: 'UNAUTHENTICATED', details: [identityFault(ORGANIZATION)] };
   known.organizationId = id;
   return undefined;
+}
+
+/** Returns the fault of a header, which names what is wanted and never what was sent. */
+export function headerFault(name: string, message: string): FaultDetail {
+  return { path: `/headers/${name}`, message };
+}
+
+function identityFault(name: string): FaultDetail {
+  return headerFault(name, 'is required once: 1-128 characters of `A-Za-z0-9._:@+|/=~{}-`');
 }
 
 /** Returns the value of an identity header, or undefined if it is missing, malformed or repeated. */

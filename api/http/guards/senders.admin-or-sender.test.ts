@@ -41,19 +41,25 @@ const WRONG: Pairs[] = [
   [service('exam-service'), token('admin-token')],
   [service('exam-service'), token('exam-toke')],
   [service('exam-service'), token('')],
-  [service('bff-service'), token('bff-token')],
   [service('silent-service'), token('')],
   [service('silent-service'), token('undefined')],
-  [service('constructor'), token('exam-token')],
   [service('exam-service'), token('exam-token'), token('exam-token')],
   [service('exam-service'), service('exam-service'), token('exam-token')],
+];
+
+/** Credentials of services that may not send here. */
+const OTHERS: Pairs[] = [
+  [service('api-gateway'), token('exam-token')],
+  [service('bff-service'), token('bff-token')],
+  [service('constructor'), token('wrong')],
+  [service('api-gateway')],
 ];
 
 t.test('knownSender accepts each service with its own token only', async (t) => {
   const guard = [knownSender(KNOWN)];
   t.strictSame(ask(guard, service('exam-service'), token('exam-token')), { sender: 'exam-service' });
   t.strictSame(ask(guard, service('admin-service'), token('admin-token')), { sender: 'admin-service' });
-  for (const pairs of [[], ...WRONG]) {
+  for (const pairs of [[], ...WRONG, ...OTHERS]) {
     t.equal(ask(guard, ...pairs), 'NOTIFICATION_INTERNAL_UNAUTHORIZED', JSON.stringify(pairs));
   }
 });
@@ -71,7 +77,7 @@ t.test('sender guards refuse services with a code of its own while no token is c
 t.test('adminOrSender checks internal credentials alone if sent, and otherwise requires an ADMIN', async (t) => {
   const guard = [adminOrSender(ACTOR, KNOWN)];
   t.strictSame(ask(guard, service('exam-service'), token('exam-token')), { sender: 'exam-service' });
-  t.strictSame(ask(guard, ...actor('ADMIN')), { actor: { id: 'a', role: 'ADMIN' } });
+  t.match(ask(guard, ...actor('ADMIN')), { actor: { id: 'a', role: 'ADMIN' } });
   for (const role of ['STUDENT', 'TEACHER', 'PARENT', 'admin', 'ROOT']) {
     t.equal(ask(guard, ...actor(role)), 'FORBIDDEN', role);
   }
@@ -81,6 +87,11 @@ t.test('adminOrSender checks internal credentials alone if sent, and otherwise r
   for (const pairs of WRONG) {
     const answer = ask(guard, ...pairs, ...actor('ADMIN'));
     t.equal(answer, 'NOTIFICATION_INTERNAL_UNAUTHORIZED', `${JSON.stringify(pairs)} beside an ADMIN`);
+  }
+  for (const pairs of OTHERS) {
+    t.equal(ask(guard, ...pairs), 'NOTIFICATION_INTERNAL_UNAUTHORIZED', `${JSON.stringify(pairs)} alone`);
+    t.match(ask(guard, ...pairs, ...actor('ADMIN')), { actor: { id: 'a' }, sender: undefined }, JSON.stringify(pairs));
+    t.equal(ask(guard, ...pairs, ...actor('TEACHER')), 'FORBIDDEN');
   }
 });
 
@@ -115,6 +126,12 @@ t.test('the gateway’s token is required only where adminOrSender trusts identi
   t.equal(ask(guards, ...actor('ADMIN')), 'UNAUTHENTICATED');
   t.equal(ask(guards, ...actor('STUDENT')), 'UNAUTHENTICATED', 'the gateway token is checked before the role');
   t.match(ask(guards, ...actor('ADMIN'), ['X-Gateway-Token', 'gate']), { actor: { id: 'a' } });
+  const gateway: Pairs = [service('api-gateway'), token('any')];
+  t.equal(
+    ask(guards, ...gateway, ...actor('ADMIN')),
+    'UNAUTHENTICATED',
+    'no credentials of another service replace it',
+  );
   t.strictSame(
     securityOf(requirementsOf({ guards })),
     [

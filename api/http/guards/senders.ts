@@ -2,7 +2,7 @@ import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Proof, SecurityScheme } from '#api/route.ts';
 import { type ErrorCode, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
-import { type IdentityHeaders, identity, organization, role } from './identity.ts';
+import { headerFault, type IdentityHeaders, identity, namesCaller, organization, role } from './identity.ts';
 
 const SENDER: SecurityScheme = {
   name: 'internalService',
@@ -76,8 +76,8 @@ export function internalSender({ senders, token, unauthorizedCode, unconfiguredC
 
 /**
  * Requires the trusted headers of a start: only the gateway, with the receiver token, may send a runtime that the exam
- * service decided. Every fault gets the same code, also while no token is configured, so that a prober learns nothing
- * from the difference.
+ * service decided. Every fault gets the same reply, which lists all wanted headers, also while no token is configured: a prober learns
+ * nothing from the difference.
  */
 export function trustedStart({ token }: { token: Secrets | undefined }): Guard {
   const known = {
@@ -95,21 +95,30 @@ export function trustedStart({ token }: { token: Secrets | undefined }): Guard {
     wrongToken: wrongSender(check),
     proofs: [[...senderProofs(known, RECEIVER_TOKEN), { scheme: DECISION_SOURCE, values: ['exam-service'] }]],
     check(head) {
-      const found = check(head);
-      if (isRejection(found)) return found;
       const isExamService = singleHeader(head, 'x-exam-runtime-decision-source') === 'exam-service';
-      return isExamService ? undefined : { rejected: 'ATTEMPT_START_UNTRUSTED' };
+      return isExamService && !isRejection(check(head)) ? undefined : UNTRUSTED;
     },
   };
 }
 
+const UNTRUSTED: Rejection = {
+  rejected: 'ATTEMPT_START_UNTRUSTED',
+  details: [
+    headerFault('x-internal-service', 'must be api-gateway'),
+    headerFault('x-internal-token', 'must be the token of the attempt service'),
+    headerFault('x-exam-runtime-decision-source', 'must be exam-service'),
+  ],
+};
+
 /**
- * Requires an ADMIN, or a known service with its own token. A call with internal credentials is checked by them alone: identity
- * headers cannot replace wrong ones, and right ones need neither identity headers nor the gateway's token. Either caller may name
- * an organization, which is checked before the role. Fills `identity.actor` or `identity.sender`, and `identity.organizationId`.
+ * Requires an ADMIN, or a known service with its own token. The credentials of a known service are checked alone. Identity headers cannot replace
+ * wrong ones, and right ones need neither identity headers nor the gateway's token. The credentials of
+ * another service change nothing beside an identity, because a gateway adds its own to every call. Either caller may name an
+ * organization, which is checked before the role. Fills `identity.actor` or `identity.sender`, and `identity.organizationId`.
  */
 export function adminOrSender(names: IdentityHeaders, known: KnownSenders): Guard {
   const check = senderCheck(known);
+  const isWrong = wrongSender(check);
   const ofCall = organization();
   const admin = [identity(names), ofCall, role('ADMIN')];
   return {
@@ -117,14 +126,14 @@ export function adminOrSender(names: IdentityHeaders, known: KnownSenders): Guar
     proves: 'identity',
     codes: [known.unconfiguredCode, known.unauthorizedCode, 'RATE_LIMITED', ...admin.flatMap((guard) => guard.codes)],
     headers: ofCall.headers,
-    wrongToken: wrongSender(check),
+    wrongToken: (head) => (actsAsSender(head, known.senders, names) ? isWrong(head) : undefined),
     proofs: [
       senderProofs(known, SENDER_TOKEN),
       [{ scheme: names.schemes.id }, { scheme: names.schemes.role, values: ['ADMIN'] }],
     ],
-    trustsIdentity: (head) => !showsCredentials(head),
+    trustsIdentity: (head) => !actsAsSender(head, known.senders, names),
     check(head, found) {
-      if (showsCredentials(head)) {
+      if (actsAsSender(head, known.senders, names)) {
         const sender = check(head);
         if (isRejection(sender)) return sender;
         found.sender = sender.sender;
@@ -139,8 +148,13 @@ export function adminOrSender(names: IdentityHeaders, known: KnownSenders): Guar
   };
 }
 
-function showsCredentials({ headers }: Head): boolean {
-  return headers['x-internal-service'] !== undefined || headers['x-internal-token'] !== undefined;
+/** Returns true if a call is that of a service: it shows internal credentials, and not those of a service that is no sender here. */
+function actsAsSender(head: Head, senders: readonly string[], names: IdentityHeaders): boolean {
+  const { headers } = head;
+  if (headers['x-internal-service'] === undefined && headers['x-internal-token'] === undefined) return false;
+  const service = singleHeader(head, 'x-internal-service');
+  const isOther = service !== undefined && service !== '' && !senders.includes(service);
+  return !isOther || !namesCaller(head, names);
 }
 
 /** Returns the service whose name and token the head carries, or a rejection. */

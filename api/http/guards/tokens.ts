@@ -3,7 +3,7 @@ import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Route, SecurityScheme } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
-import { identity, role, USER } from './identity.ts';
+import { headerFault, identity, role, USER } from './identity.ts';
 
 // Guards that require a token: of an account, an operator or the gateway.
 
@@ -196,7 +196,11 @@ export function gatewayToken(config: { gatewayToken?: Secrets | undefined }): Gu
     },
     check(head) {
       const token = singleHeader(head, 'x-gateway-token');
-      return token !== undefined && isToken(token) ? undefined : { rejected: 'UNAUTHENTICATED' };
+      if (token !== undefined && isToken(token)) return undefined;
+      return {
+        rejected: 'UNAUTHENTICATED',
+        details: [headerFault('x-gateway-token', 'must be the token of the gateway')],
+      };
     },
   };
 }

@@ -5938,9 +5938,11 @@ export interface Operations {
     input: {};
     data: AdminSummary;
     pending: never;
-    needs: 'as';
-    oneOf: never;
+    needs: never;
+    oneOf: 'as' | 'service';
     codes:
+      | 'ATTEMPT_INTERNAL_TOKEN_NOT_CONFIGURED'
+      | 'ATTEMPT_INTERNAL_UNAUTHORIZED'
       | 'FORBIDDEN'
       | 'INTERNAL'
       | 'RATE_LIMITED'
@@ -6577,14 +6579,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'INTERNAL' | 'RATE_LIMITED' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Create one notification for a resolved recipient. */
   createNotification: {
@@ -6616,7 +6611,6 @@ export interface Operations {
     needs: 'as';
     oneOf: never;
     codes:
-      | 'FORBIDDEN'
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
@@ -6636,7 +6630,6 @@ export interface Operations {
     needs: 'as';
     oneOf: never;
     codes:
-      | 'FORBIDDEN'
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
@@ -6655,14 +6648,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'INTERNAL' | 'RATE_LIMITED' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Enable or disable notification types, or mute notifications until a time. */
   changePreferences: {
@@ -6672,7 +6658,6 @@ export interface Operations {
     needs: 'as';
     oneOf: never;
     codes:
-      | 'FORBIDDEN'
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
@@ -6811,14 +6796,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'INTERNAL' | 'RATE_LIMITED' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Record a delivery attempt of another service. */
   recordDeliveryAttempt: {
@@ -6848,11 +6826,13 @@ export interface Operations {
     input: {};
     data: SupportSummary;
     pending: never;
-    needs: 'as';
-    oneOf: never;
+    needs: never;
+    oneOf: 'as' | 'service';
     codes:
       | 'FORBIDDEN'
       | 'INTERNAL'
+      | 'NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED'
+      | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
       | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
@@ -6866,14 +6846,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'INTERNAL' | 'RATE_LIMITED' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** List the caller's browsers that get push messages. */
   listPushSubscriptions: {
@@ -6882,14 +6855,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'INTERNAL' | 'RATE_LIMITED' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Register a browser of the caller for push messages. */
   addPushSubscription: {
@@ -6899,7 +6865,6 @@ export interface Operations {
     needs: 'as';
     oneOf: never;
     codes:
-      | 'FORBIDDEN'
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
@@ -6919,7 +6884,6 @@ export interface Operations {
     needs: 'as';
     oneOf: never;
     codes:
-      | 'FORBIDDEN'
       | 'INTERNAL'
       | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
@@ -7493,14 +7457,7 @@ export interface StreamOperations {
     input: {};
     needs: 'as';
     oneOf: never;
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'INTERNAL' | 'RATE_LIMITED' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
 }
 
@@ -7540,9 +7497,9 @@ export const ROUTES = {
     method: 'GET',
     path: '/v1/admin/attempts/summary',
     caller: 'user',
-    reads: ['as'],
-    isEither: false,
-    organization: 'unread',
+    reads: ['as', 'service'],
+    isEither: true,
+    organization: 'optional',
     readsKey: false,
     isMinimal: false,
   },
@@ -7990,8 +7947,8 @@ export const ROUTES = {
     method: 'GET',
     path: '/v1/admin/support/notification-summary',
     caller: 'actor',
-    reads: ['as'],
-    isEither: false,
+    reads: ['as', 'service'],
+    isEither: true,
     organization: 'optional',
     readsKey: false,
     isMinimal: false,

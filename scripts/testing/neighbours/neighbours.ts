@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
 import { answerFrom, type Ledger, newLedger } from '#scripts/neighbours/ledger.ts';
 import { CONTEXT_PATH, questionsAnswer } from '#scripts/neighbours/question-bank.ts';
+import { isJsonObject } from '#shared/kernel/json-object.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { bankQuestion } from './question-bank.ts';
 
@@ -85,7 +86,9 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
     if (call.path.endsWith('/contacts')) return { status: 200, body: { data: CONTACT } };
     if (call.method === 'GET') return { status: 200, body: { data: { parentIds: neighbours.parents } } };
     const taken = call.path === '/v1/events' ? neighbours.analytics : neighbours.notices;
-    const id = String(call.body?.sourceEventId ?? call.body?.deliveryJobId ?? call.body?.id);
+    // A batch of the auth service names its event in a member.
+    const event = isJsonObject(call.body?.event) ? call.body.event : call.body;
+    const id = String(event?.sourceEventId ?? event?.deliveryJobId ?? event?.id);
     taken.set(id, (taken.get(id) ?? 0) + 1);
     return { status: 201, body: { success: true } };
   }

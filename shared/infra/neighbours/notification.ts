@@ -1,7 +1,7 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { ATTEMPT_SERVICE, type GradeNotice, intakeBody } from '#shared/attempt/notices.ts';
-import { type AccountNotice, AUTH_SERVICE, accountIntakeBody } from '#shared/auth/notices.ts';
-import { type CallEnd, type CallLimits, endOfCall, postEvent } from './call.ts';
+import { type AccountNotice, AUTH_SERVICE, accountBatchBody } from '#shared/auth/notices.ts';
+import { type CallEnd, type CallLimits, callService, endOfCall, postEvent } from './call.ts';
 
 /**
  * Sends a grade notice for these recipients to the notification service, which recognizes a repeat by the notice's `sourceEventId`.
@@ -25,7 +25,16 @@ export function sendNotice(
  * @throws the signal's reason, if the signal was aborted
  */
 export function sendAccountNotice(service: Neighbour, notice: AccountNotice, limits: CallLimits): Promise<CallEnd> {
-  const body = accountIntakeBody(notice);
-  const call = postEvent(service, { path: '/notification', sender: AUTH_SERVICE, body }, limits);
+  const { url, token, called } = service;
+  const body = accountBatchBody(notice);
+  const call = callService({
+    method: 'POST',
+    url: `${url}/v1/notifications/batch`,
+    sender: AUTH_SERVICE,
+    token,
+    called,
+    body,
+    ...limits,
+  });
   return endOfCall(call, limits.signal);
 }
