@@ -18,6 +18,7 @@ import { measureSaveAnswer } from '#scripts/bench/measures/save-answer.ts';
 import { measureSaveCpu } from '#scripts/bench/measures/save-cpu.ts';
 import { measureStart } from '#scripts/bench/measures/start.ts';
 import { measureStrangers } from '#scripts/bench/measures/strangers.ts';
+import { measureStretches } from '#scripts/bench/measures/stretches.ts';
 import { measureSubmit } from '#scripts/bench/measures/submit.ts';
 import { enginesHere } from '#scripts/services/mongodb.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
@@ -26,11 +27,11 @@ import { identifyMongodb, machineLines, redisLine } from './machine.ts';
 import { codeDigest, openMeasured, type Result } from './measured.ts';
 import { measureNotices, measureSubmits } from './measures/rates.ts';
 import { type Run, readOptions, usageOf } from './options.ts';
-import { notesOf, textTable, writeMorning, writeReport } from './report.ts';
+import { notesOf, SECTIONS, textTable, writeReport, writeSection } from './report.ts';
 
 /**
  * `npm run bench`: runs every measure on every engine of this machine and prints a table. A full run also writes `docs/bench.md`, and a
- * run of `exam-morning` its section there. Exits with 0 for any ratio, with 1 if a measure failed, with 2 if the options are invalid.
+ * run of `exam-morning` or `stretches` the section of that measure. Exits with 0 for any ratio, with 1 if a measure failed, with 2 if the options are invalid.
  */
 const MEASURES: Readonly<Record<string, Measure>> = {
   save: measureSaveAnswer,
@@ -53,11 +54,12 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   preview: measurePreview,
   lean: measureLean,
   'exam-morning': measureExamMorning,
+  stretches: measureStretches,
 };
 /** Measures without MongoDB. */
 const WITHOUT_MONGODB: ReadonlySet<string> = new Set(['savecpu', 'http', 'jobs']);
 /** Measures that run only by name, because they take minutes on each engine. */
-const BY_NAME: ReadonlySet<string> = new Set(['exam-morning']);
+const BY_NAME: ReadonlySet<string> = new Set(Object.keys(SECTIONS));
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const DOCS = path.join(ROOT, 'docs');
 
@@ -104,8 +106,11 @@ if (failed.length > 0) {
   measured?.forget();
   console.log('Written: docs/bench.md, docs/bench.svg');
 } else if (!options.quick && options.runs.every((run) => BY_NAME.has(run.measure))) {
-  writeMorning(DOCS, rows, machine);
-  console.log('Written: the section of docs/bench.md');
+  for (const [name, section] of Object.entries(SECTIONS)) {
+    const own = results.filter(({ measure }) => measure === name).flatMap((result) => result.rows);
+    if (own.length > 0) writeSection(DOCS, section, own, machine);
+  }
+  console.log('Written: the sections of docs/bench.md');
 } else {
   console.log('docs/bench.md is unchanged: only a full run writes it.');
 }
@@ -127,7 +132,7 @@ async function perform({ measure: name, on }: Run): Promise<Result> {
     const server = on === null ? null : await identifyMongodb(mongodbUrl);
     const servers = [...(server === null ? [] : [`MongoDB: ${server.is}`]), await redisLine(redisUrl)];
     const rows = await measure({ mongodbUrl, redisUrl, stores, quick: options.quick, progress, folder });
-    return { rows: rows.map((row) => ({ ...row, engine: server?.engine ?? null })), servers };
+    return { measure: name, rows: rows.map((row) => ({ ...row, engine: server?.engine ?? null })), servers };
   } finally {
     await services.close();
   }

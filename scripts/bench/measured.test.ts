@@ -3,7 +3,7 @@ import path from 'node:path';
 import t from 'tap';
 import { codeDigest, openMeasured, type Result } from './measured.ts';
 
-const RESULT: Result = { rows: [], servers: ['MongoDB: a server'] };
+const RESULT: Result = { measure: 'save', rows: [], servers: ['MongoDB: a server'] };
 
 t.test('a resumed run begins with the results of the run that failed', async (t) => {
   const file = path.join(t.testdir(), 'bench', 'measured.json');

@@ -6,6 +6,7 @@ import type { ReportRow } from './row.ts';
 
 /** Results of one run: a measure on one engine. */
 export interface Result {
+  measure: string;
   rows: ReportRow[];
   /** Lines of the report that name the servers of this run. */
   servers: string[];

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { markdownTable, notesOf, textTable, writeMorning, writeReport } from './report.ts';
+import { markdownTable, notesOf, SECTIONS, textTable, writeReport, writeSection } from './report.ts';
 import { meetsAim, type ReportRow, ratioOf } from './row.ts';
 
 const row = (overrides: Partial<ReportRow>): ReportRow => ({
@@ -86,7 +86,11 @@ t.test('a new bench report keeps the hand-written section of the earlier page, w
   }
 });
 
-t.test('an exam morning replaces its own section of the report, and a full run keeps that section', async (t) => {
+t.test('a measure with a section replaces it in the report, and a full run keeps every section', async (t) => {
+  const [morning, stretches] = Object.values(SECTIONS);
+  if (morning === undefined || stretches === undefined) throw new Error('the report has no such sections');
+  const writeMorning = (docs: string, rows: readonly ReportRow[], machine: readonly string[]) =>
+    writeSection(docs, morning, rows, machine);
   const docs = t.testdir({});
   const file = path.join(docs, 'bench.md');
   writeReport(docs, [row({})], ['cores: 2']);
@@ -108,4 +112,12 @@ t.test('an exam morning replaces its own section of the report, and a full run k
     /## Notes.*\n\n## Exam morning\n.*- cores: 4\n$/s,
     'the last section of a short page',
   );
+
+  writeFileSync(file, plain);
+  writeSection(docs, stretches, [row({ name: 'a stretch' })], ['cores: 4']);
+  writeMorning(docs, [row({ name: 'first morning', reference: null })], ['cores: 4']);
+  const both = readFileSync(file, 'utf8');
+  t.match(both, /## Exam morning\n.*## Longest stretches\n.*a stretch.*## What helped\n/s);
+  writeReport(docs, [row({})], ['cores: 2']);
+  t.equal(readFileSync(file, 'utf8'), both);
 });

@@ -88,14 +88,30 @@ const ENGINES =
   '`secantusd-rs` and `SecantusDB`. The first row of a measure is the engine that `npm start` prefers. A measure without an engine ' +
   'needs no database and ran once.';
 
-const MORNING_HOW =
-  'Written by `npm run bench -- exam-morning`. No row has a reference. A latency begins when its request was due, so the time that a ' +
-  'request waited behind slow ones is part of it.';
+/** A section of the page that the run of one measure writes, and that every other run copies. */
+export interface Section {
+  heading: string;
+  how: string;
+}
+
+/** The sections by their measures, in the order of the page. */
+export const SECTIONS: Readonly<Record<string, Section>> = {
+  'exam-morning': {
+    heading: '## Exam morning',
+    how:
+      'Written by `npm run bench -- exam-morning`. No row has a reference. A latency begins when its request was due, so the time that a ' +
+      'request waited behind slow ones is part of it.',
+  },
+  stretches: {
+    heading: '## Longest stretches',
+    how:
+      'Written by `npm run bench -- stretches`. For how long one request keeps an event loop from every other one, whatever fills its body. ' +
+      'A row names the operation, the place in its body and the filling.',
+  },
+};
 
 /** Section that people write. It follows from no measurement, so each run copies it from the earlier page. */
 const HELPED = '## What helped';
-/** Section of the measure `exam-morning`, which a full run leaves out and copies as well. */
-const MORNING = '## Exam morning';
 const MACHINE = '## Machine';
 
 /** Returns the lines of a section of a page, up to the next heading of its level, with an empty line at the end; none without the section. */
@@ -113,7 +129,7 @@ function earlierPage(docs: string): { file: string; page: string } {
   return { file, page: existsSync(file) ? readFileSync(file, 'utf8') : '' };
 }
 
-/** Writes `docs/bench.md` and its chart. Keeps the sections “Exam morning” and “What helped” of the page as they are. */
+/** Writes `docs/bench.md` and its chart. Keeps the sections of other runs and “What helped” as they are. */
 export function writeReport(docs: string, rows: readonly ReportRow[], machine: readonly string[]): void {
   const { file, page: earlier } = earlierPage(docs);
   const notes = noteLines(rows);
@@ -132,7 +148,7 @@ export function writeReport(docs: string, rows: readonly ReportRow[], machine: r
     '![Ratios against their references](bench.svg)',
     '',
     ...(notes.length === 0 ? [] : ['## Notes', '', ...notes, '']),
-    ...sectionOf(earlier, MORNING),
+    ...Object.values(SECTIONS).flatMap(({ heading }) => sectionOf(earlier, heading)),
     ...sectionOf(earlier, HELPED),
     MACHINE,
     '',
@@ -143,14 +159,19 @@ export function writeReport(docs: string, rows: readonly ReportRow[], machine: r
   writeFileSync(path.join(docs, 'bench.svg'), ratioChart(rows, 'examhall against its references'));
 }
 
-/** Replaces the section “Exam morning” of `docs/bench.md` by the rows of that measure. */
-export function writeMorning(docs: string, rows: readonly ReportRow[], machine: readonly string[]): void {
+/** Replaces the section of one measure in `docs/bench.md` by these rows. */
+export function writeSection(
+  docs: string,
+  { heading, how }: Section,
+  rows: readonly ReportRow[],
+  machine: readonly string[],
+): void {
   const { file, page } = earlierPage(docs);
-  const old = sectionOf(page, MORNING);
+  const old = sectionOf(page, heading);
   const section = [
-    MORNING,
+    heading,
     '',
-    wrapLines(MORNING_HOW),
+    wrapLines(how),
     '',
     markdownTable(rows),
     '',
@@ -159,7 +180,9 @@ export function writeMorning(docs: string, rows: readonly ReportRow[], machine: 
     '',
   ];
   const rest = old.length === 0 ? page : page.replace(`${old.join('\n')}\n`, () => '');
-  const at = [HELPED, MACHINE].map((heading) => rest.indexOf(`\n${heading}\n`)).find((index) => index !== -1);
+  const headings = Object.values(SECTIONS).map((one) => one.heading);
+  const later = [...headings.slice(headings.indexOf(heading) + 1), HELPED, MACHINE];
+  const at = later.map((next) => rest.indexOf(`\n${next}\n`)).find((index) => index !== -1);
   const [before, after] = at === undefined ? [`${rest.trimEnd()}\n`, ''] : [rest.slice(0, at), rest.slice(at + 1)];
   writeFileSync(file, `${before}\n${section.join('\n')}${after === '' ? '' : `\n${after}`}`);
 }

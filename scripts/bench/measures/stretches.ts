@@ -1,0 +1,89 @@
+import type { Measure } from '#scripts/bench/context.ts';
+import type { Row } from '#scripts/bench/row.ts';
+import { costOf, type FilledPlace, stretchMeter } from '#scripts/fillings/cost.ts';
+import { fillingsOf } from '#scripts/fillings/fillings.ts';
+import { type Hall, openHall } from '#scripts/fillings/hall.ts';
+import type { Place } from '#scripts/fillings/places.ts';
+
+/** Longest stretch (ms) that one request may take; twice as long for a body that only services send. */
+const AIM_MS = 50;
+const AIM_OF_SERVICES_MS = 100;
+/** Places in the report. Those that may belong there are measured several times. */
+const LISTED = 10;
+const CANDIDATES = 30;
+const TIMES = 5;
+/** A quick run sends one filling in so many. */
+const QUICK = 20;
+
+/** The stretches (ms) of each filling: the longest of each call. */
+type Stretches = Map<FilledPlace, number[]>;
+
+/**
+ * Measures how long the event loop of a front door and of its workers does nothing else for one request. It sends the largest value of
+ * every string, array and object of every body, in every filling.
+ */
+export const measureStretches: Measure = async ({ mongodbUrl, redisUrl, progress, quick }) => {
+  const teardowns: (() => unknown)[] = [];
+  const until = { teardown: (work: () => unknown) => void teardowns.unshift(work) };
+  try {
+    const hall = await openHall(until, { env: { MONGODB_URL: mongodbUrl, REDIS_URL: redisUrl } });
+    const all = everyFilling(hall).filter((_, index) => !quick || index % QUICK === 0);
+    const stretches: Stretches = new Map();
+    for (const [done, filled] of all.entries()) {
+      await measure(hall, filled, stretches);
+      progress.step(done + 1, all.length);
+    }
+    for (const filled of longest(stretches).slice(0, CANDIDATES)) {
+      for (let time = 1; time < TIMES; time += 1) await measure(hall, filled, stretches);
+    }
+    return longest(stretches)
+      .slice(0, LISTED)
+      .map((filled, index) => rowOf(filled, stretches.get(filled) ?? [], index === 0 ? notesOn(all) : []));
+  } finally {
+    for (const work of teardowns) await work();
+  }
+};
+
+function everyFilling(hall: Hall): FilledPlace[] {
+  return hall.operations.flatMap((operation) =>
+    operation.places.flatMap((place) => {
+      const fillings = new Set(fillingsOf(place).flatMap(({ harmless, hostile }) => [harmless, hostile]));
+      return [...fillings].map((filling) => ({ operation, place, filling }));
+    }),
+  );
+}
+
+async function measure(hall: Hall, filled: FilledPlace, stretches: Stretches): Promise<void> {
+  const { door, workers } = await costOf(hall, filled, stretchMeter());
+  stretches.set(filled, [...(stretches.get(filled) ?? []), Math.max(door, workers)]);
+}
+
+/** Returns the filling of each place that takes longest, the longest first. */
+function longest(stretches: Stretches): FilledPlace[] {
+  const shortestOf = (filled: FilledPlace) => Math.min(...(stretches.get(filled) ?? []));
+  const seen = new Set<Place>();
+  return [...stretches.keys()]
+    .sort((one, other) => shortestOf(other) - shortestOf(one))
+    .filter(({ place }) => !seen.has(place) && seen.add(place));
+}
+
+function notesOn(all: readonly FilledPlace[]): string[] {
+  const places = new Set(all.map(({ place }) => place)).size;
+  return [
+    `the longest ${LISTED} of ${places} places, each with the filling that took longest; ${all.length} bodies were sent`,
+    `the first figure is the shortest of ${TIMES} calls, the second the longest: processor time of one thread, which the caller shares`,
+  ];
+}
+
+function rowOf({ operation, place, filling }: FilledPlace, times: readonly number[], notes: string[]): Row {
+  const aim = operation.isOfServices ? AIM_OF_SERVICES_MS : AIM_MS;
+  return {
+    name: `${operation.id} ${place.name}, ${filling?.name}`,
+    unit: 'ms',
+    ours: { p50: Math.min(...times), p99: Math.max(...times) },
+    reference: { p50: aim, p99: aim },
+    against: operation.isOfServices ? 'its aim, for services' : 'its aim',
+    aim: { side: 'most', ratio: 1 },
+    notes,
+  };
+}
