@@ -35,6 +35,7 @@ export interface ComposeService {
   readonly depends_on?: Readonly<Record<string, unknown>>;
   readonly command: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
+  readonly secrets?: readonly string[];
   readonly read_only?: boolean;
   readonly cap_drop?: readonly string[];
   readonly stop_grace_period?: string;
@@ -44,6 +45,11 @@ export interface ComposeService {
 export function composeProcesses(): Record<string, ComposeService> {
   const { services } = parse(read('compose.yaml'), { merge: true }) as { services: Record<string, ComposeService> };
   return Object.fromEntries(Object.entries(services).filter(([, { profiles }]) => profiles?.includes('app') === true));
+}
+
+/** Returns the files of the secrets of `compose.yaml`, by name. */
+export function composeSecrets(): Record<string, { readonly file: string }> {
+  return parse(read('compose.yaml'), { merge: true }).secrets;
 }
 
 /** Returns the values of a setting in a unit of systemd, each split into words. */

@@ -64,7 +64,7 @@ function verify(t: { teardown(work: () => void): void }, change: (unit: string) 
   cpSync(path.join(ROOT, 'deploy/systemd'), folder, { recursive: true });
   const unit = path.join(folder, 'examhall@.service');
   writeFileSync(unit, change(readFileSync(unit, 'utf8').replaceAll('/opt/examhall', ROOT)));
-  const names = ['examhall.target', 'examhall@web.service', 'examhall@release.service'];
+  const names = ['examhall.target', 'examhall@web.service', 'examhall@grading.service', 'examhall@release.service'];
   const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', ...names], {
     cwd: folder,
     // The empty end adds the folders of the machine.

@@ -49,11 +49,16 @@ const cache = path.join(image.folder, 'node_modules/.cache/compiled');
 const entries = () => readdirSync(cache, { recursive: true }).sort();
 const preload = path.join(image.folder, 'deploy/denials.mjs');
 const secrets = Object.fromEntries(SECRETS.map((name) => [name, randomBytes(32).toString('hex')]));
+// A folder of the platform, outside those that Node may read otherwise.
+const credentials = mkdtempSync(path.join(os.tmpdir(), 'examhall-credentials-'));
+t.teardown(() => rmSync(credentials, { recursive: true, force: true }));
+for (const [name, secret] of Object.entries(secrets)) writeFileSync(path.join(credentials, name), `${secret}\n`);
 const [port, metricsPort] = [await freePort(), await freePort()];
 const env: NodeJS.ProcessEnv = {
   PATH,
   ...image.env,
-  ...secrets,
+  CREDENTIALS_DIRECTORY: credentials,
+  TRUSTED_PROXIES: 'none',
   HOST: '127.0.0.1',
   PORT: String(port),
   METRICS_PORT: String(metricsPort),
@@ -140,6 +145,9 @@ t.test('release, web and a worker run with the permissions of the image, grade a
   for (const own of [{}, { PORT: '1' }])
     t.equal(spawnSync(process.execPath, health, { cwd: image.folder, env: { ...env, ...own } }).status, 0);
   t.equal(spawnSync(process.execPath, health, { cwd: image.folder, env: { PATH, PORT: '1' } }).status, 1);
+
+  t.match(grading.output(), 'AUTH_JWT_SECRET in CREDENTIALS_DIRECTORY is set but `grading` does not use it');
+  t.notMatch(web.output(), 'does not use it');
 
   const tool = start(image, ['examhall', 'workers']);
   t.equal(await tool.ended, 0, tool.output());

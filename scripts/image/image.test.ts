@@ -122,6 +122,16 @@ t.test('deploy/run passes a port on, and no empty one, which Dokku sets for work
   t.strictSame(portOf({ PORT: '3001' }), ['3001']);
 });
 
+t.test('deploy/run lets Node read the folder of credentials that the platform has mounted', async (t) => {
+  const readable = (env: NodeJS.ProcessEnv) =>
+    arguments_(t, ['grading'], { env }).words.filter((word) => word.startsWith('--allow-fs-read=/run/'));
+  t.strictSame(readable({}), ['--allow-fs-read=/run/secrets/*']);
+  t.strictSame(readable({ CREDENTIALS_DIRECTORY: '/run/credentials/examhall@web.service' }), [
+    '--allow-fs-read=/run/secrets/*',
+    '--allow-fs-read=/run/credentials/examhall@web.service/*',
+  ]);
+});
+
 t.test('deploy/run runs the tool of the operator, which may use files below /work', async (t) => {
   const { words } = arguments_(t, ['examhall', 'person', 'export', 'two words']);
   t.strictSame(words.slice(-4), ['scripts/examhall.ts', 'person', 'export', 'two words']);
