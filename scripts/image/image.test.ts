@@ -115,11 +115,13 @@ t.test('deploy/run permits threads to workers alone', async (t) => {
 });
 
 t.test('deploy/run passes a port on, and no empty one, which Dokku sets for workers', async (t) => {
-  const portOf = (env: NodeJS.ProcessEnv) =>
-    arguments_(t, ['grading'], { env, script: 'printenv PORT || echo none' }).words;
-  t.strictSame(portOf({}), ['none']);
-  t.strictSame(portOf({ PORT: '' }), ['none']);
-  t.strictSame(portOf({ PORT: '3001' }), ['3001']);
+  for (const name of ['PORT', 'METRICS_PORT']) {
+    const portOf = (env: NodeJS.ProcessEnv) =>
+      arguments_(t, ['grading'], { env, script: `printenv ${name} || echo none` }).words;
+    t.strictSame(portOf({}), ['none'], name);
+    t.strictSame(portOf({ [name]: '' }), ['none'], name);
+    t.strictSame(portOf({ [name]: '3001' }), ['3001'], name);
+  }
 });
 
 t.test('deploy/run lets Node read the folder of credentials that the platform has mounted', async (t) => {
