@@ -1,8 +1,10 @@
 # One image for every process type:  docker build -t examhall . && docker run examhall grading
 # docs/deploying.md describes it. scripts/image/image.e2e.test.ts carries out its steps in a folder.
 ARG NODE_VERSION=24.21.0
+# `@sha256:…` of that tag, for a release: docs/deploying.md, "The base by its digest".
+ARG NODE_DIGEST=
 
-FROM node:${NODE_VERSION}-slim AS build
+FROM node:${NODE_VERSION}-slim${NODE_DIGEST} AS build
 ENV NODE_ENV=production
 # The compile cache belongs to a user: it has the user's id in its name. So the user that runs the image fills it.
 USER 1000:1000
@@ -15,7 +17,7 @@ RUN deploy/prune \
   && NODE_COMPILE_CACHE=node_modules/.cache/compiled NODE_COMPILE_CACHE_PORTABLE=1 node scripts/compile.ts \
   && chmod -R a+rX,go-w .
 
-FROM node:${NODE_VERSION}-slim
+FROM node:${NODE_VERSION}-slim${NODE_DIGEST}
 LABEL org.opencontainers.image.title="examhall" org.opencontainers.image.licenses="Apache-2.0"
 # With METRICS_PORT a worker answers its probes. Only front doors listen on PORT.
 ENV NODE_ENV=production METRICS_PORT=9464

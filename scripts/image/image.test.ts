@@ -15,6 +15,9 @@ t.test('the image has the pinned Node, no root, and one entry point for every pr
   const version = readFileSync(path.join(ROOT, '.nvmrc'), 'utf8').trim();
   const stages = readDockerfile(readFileSync(DOCKERFILE, 'utf8'));
   for (const { base } of stages) t.equal(base, `node:${version}-slim`);
+  const digest = `@sha256:${'0'.repeat(64)}`;
+  const pinned = readDockerfile(readFileSync(DOCKERFILE, 'utf8').replace(/^ARG NODE_DIGEST=$/m, `$&${digest}`));
+  for (const { base } of pinned) t.equal(base, `node:${version}-slim${digest}`, 'every stage has the same base');
   const last = stages.at(-1)?.instructions ?? [];
   const texts = (name: string) => last.filter((one) => one.name === name).map(({ text }) => text);
   t.strictSame(texts('USER'), ['1000:1000'], 'by number, so that a platform can verify that it is not root');
