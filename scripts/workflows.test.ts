@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { RUST_VERSION } from '#scripts/services/engine/toolchain.ts';
 
 const FOLDER = path.resolve(import.meta.dirname, '../.github/workflows');
 
@@ -19,6 +20,8 @@ function faultsOf(text: string): readonly string[] {
   if (/^ +permissions:/m.test(text)) faults.push('a job widens the permissions');
   if (/\bpull_request_target\b/.test(text)) faults.push('a pull request of a fork runs with secrets');
   if (/\brun:.*\$\{\{/.test(text)) faults.push('an expression is inserted into a shell command');
+  for (const [, version = ''] of text.matchAll(/\brustup (?:toolchain install|default) (\S+)/g))
+    if (version !== RUST_VERSION) faults.push(`Rust ${version} is not the version that builds the engine`);
   const [jobs, limits] = [/^ {4}runs-on:/gm, /^ {4}timeout-minutes:/gm].map((form) => text.match(form)?.length);
   if (jobs !== limits) faults.push('a job has no time limit');
   return faults;
@@ -50,6 +53,7 @@ t.test('the check of workflows finds an action by tag, a stored token and wide p
     [/pull_request:/, 'pull_request_target:', /fork/],
     [/run: npm ci/, 'run: echo $' + '{{ github.head_ref }}', /expression/],
     [/\n +timeout-minutes: 10/, '', /time limit/],
+    [/run: npm ci/, 'run: rustup toolchain install stable', /Rust stable is not/],
   ];
   for (const [from, to, fault] of cases) t.match(faultsOf(good.replace(from, to)).join('\n'), fault, to);
 });

@@ -23,12 +23,15 @@ const PRINTED_LINES = 15;
  * Runs cargo and returns its standard output.
  * @throws Error with cargo's last lines if it fails
  */
-export async function runCargo({ cargo }: Toolchain, { args, cwd, env, signal, compiled }: CargoRun): Promise<string> {
+export async function runCargo(
+  { cargo, selection }: Toolchain,
+  { args, cwd, env, signal, compiled }: CargoRun,
+): Promise<string> {
   signal.throwIfAborted();
   const bar = { CARGO_TERM_PROGRESS_WHEN: 'always', CARGO_TERM_PROGRESS_WIDTH: '80', CARGO_TERM_COLOR: 'never' };
   const child = spawn(cargo, args, {
     cwd,
-    env: { ...buildEnvironment(env), ...bar },
+    env: { ...buildEnvironment(env), ...selection, ...bar },
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -9,8 +9,12 @@ export interface Toolchain {
   host: string;
   /** `rustc 1.95.0 (…)` */
   rustc: string;
+  /** Environment in which cargo is that version. */
+  selection: { RUSTUP_TOOLCHAIN?: string };
 }
 
+/** The version that CI builds the engine with. Where rustup has installed it, it is used whatever the default of rustup is. */
+export const RUST_VERSION = '1.95.0';
 /** The crate requires 1.98, but the versions from this one on have built it. */
 const OLDEST_RUST = { major: 1, minor: 95 };
 
@@ -39,19 +43,25 @@ function findRust(env: NodeJS.ProcessEnv): { kind: 'ready'; toolchain: Toolchain
   const cargo = onPath(['cargo'], env.PATH);
   const rustc = onPath(['rustc'], env.PATH);
   if (cargo === undefined || rustc === undefined) return { kind: 'missing', what: RUST };
-  try {
-    // A version manager puts both on PATH even if no version is installed, so run them.
-    execFileSync(cargo, ['--version'], { env: buildEnvironment(env), stdio: 'ignore', timeout: 30_000 });
-    const said = execFileSync(rustc, ['-vV'], { env: buildEnvironment(env), encoding: 'utf8', timeout: 30_000 });
-    return checkRust(cargo, said);
-  } catch {
-    return { kind: 'missing', what: `${RUST}: the one on PATH does not run` };
+  // A Rust without rustup ignores the first choice.
+  const choices = env.RUSTUP_TOOLCHAIN === undefined ? [{ RUSTUP_TOOLCHAIN: RUST_VERSION }, {}] : [{}];
+  for (const selection of choices) {
+    const options = { env: { ...buildEnvironment(env), ...selection }, timeout: 30_000 };
+    try {
+      // A version manager puts both on PATH even if no version is installed, so run them.
+      execFileSync(cargo, ['--version'], { ...options, stdio: 'ignore' });
+      const said = execFileSync(rustc, ['-vV'], { ...options, encoding: 'utf8', stdio: 'pipe' });
+      return checkRust({ cargo, selection }, said);
+    } catch {
+      // rustup has not installed that version, or no version at all.
+    }
   }
+  return { kind: 'missing', what: `${RUST}: the one on PATH does not run` };
 }
 
 /** Checks the version of Rust. `said` is the output of `rustc -vV`. */
 export function checkRust(
-  cargo: string,
+  found: Pick<Toolchain, 'cargo' | 'selection'>,
   said: string,
 ): { kind: 'ready'; toolchain: Toolchain } | { kind: 'missing'; what: string } {
   const [, major = '0', minor = '0'] = /^release: (\d+)\.(\d+)/m.exec(said) ?? [];
@@ -60,5 +70,5 @@ export function checkRust(
   if (host === undefined || isOld || Number(major) < OLDEST_RUST.major) {
     return { kind: 'missing', what: `${RUST}: the one on PATH is ${major}.${minor}` };
   }
-  return { kind: 'ready', toolchain: { cargo, host, rustc: said.split('\n')[0] ?? '' } };
+  return { kind: 'ready', toolchain: { ...found, host, rustc: said.split('\n')[0] ?? '' } };
 }
