@@ -15,8 +15,18 @@ import { cookieOf, isOwnOrigin, mayOperate, SESSION_MS, type Session, unsealed }
 import { openSignIn, signInPage } from './sign-in.ts';
 import { languageOf, SHARED } from './words.ts';
 
-const COOKIE = 'examhall_console';
-const LANGUAGE_COOKIE = 'examhall_console_language';
+/**
+ * Returns the names of the cookies, and the attribute that the prefix requires. A browser accepts a name with this prefix over https alone, so
+ * that no page of plain http can plant a session. `__Host-` would send the cookies to the paths of the API as well.
+ */
+function cookiesOf(production: boolean) {
+  const prefix = production ? '__Secure-' : '';
+  return {
+    session: `${prefix}examhall_console`,
+    language: `${prefix}examhall_console_language`,
+    secure: production ? '; Secure' : '',
+  };
+}
 const YEAR_SECONDS = 31_536_000;
 /** Size limit of a form: a thousand chosen ids. */
 const MAX_FORM_BYTES = 64 * 1_024;
@@ -41,6 +51,7 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
   const navigation = screens.filter(({ within }) => within === undefined);
   const home = navigation[0]?.path ?? '/ops/overview';
   const signIn = openSignIn(deps);
+  const cookies = cookiesOf(deps.production);
   const css = fileReply('text/css; charset=utf-8', () => readAsset('console.css'));
   const script = fileReply('text/javascript; charset=utf-8', () => readAsset('console.js'));
 
@@ -54,7 +65,8 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
     post('/ops/sign-in', sign, { isProven: () => true, anyMarks: ['/password', '/token'] }),
     post('/ops/sign-out', signOut),
     get('/ops/language', ({ page: { query } }) => {
-      const cookie = `${LANGUAGE_COOKIE}=${query.get('to') === 'vi' ? 'vi' : 'en'}; Path=/ops; SameSite=Lax; Max-Age=${YEAR_SECONDS}`;
+      const rules = `Path=/ops; SameSite=Lax; Max-Age=${YEAR_SECONDS}${cookies.secure}`;
+      const cookie = `${cookies.language}=${query.get('to') === 'vi' ? 'vi' : 'en'}; ${rules}`;
       return redirect(nextOf(query.get('next'), home), { 'Set-Cookie': cookie });
     }),
     { ...route('GET', '/ops/assets/console.css'), handle: async ({ headers }) => css(headers['if-none-match']) },
@@ -141,7 +153,7 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
     const { auth, opsToken } = deps;
     const { jwt, sessionMaxMs = 0 } = auth?.settings ?? {};
     const jwtSecrets = jwt === undefined ? [] : [jwt.secret, ...jwt.previousSecrets];
-    const session = unsealed(cookieOf(call.headers.cookie, COOKIE), { opsToken, jwtSecrets }, now);
+    const session = unsealed(cookieOf(call.headers.cookie, cookies.session), { opsToken, jwtSecrets }, now);
     if (session === null) return null;
     if (session.account === null) return (await isConsoleSessionEnded(deps.mongo, session)) ? null : session;
     const { id, sessionId } = session.account;
@@ -170,10 +182,14 @@ export function consoleRoutes(deps: ConsoleDeps, screens: readonly Screen[]): Ro
     return redirect('/ops/sign-in', { 'Set-Cookie': sessionCookie('', 0) });
   }
 
+  function languageIn({ headers }: Pick<Call, 'headers'>) {
+    return languageOf(cookieOf(headers.cookie, cookies.language), headers['accept-language']);
+  }
+
   /** The cookie is sent to /ops only, never to a script, never with a request of another site, and in production over https only. */
   function sessionCookie(value: string, maxAgeSeconds: number): string {
     const rules = `Path=/ops; HttpOnly; SameSite=Strict; Max-Age=${maxAgeSeconds}`;
-    return `${COOKIE}=${value}; ${rules}${deps.production ? '; Secure' : ''}`;
+    return `${cookies.session}=${value}; ${rules}${cookies.secure}`;
   }
 
   function showSignIn(
@@ -243,10 +259,6 @@ function route(method: 'GET' | 'POST', path: string): Omit<Route, 'handle'> {
 
 function readAsset(name: string): Buffer {
   return readFileSync(new URL(`./assets/${name}`, import.meta.url));
-}
-
-function languageIn({ headers }: Pick<Call, 'headers'>) {
-  return languageOf(cookieOf(headers.cookie, LANGUAGE_COOKIE), headers['accept-language']);
 }
 
 function toSignIn(next: string): RawReply {

@@ -9,7 +9,7 @@ import { until } from '#testing/until.ts';
 const cluster = await startCluster(t, {
   inside: true,
   workers: [],
-  doors: 3,
+  doors: 4,
   neighbours: false,
   envOf: {
     web2: {
@@ -18,6 +18,7 @@ const cluster = await startCluster(t, {
       OPS_TOKEN_PREVIOUS: 'ops-token-of-the-whole-test',
     },
     web3: { SERVICES: 'attempt', OPS_TOKEN: 'ops-token-of-the-next-month' },
+    web4: { SERVICES: 'attempt', NODE_ENV: 'production', GATEWAY_TRUST: 'network', HOST: '127.0.0.1' },
   },
 });
 const auth = await authClient(cluster);
@@ -128,6 +129,33 @@ t.test('OPS_TOKEN opens a session that only its cookie carries', async (t) => {
   t.match(page.text, /OPS_TOKEN/);
   t.match(await get('/ops/sign-in', { cookie: cookieIn(reply) }), { status: 303 });
   t.match(await get('/ops/overview', { cookie: `${cookieIn(reply)}x` }), { status: 303 }, 'an altered cookie');
+});
+
+t.test('in production a browser accepts the cookies of the console over https alone', async (t) => {
+  const door = 4;
+  const signedIn = await withToken(ops, door);
+  t.match(
+    signedIn.headers['set-cookie'],
+    /^__Secure-examhall_console=token\.[^;]+; Path=\/ops; HttpOnly; SameSite=Strict; Max-Age=28800; Secure$/,
+  );
+  const cookie = cookieIn(signedIn);
+  t.equal((await get('/ops/overview', { cookie, door })).status, 200);
+  const planted = cookie?.replace('__Secure-', '');
+  t.equal(
+    (await get('/ops/overview', { cookie: planted, door })).status,
+    303,
+    'a page of plain http could set this name',
+  );
+  const chosen = await get('/ops/language?to=vi', { door });
+  t.match(
+    chosen.headers['set-cookie'],
+    /^__Secure-examhall_console_language=vi; Path=\/ops; SameSite=Lax; Max-Age=\d+; Secure$/,
+  );
+  const inVietnamese = await get('/ops/sign-in', { cookie: cookieIn(chosen), door });
+  t.match(inVietnamese.text, /<html lang="vi">/);
+  const page = await get('/ops/overview', { cookie, door });
+  const signedOut = await post('/ops/sign-out', { proof: proofIn(page) }, { cookie, door });
+  t.match(signedOut.headers['set-cookie'], /^__Secure-examhall_console=; .*Max-Age=0; Secure$/);
 });
 
 t.test('signing out ends a session of OPS_TOKEN at every front door, and no other session', async (t) => {
