@@ -1,7 +1,7 @@
 import type { SchemaNode } from '#infra/schema/schema-document.ts';
 import { kindOf, type Place } from './places.ts';
 
-/** Returns a text of this many UTF-16 units; all its characters are in the basic plane. */
+/** Returns a text of about this many UTF-16 units, and no more. */
 type TextOf = (length: number) => string;
 
 const repeated =
@@ -27,6 +27,7 @@ const HOSTILE_TEXTS: Readonly<Record<string, TextOf>> = {
   digits: repeated('7'),
   'quotes and backslashes': repeated('"\\'),
   'opening brackets': repeated('<'),
+  'pairs of units': (length) => '😀'.repeat(Math.floor(length / 2)),
 };
 /** The same for lists of records, whose texts are places of their own as well. */
 const FOR_RECORDS: readonly string[] = ['permitted marks', 'quotes and backslashes'];
