@@ -1,5 +1,0 @@
-import t from 'tap';
-import { fillingSuite } from '#testing/suites/filling-suite.ts';
-
-fillingSuite(t, 'fan-outs');
-fillingSuite(t, 'deliveries');

@@ -1,4 +1,0 @@
-import t from 'tap';
-import { fillingSuite } from '#testing/suites/filling-suite.ts';
-
-fillingSuite(t, 'starts');
