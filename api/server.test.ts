@@ -67,7 +67,11 @@ t.test('an earlier fault is reported before all later ones', async (t) => {
       params: { id: 'a' },
       query: { limit: 1 },
       body: { size: 1 },
-      identity: { actor: { id: 's1', role: 'STUDENT' }, idempotency: { key: 'k', header: 'idempotency-key' } },
+      identity: {
+        actor: { id: 's1', role: 'STUDENT' },
+        roleHeader: 'x-user-role',
+        idempotency: { key: 'k', header: 'idempotency-key' },
+      },
     },
     message: 'OK',
   });
