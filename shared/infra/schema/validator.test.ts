@@ -90,7 +90,7 @@ function fullStart() {
 
 const REQUIRED: ReadonlySet<string> = new Set(
   `/exam /exam/id /exam/status /exam/durationMinutes /exam/showResultMode /access /access/link/id /access/link/mode
-  /access/link/active /questions /questions/0/questionId /questions/0/score /questions/0/type /questions/0/scoringRule
+  /access/link/active /questions /questions/0/questionId /questions/0/score /questions/0/type
   /questions/0/scoringRule/mode /questions/0/options/0/id /questions/0/options/1/id
   /questions/0/answerKey/statements/0/statementId /questions/0/answerKey/statements/0/value
   /questions/0/answerKey/numericAnswers/0/value`.split(/\s+/),
