@@ -33,7 +33,7 @@ const lane = await openLane(t);
 async function loadedBy(t: Test, name: string, more: NodeJS.ProcessEnv = {}) {
   const { mongo, env } = lane;
   const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(LIST)}`;
-  const worker = startWorker(name, { ...env, ...more, NODE_OPTIONS });
+  const worker = startWorker(t, name, { ...env, ...more, NODE_OPTIONS });
   await until('its heartbeat', async () => (await liveWorkers(mongo, Date.now())).some(({ actor }) => actor === name));
   t.equal(await worker.stop(), '0', worker.said());
   const loaded: string[] = JSON.parse(worker.said());

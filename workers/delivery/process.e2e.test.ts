@@ -14,7 +14,7 @@ t.test('the process claims its jobs with the delivery lease and reports the slot
   const { mongo, env } = await openLane(t);
   const receiver = await openFaultReceiver(t);
   receiver.behaviour = { kind: 'hang' };
-  const worker = startWorker('delivery', {
+  const worker = startWorker(t, 'delivery', {
     ...env,
     NOTIFICATION_CHANNELS: 'log,webhook',
     NOTIFICATION_WEBHOOK_URL: receiver.url,
@@ -42,7 +42,7 @@ t.test('the process claims its jobs with the delivery lease and reports the slot
 t.test('a process without a channel idles: it stays alive, claims nothing and stops in order', async (t) => {
   const { mongo, env } = await openLane(t);
   const job = await postDelivery(mongo);
-  const worker = startWorker('delivery', { ...env, NOTIFICATION_CHANNELS: '' });
+  const worker = startWorker(t, 'delivery', { ...env, NOTIFICATION_CHANNELS: '' });
   const [seen] = await until('the heartbeat of the process', async () => {
     const live = await liveWorkers(mongo, Date.now());
     return live.length === 1 ? live : null;

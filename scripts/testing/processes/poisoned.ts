@@ -13,7 +13,7 @@ import { isMainThread } from 'node:worker_threads';
 const { POISON_COMMAND, POISON_HARM = 'block', POISON_BLOCK_MS } = process.env;
 
 type Sent = Record<string, unknown>;
-type Reply = { toObject(): { value?: { lockedUntil: unknown } | null } };
+type Reply = { toObject(): { value?: { lockedUntil: unknown; stamp: unknown } | null } };
 type Send = (this: unknown, ns: unknown, command: Sent, ...rest: unknown[]) => Promise<Reply>;
 
 const driver: { Connection: { prototype: { command: Send } } } = createRequire(import.meta.url)(
@@ -26,10 +26,14 @@ driver.Connection.prototype.command = async function poisoned(ns, command, ...re
   return reply;
 };
 
-/** Returns whether a command has claimed the poison: the reply to a claim that holds it or ends it contains no lease. */
-function leases({ findAndModify, query }: Sent, reply: Reply): boolean {
+/**
+ * Returns whether a command has claimed the poison. The reply to a claim that holds it or ends it contains no lease, and the reply to a
+ * refused one the lease and the stamp of another worker.
+ */
+function leases({ findAndModify, query, update }: Sent, reply: Reply): boolean {
   if (findAndModify === undefined || (query as { _id?: unknown })._id !== POISON_COMMAND) return false;
-  return reply.toObject().value?.lockedUntil instanceof Date;
+  const claimed = reply.toObject().value;
+  return claimed?.lockedUntil instanceof Date && JSON.stringify(update).includes(`"${claimed.stamp}"`);
 }
 
 function harm(): void {

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { recordForRunner } from '#scripts/services/throw-away.ts';
+import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import type { Crash } from './crash-points.ts';
 
 const MAIN = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url));
@@ -32,11 +33,14 @@ export interface WorkerProcess extends RunningWorker {
   child: ChildProcess;
 }
 
-/** Starts a real worker process as the Procfile does. If `crash` is set, the worker kills itself at that point of that command. */
-export function startWorker(name: string, env: NodeJS.ProcessEnv, crash?: Crash): WorkerProcess {
-  if (crash === undefined) return startProcess([MAIN, name], env);
+/**
+ * Starts a real worker process as the Procfile does. It ends with its test at the latest: a failed test must not wait for it. If `crash` is
+ * set, the worker kills itself at that point of that command.
+ */
+export function startWorker(t: Teardown, name: string, env: NodeJS.ProcessEnv, crash?: Crash): WorkerProcess {
+  if (crash === undefined) return startProcess(t, [MAIN, name], env);
   const crashEnv = { CRASH_COMMAND: crash.commandId, CRASH_POINT: `${crash.point}` };
-  return startProcess(['--import', CRASH_AT, MAIN, name], { ...env, ...crashEnv });
+  return startProcess(t, ['--import', CRASH_AT, MAIN, name], { ...env, ...crashEnv });
 }
 
 /** A command whose every run harms its worker; see `poisoned.ts`. */
@@ -47,20 +51,21 @@ export interface Poison {
   blockMs?: number;
 }
 
-/** Starts a real worker process that a command harms. */
-export function startPoisonedWorker(name: string, env: NodeJS.ProcessEnv, poison: Poison): WorkerProcess {
+/** Starts a real worker process that a command harms. It ends with its test at the latest. */
+export function startPoisonedWorker(t: Teardown, name: string, env: NodeJS.ProcessEnv, poison: Poison): WorkerProcess {
   const { commandId, harm, blockMs = 0 } = poison;
   const poisonEnv = { POISON_COMMAND: commandId, POISON_HARM: harm, POISON_BLOCK_MS: `${blockMs}` };
-  return startProcess(['--import', POISONED, MAIN, name], { ...env, ...poisonEnv });
+  return startProcess(t, ['--import', POISONED, MAIN, name], { ...env, ...poisonEnv });
 }
 
-function startProcess(args: readonly string[], env: NodeJS.ProcessEnv): WorkerProcess {
+function startProcess(t: Teardown, args: readonly string[], env: NodeJS.ProcessEnv): WorkerProcess {
   const child = spawn(process.execPath, args, {
     env: { ...process.env, LOG_LEVEL: 'silent', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const killNow = () => child.kill('SIGKILL');
   process.once('exit', killNow);
+  t.teardown(killNow);
   if (child.pid !== undefined) recordForRunner(child.pid);
   const said = collected(child.stderr);
   const logged = collected(child.stdout);

@@ -125,7 +125,7 @@ async function dieAtEach(t: Test, scenario: CrashScenario, places: readonly numb
     const wanted = Math.max(1, Math.ceil(points.length * place));
     // The order and the number of commands that a run sends at once may differ from run to run.
     for (let point = wanted, at: string | null = null; at === null && point > 0; point--) {
-      at = await visit(startProcess, point);
+      at = await visit(async (...run) => startWorker(t, ...run), point);
       if (at !== null) killed.push(`${point}, ${at}`);
     }
   }
@@ -154,7 +154,6 @@ interface Death {
   at: string;
 }
 
-const startProcess: StartWorker = async (...run) => startWorker(...run);
 type StartWorker = (name: string, env: NodeJS.ProcessEnv, crash: Crash) => Promise<RunningWorker>;
 
 /**
