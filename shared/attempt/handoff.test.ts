@@ -111,9 +111,11 @@ t.test('a handoff is not scaled if its maxScore differs from the score of the qu
       const [micro, most] = [score, maxScore].map((points) => Math.round(points * 1e6));
       // Within half of the sixth place of a bound, floating point leaves open on which side a number is.
       fc.pre([0, 2, maxScore].every((bound) => Math.abs(Math.abs(score - bound) - 5e-7) > 1e-9));
-      const isGood = Number(micro) >= 0 && Number(micro) <= 2e6 && Number(micro) <= Number(most);
+      const isWithin = Number(micro) >= 0 && Number(micro) <= 2e6 && Number(micro) <= Number(most);
+      const isGood = isWithin && Number.isFinite(maxScore);
       return verdict({ score, maxScore }) === (isGood ? 'apply' : 'SCORE_OUT_OF_RANGE');
     }),
+    { examples: [[0, Number.POSITIVE_INFINITY]] },
   );
 });
 
