@@ -114,36 +114,31 @@ export async function clearHolderSession(mongo: Mongo, command: Command): Promis
   await mailboxOf(mongo, command.queue).updateOne({ _id, key, fence, status: 'PENDING' }, { $set: { session: null } });
 }
 
+/** Makes the changes if that worker holds the command, and changes nothing otherwise. */
+async function updateHeldBy(mongo: Mongo, workerId: string, ref: CommandRef, changes: Document): Promise<void> {
+  const { _id, queue, key } = ref;
+  await mailboxOf(mongo, queue).updateOne(
+    { _id, key, workerId, status: 'PENDING', lockedUntil: { $ne: null } },
+    [{ $set: changes }],
+    { maxTimeMS: QUERY_LIMIT_MS },
+  );
+}
+
 /**
  * Undoes a claim of this worker whose reply was lost: the command is due at once and its attempt is refunded. Changes nothing if
  * this worker does not hold the command. The caller must not run another claim of the command at the same time.
  */
-export async function undoClaim(
-  mongo: Mongo,
-  { _id, queue, key }: CommandRef,
-  { workerId }: { workerId: string },
-): Promise<void> {
-  await mailboxOf(mongo, queue).updateOne(
-    { _id, key, workerId, status: 'PENDING', lockedUntil: { $ne: null } },
-    [{ $set: changesOf(queue, { to: 'AGAIN', inMs: 0, unspent: true, error: null }) }],
-    { maxTimeMS: QUERY_LIMIT_MS },
-  );
+export async function undoClaim(mongo: Mongo, ref: CommandRef, { workerId }: { workerId: string }): Promise<void> {
+  const changes = changesOf(ref.queue, { to: 'AGAIN', inMs: 0, unspent: true, error: null });
+  await updateHeldBy(mongo, workerId, ref, changes);
 }
 
 /**
  * Ends the lease of a worker that has ended, which only a caller that saw it end may do. The next claim counts the lapse at once.
  * Changes nothing if that worker does not hold the command.
  */
-export async function endLease(
-  mongo: Mongo,
-  { _id, queue, key }: CommandRef,
-  { workerId }: { workerId: string },
-): Promise<void> {
-  await mailboxOf(mongo, queue).updateOne(
-    { _id, key, workerId, status: 'PENDING', lockedUntil: { $ne: null } },
-    [{ $set: { lockedUntil: '$$NOW', nextRunAt: '$$NOW' } }],
-    { maxTimeMS: QUERY_LIMIT_MS },
-  );
+export async function endLease(mongo: Mongo, ref: CommandRef, { workerId }: { workerId: string }): Promise<void> {
+  await updateHeldBy(mongo, workerId, ref, { lockedUntil: '$$NOW', nextRunAt: '$$NOW' });
 }
 
 /** The end of a command that no worker runs: DONE with a result, or DEAD. */
