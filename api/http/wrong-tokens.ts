@@ -11,9 +11,9 @@ export type TokenKind = (typeof TOKEN_KINDS)[number];
 /** Outcomes of a wrong token. `limited`: its network had sent too many of its kind. */
 export const TOKEN_OUTCOMES = ['refused', 'limited'] as const;
 
-/** Counts wrong tokens by network in one process, and limits them. A right token passes whatever its network has sent. */
+/** Counts wrong tokens by network in one process, and limits those of operators. A right token passes whatever its network has sent. */
 export interface WrongTokens {
-  /** Counts a wrong token. Returns the seconds for which its network gets 429 for others of this kind, or null below the limit. */
+  /** Counts a wrong token. Returns the seconds for which its network gets 429 for others of this kind, or null below the limit, if the kind has one. */
   count(call: Pick<Call, 'peer' | 'headers'>, kind: TokenKind): number | null;
 }
 
@@ -27,8 +27,16 @@ export interface WrongTokenDeps {
   clock?: () => number;
 }
 
-/** Wrong tokens of each kind that a network may send within WINDOW_MS. A service with an outdated token sends many in good faith. */
-const MOST: Readonly<Record<TokenKind, number>> = { operator: 100, gateway: 100, service: 100, console: 10 };
+/**
+ * Wrong tokens of each kind that a network may send within WINDOW_MS. A gateway or service with an outdated token sends many in good faith,
+ * and must learn from each reply that its token is wrong.
+ */
+const MOST: Readonly<Record<TokenKind, number>> = {
+  operator: 100,
+  gateway: Number.POSITIVE_INFINITY,
+  service: Number.POSITIVE_INFINITY,
+  console: 10,
+};
 const WINDOW_MS = 5 * MINUTE;
 /** A network is logged once in this time, with the number of its wrong tokens since the last line. */
 const LOGGED_MS = MINUTE;

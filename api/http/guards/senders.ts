@@ -45,7 +45,7 @@ export function knownSender(known: KnownSenders): Guard {
   return {
     name: 'knownSender',
     proves: 'identity',
-    codes: [known.unconfiguredCode, known.unauthorizedCode, 'RATE_LIMITED'],
+    codes: [known.unconfiguredCode, known.unauthorizedCode],
     headers: [],
     wrongToken: wrongSender(check),
     proofs: [senderProofs(known, SENDER_TOKEN)],
@@ -90,7 +90,7 @@ export function trustedStart({ token }: { token: Secrets | undefined }): Guard {
   return {
     name: 'trustedStart',
     proves: 'identity',
-    codes: ['ATTEMPT_START_UNTRUSTED', 'RATE_LIMITED'],
+    codes: ['ATTEMPT_START_UNTRUSTED'],
     headers: [],
     wrongToken: wrongSender(check),
     proofs: [[...senderProofs(known, RECEIVER_TOKEN), { scheme: DECISION_SOURCE, values: ['exam-service'] }]],
@@ -124,7 +124,7 @@ export function adminOrSender(names: IdentityHeaders, known: KnownSenders): Guar
   return {
     name: 'adminOrSender',
     proves: 'identity',
-    codes: [known.unconfiguredCode, known.unauthorizedCode, 'RATE_LIMITED', ...admin.flatMap((guard) => guard.codes)],
+    codes: [known.unconfiguredCode, known.unauthorizedCode, ...admin.flatMap((guard) => guard.codes)],
     headers: ofCall.headers,
     wrongToken: (head) => (actsAsSender(head, known.senders, names) ? isWrong(head) : undefined),
     proofs: [

@@ -186,7 +186,7 @@ export function gatewayToken(config: { gatewayToken?: Secrets | undefined }): Gu
   const isToken = (token: string) => check?.(token) === true;
   return {
     name: 'gatewayToken',
-    codes: ['UNAUTHENTICATED', 'RATE_LIMITED'],
+    codes: ['UNAUTHENTICATED'],
     headers: [],
     proofs: [[{ scheme: GATEWAY_TOKEN }]],
     vouches: true,

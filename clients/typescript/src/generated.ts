@@ -5866,7 +5866,6 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
       | 'PERSON_ERASED'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -5908,7 +5907,6 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
       | 'PERSON_ERASED'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -5924,14 +5922,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Summarize attempts for admin dashboards. */
   summarizeAttempts: {
@@ -5945,7 +5936,6 @@ export interface Operations {
       | 'ATTEMPT_INTERNAL_UNAUTHORIZED'
       | 'FORBIDDEN'
       | 'INTERNAL'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -5962,7 +5952,6 @@ export interface Operations {
       | 'ATTEMPT_NOT_FOUND'
       | 'FORBIDDEN'
       | 'INTERNAL'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -5987,7 +5976,6 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
       | 'QUESTION_NOT_IN_ATTEMPT'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6009,7 +5997,6 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6032,7 +6019,6 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6052,7 +6038,6 @@ export interface Operations {
       | 'ATTEMPT_NOT_FOUND'
       | 'FORBIDDEN'
       | 'INTERNAL'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6070,7 +6055,6 @@ export interface Operations {
       | 'ATTEMPT_NOT_FOUND'
       | 'FORBIDDEN'
       | 'INTERNAL'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6096,7 +6080,6 @@ export interface Operations {
       | 'PAYLOAD_TOO_LARGE'
       | 'QUESTION_NOT_IN_ATTEMPT'
       | 'QUESTION_NOT_MANUAL'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'SCORE_OUT_OF_RANGE'
@@ -6119,7 +6102,6 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAVAILABLE'
       | 'UNSUPPORTED_ENCODING'
@@ -6321,14 +6303,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Get one job with its questions and its results so far. */
   readJob: {
@@ -6341,7 +6316,6 @@ export interface Operations {
       | 'FORBIDDEN'
       | 'INTERNAL'
       | 'JOB_NOT_FOUND'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6359,7 +6333,6 @@ export interface Operations {
       | 'FORBIDDEN'
       | 'INTERNAL'
       | 'JOB_NOT_FOUND'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6380,7 +6353,6 @@ export interface Operations {
       | 'JOB_NOT_FOUND'
       | 'JOB_STATE_CONFLICT'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6419,14 +6391,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Generate questions as a preview; none is stored. */
   previewGeneration: {
@@ -6524,14 +6489,7 @@ export interface Operations {
     pending: never;
     needs: never;
     oneOf: 'as' | 'service';
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Get the stored provider setting and the provider in force. */
   readProviderSettings: {
@@ -6540,14 +6498,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Select the model provider of all processes. */
   saveProviderSettings: {
@@ -6564,7 +6515,6 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6579,7 +6529,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'INTERNAL' | 'RATE_LIMITED' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes: 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Create one notification for a resolved recipient. */
   createNotification: {
@@ -6595,7 +6545,6 @@ export interface Operations {
       | 'NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED'
       | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6614,7 +6563,6 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6633,7 +6581,6 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6648,7 +6595,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'INTERNAL' | 'RATE_LIMITED' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes: 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Enable or disable notification types, or mute notifications until a time. */
   changePreferences: {
@@ -6661,7 +6608,6 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6680,7 +6626,6 @@ export interface Operations {
       | 'FORBIDDEN'
       | 'INTERNAL'
       | 'NOTIFICATION_NOT_FOUND'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6700,7 +6645,6 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'NOTIFICATION_NOT_FOUND'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6722,7 +6666,6 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'NOTIFICATION_NOT_FOUND'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6738,14 +6681,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes:
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'RATE_LIMITED'
-      | 'REQUEST_TIMEOUT'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'VALIDATION_FAILED';
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Mark all of the caller's own alerts read. */
   markAllParentAlertsRead: {
@@ -6759,7 +6695,6 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6780,7 +6715,6 @@ export interface Operations {
       | 'INVALID_JSON'
       | 'NOTIFICATION_NOT_FOUND'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6796,7 +6730,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'INTERNAL' | 'RATE_LIMITED' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes: 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Record a delivery attempt of another service. */
   recordDeliveryAttempt: {
@@ -6813,7 +6747,6 @@ export interface Operations {
       | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
       | 'PAYLOAD_TOO_LARGE'
       | 'PERSON_ERASED'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6833,7 +6766,6 @@ export interface Operations {
       | 'INTERNAL'
       | 'NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED'
       | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6846,7 +6778,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'INTERNAL' | 'RATE_LIMITED' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes: 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** List the caller's browsers that get push messages. */
   listPushSubscriptions: {
@@ -6855,7 +6787,7 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'INTERNAL' | 'RATE_LIMITED' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes: 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
   };
   /** Register a browser of the caller for push messages. */
   addPushSubscription: {
@@ -6868,7 +6800,6 @@ export interface Operations {
       | 'INTERNAL'
       | 'INVALID_JSON'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6885,7 +6816,6 @@ export interface Operations {
     oneOf: never;
     codes:
       | 'INTERNAL'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6926,7 +6856,6 @@ export interface Operations {
       | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
       | 'NOTIFICATION_SOURCE_MISMATCH'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -6950,7 +6879,6 @@ export interface Operations {
       | 'NOTIFICATION_OWNER_MISMATCH'
       | 'PAYLOAD_TOO_LARGE'
       | 'PERSON_ERASED'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
@@ -6993,7 +6921,6 @@ export interface Operations {
       | 'NOTIFICATION_INTERNAL_TOKEN_NOT_CONFIGURED'
       | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
@@ -7015,7 +6942,6 @@ export interface Operations {
       | 'NOTIFICATION_INTERNAL_UNAUTHORIZED'
       | 'NOTIFICATION_SOURCE_MISMATCH'
       | 'PAYLOAD_TOO_LARGE'
-      | 'RATE_LIMITED'
       | 'REQUEST_TIMEOUT'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'

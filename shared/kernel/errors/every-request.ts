@@ -90,7 +90,7 @@ export const REQUEST_ERRORS = {
     status: 429,
     message: 'Too many requests',
     cause:
-      'A limit of the caller is reached: live streams of this process, weak-topic alerts within an hour, open jobs, or previews in flight. The limit of open jobs may be that of the organization. Or the network of the caller has sent 100 wrong tokens within five minutes.',
+      'A limit of the caller is reached: live streams of this process, weak-topic alerts within an hour, open jobs, or previews in flight. The limit of open jobs may be that of the organization. Or the network of the caller has sent 100 wrong tokens of operators within five minutes.',
     remedy:
       'Wait for `Retry-After`. Close a stream, or share one between the tabs of a browser: an EventSource does not reconnect by itself. A right token is accepted at once.',
     retry: 'after',
