@@ -25,29 +25,27 @@ export interface Holder {
   leastBytes: number;
 }
 
-/** Part of a person among identified callers. At the default budget, eight saves of 1 MiB at once, or one start of 8 MiB. */
-const PERSON_PART = 1 / 32;
-/**
- * Part of a service among identified callers, and of a network among the others. A service sends the events of a whole school, four of
- * the largest size at once at the default budget.
- */
-const WIDE_PART = 1 / 8;
+/** Part of one identified caller. At the default budget, eight saves of 1 MiB at once, or one start or event of 8 MiB. */
+const CALLER_PART = 1 / 32;
+/** Part of a network among the callers that are not identified. */
+const NETWORK_PART = 1 / 8;
 
 /**
  * Returns the identified caller of a request, who may hold at least one body of the largest size of its route. A service that passes on a
  * person counts as that person.
  */
 export function holderOf({ actor, sender, operator }: Identity, leastBytes: number): Holder {
-  if (actor !== undefined) return { name: `person ${actor.id}`, part: PERSON_PART, leastBytes };
-  if (sender !== undefined) return { name: `service ${sender}`, part: WIDE_PART, leastBytes };
-  return { name: `operator ${operator ?? ''}`, part: PERSON_PART, leastBytes };
+  const part = CALLER_PART;
+  if (actor !== undefined) return { name: `person ${actor.id}`, part, leastBytes };
+  if (sender !== undefined) return { name: `service ${sender}`, part, leastBytes };
+  return { name: `operator ${operator ?? ''}`, part, leastBytes };
 }
 
 /** Returns a function that finds the network of a caller who is not identified. */
 export function networkHolders(networkOf: CountedAddress): (exchange: Pick<Exchange, 'request'>) => Holder {
   return ({ request: { socket, headers } }) => {
     const peer = socket.remoteAddress ?? '';
-    return { name: networkOf({ peer, headers: headers as Record<string, string> }), part: WIDE_PART, leastBytes: 0 };
+    return { name: networkOf({ peer, headers: headers as Record<string, string> }), part: NETWORK_PART, leastBytes: 0 };
   };
 }
 
@@ -70,7 +68,7 @@ export interface ProcessLimits {
  * the defaults, 2,048 people behind one address may wait for their login at once. Every network can send one body of the largest size.
  */
 export function limitsOf({ bodyBudgetBytes, maxConnections }: ProcessLimits): Record<Callers, ShareLimits> {
-  const bodyBytes = Math.max(bodyBudgetBytes / 8, SMALL_BODY / WIDE_PART);
+  const bodyBytes = Math.max(bodyBudgetBytes / 8, SMALL_BODY / NETWORK_PART);
   return {
     identified: { bodyBytes: bodyBudgetBytes, requests: Number.POSITIVE_INFINITY },
     accounts: { bodyBytes, requests: maxConnections / 8 },

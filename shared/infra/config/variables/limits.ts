@@ -12,7 +12,7 @@ export const LIMITS = {
     min: 8 * MIB,
     max: 64 * 1024 * MIB,
     description:
-      'Total size of request bodies that a process holds in memory at once; at least one start request (8 MiB). One person has at most 1/32 of it, one service an eighth. Callers with a mere access token, and callers without an identity, each have a further eighth.',
+      'Total size of request bodies that a process holds in memory at once; at least one start request (8 MiB). One person or service has at most 1/32 of it. Callers with a mere access token, and callers without an identity, each have a further eighth.',
   },
   MAX_CONNECTIONS: {
     group: LIMITS_GROUP,
