@@ -5,6 +5,7 @@ import { retryOn503 } from '#testing/clients/crowd.ts';
 import { openJobDoor } from '#testing/doors/job-door.ts';
 import { finishedOnce, questionIds } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
 
 const mongo = await openTestMongo(t);
 
@@ -63,18 +64,31 @@ t.test('races: one of many retries restarts the job; a retry and an equal reques
 t.test('races: a cancel and a finish never both succeed', async (t) => {
   const { as } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER', 'phuc');
-  const seen = new Set<string>();
-  for (let round = 0; round < 12; round++) {
-    const { id } = (await teacher.create({ questionIds: questionIds(3) })).data.job;
-    const [cancelled] = await Promise.all([
-      new Promise((resolve) => setTimeout(resolve, round)).then(() => retryOn503(() => teacher.cancel(id))),
-      runNewestRound(mongo, id),
-    ]);
-    const { job } = (await teacher.get(id)).data;
-    t.equal(job.status, cancelled.status === 200 ? 'CANCELLED' : 'COMPLETED');
-    if (cancelled.status === 200) t.match(job, { revision: cancelled.data.job.revision });
-    else t.equal(await finishedOnce(mongo, id), 1);
-    seen.add(job.status);
+  const cancel = (id: string) => retryOn503(() => teacher.cancel(id));
+  const run = (id: string) => runNewestRound(mongo, id);
+  const isClaimed = async (id: string) => (await commandsOfJob(mongo, id)).some(({ fence }) => fence > 0);
+  const claimed = (id: string) => until('the round is claimed', () => isClaimed(id));
+  /** Orders of the two, each with the end of the job; null: either may win. */
+  const orders: [
+    order: string,
+    both: (id: string) => Promise<Awaited<ReturnType<typeof cancel>>>,
+    end: string | null,
+  ][] = [
+    ['cancel, then finish', async (id) => cancel(id).finally(() => run(id)), 'CANCELLED'],
+    ['finish, then cancel', async (id) => run(id).then(() => cancel(id)), 'COMPLETED'],
+    ['both at once', async (id) => (await Promise.all([cancel(id), run(id)]))[0], null],
+    ['cancel in the round', async (id) => (await Promise.all([claimed(id).then(() => cancel(id)), run(id)]))[0], null],
+  ];
+  for (let round = 0; round < 3; round++) {
+    for (const [order, both, end] of orders) {
+      const { id } = (await teacher.create({ questionIds: questionIds(3) })).data.job;
+      const cancelled = await both(id);
+      const { job } = (await teacher.get(id)).data;
+      t.equal(job.status, cancelled.status === 200 ? 'CANCELLED' : 'COMPLETED', order);
+      if (cancelled.status === 200) t.match(job, { revision: cancelled.data.job.revision });
+      else t.equal(await finishedOnce(mongo, id), 1);
+      if (end === null) t.comment(`${order}: ${job.status}`);
+      else t.equal(job.status, end, order);
+    }
   }
-  t.comment(`ended as ${[...seen]}`);
 });

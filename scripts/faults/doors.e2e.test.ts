@@ -60,8 +60,14 @@ async function retryAtNextDoor<Data>(
   }
 }
 
+/** Resolves after a random number of further replies, so that what follows falls into the middle of requests. */
+type Traffic = () => Promise<unknown>;
+
 /** Runs whole sittings, one after the other in each lane, until `trouble` has ended. */
-async function sitDuring(trouble: () => Promise<void>, pick: PickDoor = door): Promise<{ sat: Sat[]; seen: string[] }> {
+async function sitDuring(
+  trouble: (traffic: Traffic) => Promise<void>,
+  pick: PickDoor = door,
+): Promise<{ sat: Sat[]; seen: string[] }> {
   const sat: Sat[] = [];
   const seen: string[] = [];
   let over = false;
@@ -78,7 +84,10 @@ async function sitDuring(trouble: () => Promise<void>, pick: PickDoor = door): P
     }
   }
   async function makeTrouble(): Promise<void> {
-    await trouble();
+    await trouble(() => {
+      const enough = seen.length + 1 + chance.below(2 * LANES);
+      return until('requests are answered', () => seen.length >= enough);
+    });
     over = true;
   }
   await Promise.all([makeTrouble(), ...Array.from({ length: LANES }, lane)]);
@@ -139,14 +148,16 @@ function openBalancer(): { pick: PickDoor; isReady(n: number): boolean; close():
 }
 
 t.test('front doors that are killed during starts, saves and submits leave every attempt complete', async (t) => {
-  const { sat, seen } = await sitDuring(async () => {
+  const { sat, seen } = await sitDuring(async (traffic) => {
     for (let kill = 0; kill < scaled(3, 40); kill++) {
-      await delay(100 + chance.below(300));
+      await traffic();
       await cluster.restart(chance.pick(DOORS), 'SIGKILL');
     }
   });
-  t.comment(`${sat.length} sittings:`, JSON.stringify(tally(seen)));
+  const counts = tally(seen);
+  t.comment(`${sat.length} sittings:`, JSON.stringify(counts));
   t.ok(sat.length > 0);
+  t.ok((counts.cut ?? 0) + (counts.refused ?? 0) > 0, 'the kills were felt');
   await checkWhole(t, sat);
 });
 
@@ -155,10 +166,10 @@ t.test('a rolling restart of the front doors under load cuts no reply and loses 
   const codes: (number | null)[] = [];
   const balancer = openBalancer();
   t.teardown(balancer.close);
-  const { sat, seen } = await sitDuring(async () => {
+  const { sat, seen } = await sitDuring(async (traffic) => {
     for (let round = 0; round < scaled(1, 10); round++) {
       for (const [n, name] of DOORS.entries()) {
-        await delay(100 + chance.below(200));
+        await traffic();
         codes.push(await cluster.kill(name, 'SIGTERM'));
         await cluster.start(name);
         await until('the balancer has seen the door', () => balancer.isReady(n));
