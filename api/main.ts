@@ -220,7 +220,7 @@ function routesOf(context: DoorContext, parts: RouteParts): Route[] {
       production,
       opsToken,
       opsReadToken,
-      securityContact: config.securityContact,
+      securityContacts: config.securityContacts,
       now,
       openApi: () => openApi({ routes, schemas, version: VERSION, title: 'examhall', examples: readExamples() }),
       mounted: () => routes,

@@ -166,7 +166,8 @@ function defaults(variable: Variable): string {
   const [development, production] = [defaultOf(variable, false), defaultOf(variable, true)];
   if (variable.kind === 'mongodb') return 'required';
   if (development === production) return shownDefault(development);
-  return `${shownDefault(development)}, in production ${production === null ? 'required' : `\`${production}\``}`;
+  if (production !== null) return `${shownDefault(development)}, in production \`${production}\``;
+  return `${shownDefault(development)}, in production ${variable.kind === 'text' ? 'unset' : 'required'}`;
 }
 
 function shownDefault(value: string | null): string {

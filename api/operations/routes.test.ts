@@ -56,7 +56,7 @@ async function open(t: Test, change: Partial<OperationsDeps> = {}) {
     openApi: () => ({ openapi: '3.1.0' }),
     mounted: () => [{ method: 'POST', path: '/v1/exams/:examId/start' }],
     pages: () => [],
-    securityContact: null,
+    securityContacts: [],
     now: Date.now,
     ...change,
   });
@@ -107,7 +107,7 @@ t.test('HEAD on the probes is answered as GET is, without the body', async (t) =
     openApi: () => ({}),
     mounted: () => routes,
     pages: () => [],
-    securityContact: null,
+    securityContacts: [],
     now: Date.now,
   });
   const { port } = await openTestDoor(t, { routes });
@@ -139,7 +139,7 @@ t.test('metrics require the token in production', async (t) => {
     openApi: () => ({}),
     mounted: () => [],
     pages: () => [],
-    securityContact: null,
+    securityContacts: [],
     now: Date.now,
   });
   const { port } = await openTestDoor(t, { routes });
@@ -164,7 +164,7 @@ t.test('the address for reports of vulnerabilities needs no identity, and is 404
     openApi: () => ({}),
     mounted: () => routes,
     pages: () => [],
-    securityContact: { contacts: ['mailto:security@school.example'], policy: null, canonical: null },
+    securityContacts: ['mailto:security@school.example'],
     now: () => Date.UTC(2026, 4, 4),
   });
   const { port } = await openTestDoor(t, { routes });

@@ -5,7 +5,7 @@ import type { Metrics } from '#infra/metrics/metrics.ts';
 import { type CheckResult, checkWithin, shareRuns } from '#infra/process/health.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
-import { type SecurityContact, securityTxt } from '#shared/operations/security-txt.ts';
+import { securityTxt } from '#shared/operations/security-txt.ts';
 import { landingRoute, PROCESS } from './landing.ts';
 
 export interface OperationsDeps {
@@ -18,8 +18,8 @@ export interface OperationsDeps {
   opsToken: Secrets | undefined;
   opsReadToken?: Secrets | undefined;
   production: boolean;
-  /** Contents of `/.well-known/security.txt`; null: not configured. */
-  securityContact: SecurityContact | null;
+  /** Addresses in `/.well-known/security.txt`; empty: not configured. */
+  securityContacts: readonly string[];
   /** MongoDB's time. */
   now: Now;
   /** Returns the OpenAPI document. Called once, at the first request for it. */
@@ -135,14 +135,14 @@ export function operationsRoutes(deps: OperationsDeps): Route[] {
       operation: 'getSecurityTxt',
       summary: 'Get the address for reports of vulnerabilities (RFC 9116)',
       description:
-        'Returns how a person who has found a vulnerability of this installation reaches its operator, without an envelope. It is 404 until the operator has configured an address.',
+        'Returns how a person who has found a vulnerability of this installation reaches its operator, without an envelope. In production it is 404 until the operator has configured an address.',
       tag: PROCESS,
       guards: [],
       replies: [{ status: 200, schema: 'common/security-txt', description: 'Fields of RFC 9116, without envelope' }],
       errors: ['ROUTE_NOT_FOUND'],
       async handle() {
-        if (deps.securityContact === null) return { rejected: 'ROUTE_NOT_FOUND' };
-        const text = securityTxt(deps.securityContact, deps.now());
+        if (deps.securityContacts.length === 0) return { rejected: 'ROUTE_NOT_FOUND' };
+        const text = securityTxt(deps.securityContacts, deps.now());
         return bare('text/plain; charset=utf-8', Buffer.from(text));
       },
     },

@@ -36,10 +36,7 @@ const NEEDS: Readonly<
   'README.md': { ownInbox: true },
   [UNSHOWN]: { env: { ATTEMPT_GRADING_WAIT_MS: '0' }, workers: [] },
   'docs/gateway.md': {
-    env: {
-      SECURITY_CONTACT: 'mailto:security@school.example',
-      SECURITY_POLICY: 'https://school.example/security',
-    },
+    env: { SECURITY_CONTACT: 'mailto:security@school.example' },
   },
   'docs/gateway/paid-generation.md': { paid: true },
   'docs/gateway/notification.md': {

@@ -104,7 +104,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
     },
     upkeep: { intervalMs: 10_000, retention: { attemptsMs: null, notificationsMs: null, jobsMs: null } },
     subscriptions: { allowsPrivate: false },
-    securityContact: null,
+    securityContacts: ['mailto:root@localhost'],
     limits: { bodyBudgetBytes: 268_435_456, headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, maxConnections: 32_768 },
   });
 });

@@ -1,5 +1,5 @@
 import type { Secrets } from '#shared/kernel/secret.ts';
-import { isSecurityContact, type SecurityContact } from '#shared/operations/security-txt.ts';
+import { isSecurityContact } from '#shared/operations/security-txt.ts';
 import manifest from '../../../package.json' with { type: 'json' };
 import { FILED, ownEnvironment, reads, withSecretFiles } from './environment.ts';
 import {
@@ -91,8 +91,8 @@ export interface Config {
   upkeep: { intervalMs: number; retention: Retention };
   /** `allowsPrivate`: subscribers to events may have addresses of private networks. */
   subscriptions: { allowsPrivate: boolean };
-  /** Contents of `/.well-known/security.txt`; null: not configured. */
-  securityContact: SecurityContact | null;
+  /** Addresses in `/.well-known/security.txt`; empty: not configured. */
+  securityContacts: readonly string[];
   limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number; maxConnections: number };
 }
 
@@ -111,20 +111,12 @@ export class ConfigError extends Error {
   }
 }
 
-function readSecurityContact(from: VariableReader): SecurityContact | null {
-  const [given, policy, canonical] = [
-    from.optionalText('SECURITY_CONTACT'),
-    from.optionalText('SECURITY_POLICY'),
-    from.optionalText('SECURITY_TXT_URL'),
-  ];
-  const contacts = given === null ? [] : given.split(',').map((part) => part.trim());
-  if (!contacts.every(isSecurityContact))
+function readSecurityContacts(from: VariableReader): string[] {
+  const contacts = from.optionalText('SECURITY_CONTACT')?.split(',') ?? [];
+  const addresses = contacts.map((part) => part.trim());
+  if (!addresses.every(isSecurityContact))
     from.faults.push('SECURITY_CONTACT: wanted mailto:, tel: or https addresses, comma-separated');
-  for (const [name, url] of Object.entries({ SECURITY_POLICY: policy, SECURITY_TXT_URL: canonical })) {
-    const isHttps = url === null || (isSecurityContact(url) && url.startsWith('https:'));
-    if (!isHttps) from.faults.push(`${name}: wanted an https URL`);
-  }
-  return contacts.length === 0 ? null : { contacts, policy, canonical };
+  return addresses;
 }
 
 /**
@@ -188,7 +180,7 @@ export function readConfig(given: NodeJS.ProcessEnv, type: ConfiguredAs): Config
     },
     upkeep: { intervalMs: from.integer('UPKEEP_INTERVAL_MS'), retention: readRetention(from) },
     subscriptions: { allowsPrivate: from.word('EVENT_SUBSCRIPTIONS_PRIVATE', ['0', '1']) === '1' },
-    securityContact: readSecurityContact(from),
+    securityContacts: readSecurityContacts(from),
     limits: {
       bodyBudgetBytes: from.integer('BODY_BUDGET_BYTES'),
       headTimeoutMs: from.integer('REQUEST_HEAD_TIMEOUT_MS'),

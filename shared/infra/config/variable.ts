@@ -40,7 +40,7 @@ interface WordVariable extends Described {
 interface TextVariable extends Described {
   kind: 'text' | 'id' | 'addresses' | 'names' | 'hosts';
   default: string | null;
-  /** Replaces `default` if NODE_ENV is production; null means that the variable must be set there. */
+  /** Replaces `default` if NODE_ENV is production; null leaves it unset. */
   productionDefault?: string | null;
 }
 

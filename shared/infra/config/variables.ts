@@ -5,7 +5,6 @@ import { LIMITS } from '#infra/config/variables/limits.ts';
 import { NEIGHBOURS } from '#infra/config/variables/neighbours.ts';
 import { NOTIFICATION } from '#infra/config/variables/notification.ts';
 import { PROCESS, STORES, TRUST, WORKERS } from '#infra/config/variables/process.ts';
-import { SECURITY_CONTACT } from '#infra/config/variables/security-contact.ts';
 import type { Variable } from './variable.ts';
 
 /**
@@ -16,7 +15,6 @@ export const VARIABLES = {
   ...PROCESS,
   ...STORES,
   ...TRUST,
-  ...SECURITY_CONTACT,
   ...NEIGHBOURS,
   ...ATTEMPTS,
   ...AUTH,

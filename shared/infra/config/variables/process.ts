@@ -92,6 +92,14 @@ export const PROCESS = {
     max: 60_000,
     description: 'Time in which a front door still accepts connections after `/readyz` has turned 503.',
   },
+  SECURITY_CONTACT: {
+    group: PROCESS_GROUP,
+    kind: 'text',
+    default: 'mailto:root@localhost',
+    productionDefault: null,
+    description:
+      'Where vulnerabilities of this installation are reported: `mailto:`, `tel:` or https addresses, comma-separated, the preferred one first. Unset in production = `/.well-known/security.txt` is 404.',
+  },
 } as const satisfies Record<string, Variable>;
 
 const STORES_GROUP = 'Stores';
