@@ -1,4 +1,5 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
+import { networkTree, type Path } from '#shared/kernel/network-tree.ts';
 
 /** Limits the open streams of one process. */
 export interface StreamSlots {
@@ -22,14 +23,6 @@ interface Slot {
   end(): void;
 }
 
-/** The open streams of a network, of a part of it or, at the end of each branch, of an actor there. */
-interface Branch {
-  count: number;
-  below: Map<string, Branch>;
-  /** Slots of the actor, the oldest first; empty above. */
-  slots: Set<Slot>;
-}
-
 /** `Retry-After` of a stream that was refused (s). */
 const RETRY_AFTER_SECONDS = 15;
 
@@ -39,22 +32,16 @@ const RETRY_AFTER_SECONDS = 15;
  */
 export function openStreamSlots({ perActor, inAll }: { perActor: number; inAll: number }): StreamSlots {
   const ofActor = new Map<string, number>();
-  const root = newBranch();
+  /** Slots by network and, at the end of each path, by actor. */
+  const tree = networkTree<Slot>();
 
-  function add(path: readonly string[], actorId: string, end: () => void): () => void {
-    const branches = openPath(root, path);
-    let isHeld = true;
+  function add(path: Path, actorId: string, end: () => void): () => void {
     const slot = { release, end };
-    for (const branch of branches) branch.count += 1;
-    branches.at(-1)?.slots.add(slot);
+    tree.add(path, slot);
     ofActor.set(actorId, (ofActor.get(actorId) ?? 0) + 1);
 
     function release(): void {
-      if (!isHeld) return;
-      isHeld = false;
-      branches.at(-1)?.slots.delete(slot);
-      for (const branch of branches) branch.count -= 1;
-      closePath(root, path);
+      if (!tree.remove(path, slot)) return;
       const left = (ofActor.get(actorId) ?? 1) - 1;
       if (left === 0) ofActor.delete(actorId);
       else ofActor.set(actorId, left);
@@ -63,7 +50,7 @@ export function openStreamSlots({ perActor, inAll }: { perActor: number; inAll: 
   }
 
   return {
-    open: () => root.count,
+    open: tree.size,
     acquire({ actorId, networks }, end) {
       if ((ofActor.get(actorId) ?? 0) >= perActor) {
         return {
@@ -73,78 +60,19 @@ export function openStreamSlots({ perActor, inAll }: { perActor: number; inAll: 
         };
       }
       const path = [...networks, `actor ${actorId}`];
-      if (root.count >= inAll) {
-        const yielding = yieldingTo(root, path);
-        if (yielding === undefined) {
+      if (tree.size() >= inAll) {
+        const [oldest] = tree.fullest(path, 'nearest') ?? [];
+        if (oldest === undefined) {
           return {
             rejected: 'UNAVAILABLE',
             message: 'This process has too many open streams; retry later',
             retryAfter: RETRY_AFTER_SECONDS,
           };
         }
-        yielding.release();
-        yielding.end();
+        oldest.release();
+        oldest.end();
       }
       return add(path, actorId, end);
     },
   };
-}
-
-function newBranch(): Branch {
-  return { count: 0, below: new Map(), slots: new Set() };
-}
-
-/** Returns the branches from the root to the end of the path, and adds those that are missing. */
-function openPath(root: Branch, path: readonly string[]): Branch[] {
-  const branches = [root];
-  let branch = root;
-  for (const name of path) {
-    const next = branch.below.get(name) ?? newBranch();
-    branch.below.set(name, next);
-    branches.push(next);
-    branch = next;
-  }
-  return branches;
-}
-
-/** Removes the first branch of the path that is empty. */
-function closePath(root: Branch, path: readonly string[]): void {
-  let branch: Branch | undefined = root;
-  for (const name of path) {
-    const next: Branch | undefined = branch?.below.get(name);
-    if (next?.count === 0) {
-      branch?.below.delete(name);
-      return;
-    }
-    branch = next;
-  }
-}
-
-/**
- * Returns the stream that makes room for a newcomer, or undefined. At each level the fullest branch loses one, if it then still has at least
- * as many as the branch of the newcomer. Otherwise the two would take the slot from each other again and again.
- */
-function yieldingTo(root: Branch, path: readonly string[]): Slot | undefined {
-  let branch = root;
-  for (const name of path) {
-    const fullest = fullestBelow(branch);
-    const own = branch.below.get(name);
-    if (fullest !== undefined && fullest.count >= (own?.count ?? 0) + 2) return oldestOf(fullest);
-    if (own === undefined) return undefined;
-    branch = own;
-  }
-  return undefined;
-}
-
-function oldestOf(branch: Branch): Slot | undefined {
-  const fullest = fullestBelow(branch);
-  if (fullest !== undefined) return oldestOf(fullest);
-  const [oldest] = branch.slots;
-  return oldest;
-}
-
-function fullestBelow({ below }: Branch): Branch | undefined {
-  let fullest: Branch | undefined;
-  for (const branch of below.values()) if (branch.count > (fullest?.count ?? 0)) fullest = branch;
-  return fullest;
 }
