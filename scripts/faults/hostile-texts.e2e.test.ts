@@ -58,6 +58,22 @@ t.test('no password holds a front door', async (t) => {
   t.equal((await auth.login(email)).status, 200);
 });
 
+// Before: the rules of a registration read fields that its schema had refused, and 200 KB of spaces in a phone took three minutes.
+t.test('no field of a registration that is too long holds a front door', async (t) => {
+  for (const field of ['phone', 'fullName', 'email', 'role']) {
+    for (const unseen of [' ', '\u3164', '\u0301']) {
+      const size = 50_000;
+      const send = (filling: string) => auth.register({ [field]: `a${filling.repeat(size)}a` });
+      t.match(await send(unseen), { status: 400, json: { details: [{ path: `/${field}` }] } });
+      await takesNoLonger(
+        t,
+        () => send(unseen),
+        () => send('é'),
+      );
+    }
+  }
+});
+
 t.test('a run of combining marks is refused in a new password, and wrong in a presented one', async (t) => {
   const { register, login, change } = await passwordCalls();
   const marked = marks(511);

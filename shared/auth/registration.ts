@@ -39,12 +39,12 @@ export function readRegistration(
   return { email, fullName, phone: phone.kind === 'number' ? phone.phone : null, role };
 }
 
-/** Valid values in place of a required field that is missing or not a text, so that the other fields can still be checked. */
+/** Valid values in place of a required field that is missing or faulty, so that the other fields can still be checked. */
 const STAND_IN = { email: 'an@school.vn', fullName: 'An' };
 
 /**
- * Returns the faults that `readRegistration` finds in the text fields of a body that failed its schema. Places of `known` schema
- * faults are omitted. The client thus receives every fault in one reply.
+ * Returns the faults that `readRegistration` finds in the text fields of a body that failed its schema. Fields with a `known` schema
+ * fault are not read, because a text may be longer than its schema admits. The client thus receives every fault in one reply.
  */
 export function registrationFaults(
   body: unknown,
@@ -52,7 +52,9 @@ export function registrationFaults(
   roles: Iterable<Role>,
 ): readonly FaultDetail[] {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return [];
-  const texts = Object.fromEntries(Object.entries(body).filter(([, value]) => typeof value === 'string'));
+  const isFaulty = new Set(known.map(({ path }) => path));
+  const sound = Object.entries(body).filter(([name, value]) => typeof value === 'string' && !isFaulty.has(`/${name}`));
+  const texts = Object.fromEntries(sound);
   const read = readRegistration({ ...STAND_IN, ...texts }, roles);
   return isRejection(read) ? unknownTo(known, read.details ?? []) : [];
 }

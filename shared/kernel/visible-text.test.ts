@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { hidesText, trimUnseen, withoutFormat } from './visible-text.ts';
+import { processorTimes } from '#testing/processor-time.ts';
+import { hidesText, oneLine, trimUnseen, withoutFormat } from './visible-text.ts';
 
 /** Characters that hide text or reverse it, by their names. */
 const HIDING = {
@@ -50,5 +51,16 @@ t.test('what shows nothing is trimmed from both ends, and stays inside', async (
     t.equal(trimUnseen(`${blank}An${blank}`), 'An', `U+${blank.codePointAt(0)?.toString(16)}`);
     t.equal(trimUnseen(`An${blank}B`), `An${blank}B`);
     t.equal(trimUnseen(blank), '');
+  }
+});
+
+// Before: 200,000 spaces between two letters took three minutes.
+t.test('a run of what shows nothing costs no more than letters', async (t) => {
+  for (const unseen of [' ', '\u3164', '\u200d', '\n']) {
+    const [hostile, usual] = [`a${unseen.repeat(50_000)}a`, 'a'.repeat(50_002)];
+    for (const read of [trimUnseen, hidesText, withoutFormat, (text: string) => oneLine(text, 600)]) {
+      const [attack = 0, measure = 0] = await processorTimes([() => read(hostile), () => read(usual)], 2);
+      t.ok(attack < 5 * measure + 50, `${attack} ms; letters ${measure} ms`);
+    }
   }
 });

@@ -6,8 +6,9 @@
 const HIDDEN = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\u200C\u200D]]/v;
 const FORMAT = /[\p{Cf}--[\u200C\u200D]]/gv;
 /** White space, and characters that show nothing by themselves, such as a joiner or a filler. */
-const UNSEEN = '[\\s\\p{Default_Ignorable_Code_Point}]+';
-const UNSEEN_EDGES = new RegExp(`^${UNSEEN}|${UNSEEN}$`, 'gu');
+const UNSEEN = '[\\s\\p{Default_Ignorable_Code_Point}]';
+/** Begins at the first one of a run only. Begun again at each of 200,000 spaces, the search for the end would take minutes. */
+const UNSEEN_EDGES = new RegExp(`^${UNSEEN}+|(?<!${UNSEEN})${UNSEEN}+$`, 'gu');
 
 /** Returns true if a text has more than one line, or a character that hides or reverses others. */
 export function hidesText(text: string): boolean {
@@ -19,10 +20,7 @@ export function withoutFormat(text: string): string {
   return text.replace(FORMAT, '');
 }
 
-/**
- * Returns a text without what shows nothing at its ends. Its cost is quadratic: for short texts
- * only.
- */
+/** Returns a text without what shows nothing at its ends. */
 export function trimUnseen(text: string): string {
   return text.replace(UNSEEN_EDGES, '');
 }
