@@ -6,7 +6,7 @@ const MINIMAL: ReadonlySet<string> = new Set(['minimal', '"minimal"']);
 /**
  * Returns true if a `Prefer` header requests `return=minimal`. Of two preferences of one name the first counts, and an unknown or
  * malformed one is ignored, as RFC 7240 demands: a preference never fails a request. Parameters behind one mean nothing here. The parts
- * are split by hand, because one pattern for all of them tries every division of a run of spaces, for a second.
+ * are split by hand, because one pattern for all of them takes the square of a run of spaces.
  */
 export function isMinimalPreferred(header: string | undefined): boolean {
   for (const part of (header ?? '').split(',')) {
