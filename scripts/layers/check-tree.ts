@@ -21,8 +21,8 @@ export interface Violation {
 
 /**
  * Returns the imports under `root` that go against the arrows or hide what they load. Also returns each folder that the tables of
- * the arrows do not name, each production file of the wrong size, and each text that is normalized outside the kernel. Tests and scripts may import anything. Scripts are read only
- * for cycles, in which an import of a type counts as well.
+ * the arrows do not name, each production file of the wrong size, and each text that is normalized outside the kernel. Tests and scripts
+ * may import anything. Scripts are read only for cycles, in which an import of a type counts as well.
  */
 export function checkTree(root: string, exemptions: Readonly<Record<string, string>> = EXEMPTIONS): Violation[] {
   const files = globSync(['api/**/*.ts', 'workers/**/*.ts', 'shared/**/*.ts', 'scripts/**/*.ts'], { cwd: root })
