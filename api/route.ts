@@ -126,8 +126,11 @@ export interface Identity {
   session?: { accountId: string; sessionId: string };
   /** Token of the `Authorization: Bearer` header, not verified yet. */
   bearer?: string;
-  /** Reason why `bearer` is invalid. It takes the place of any fault of the body. */
-  bearerFault?: Rejection;
+  /**
+   * Returns why the header is refused, unless the body holds a token that replaces it; undefined for a body that could not be read. The
+   * refusal takes the place of any fault of the body. Absent if the header is missing or holds a valid token.
+   */
+  bearerFault?(body: unknown): Rejection | undefined;
   /** The operator whom the audit names: the holder of OPS_TOKEN, or an ADMIN. */
   operator?: string;
   /** Organization of the caller: the default of new objects, or the scope of the call, depending on the guard. */

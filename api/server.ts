@@ -164,7 +164,7 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     const parsing = inPieces(parsedBody(reading instanceof Promise ? await reading : reading, mounted));
     const body = parsing instanceof Promise ? await parsing : parsing;
     if (body.kind === 'gone') return body;
-    const { bearerFault } = exchange.identity;
+    const bearerFault = exchange.identity.bearerFault?.(body.kind === 'body' ? body.value : undefined);
     if (body.kind === 'refused') return bearerFault === undefined ? body : refused(bearerFault);
 
     const asked = query === '' && !mounted.hasQuery ? undefined : mounted.parseQuery(query);

@@ -83,7 +83,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       operation: 'refresh',
       summary: 'Exchange a refresh token for a new pair of tokens',
       description:
-        'Exchanges a refresh token, in the body or as `Authorization: Bearer`, for the next pair. A token can be exchanged once. A repeat within 10 s is 401 and changes nothing; a later one counts as theft and ends the session. After a lost reply, log in.',
+        'Exchanges a refresh token, in the body or as `Authorization: Bearer`, for the next pair. The header is not read beside a token in the body, so an access token there does no harm. A token can be exchanged once. A repeat within 10 s is 401 and changes nothing; a later one counts as theft and ends the session. After a lost reply, log in.',
       tag: SESSIONS,
       guards: [tokenInHeader((token) => deps.signer.readRefresh(token) !== null)],
       body: { schema: 'auth/token-request', maxBytes: SMALL_BODY },
@@ -104,7 +104,7 @@ export function authRoutes(deps: AuthDeps): Route[] {
       operation: 'logout',
       summary: 'End the session of a refresh token',
       description:
-        'Ends the session of a refresh token, and with it its access tokens and live streams. A missing or invalid token, and a repeat, return 200 with `revoked: false`.',
+        'Ends the session of a refresh token, in the body or as `Authorization: Bearer`, and with it its access tokens and live streams. The header is not read beside a token in the body. A missing or invalid token, and a repeat, return 200 with `revoked: false`.',
       tag: SESSIONS,
       guards: [tokenInHeader()],
       body: { schema: 'auth/token-request', maxBytes: SMALL_BODY },

@@ -18,7 +18,7 @@ import { newPair, signedInAs } from './new-session.ts';
 
 const INVALID: Rejection = { rejected: 'AUTH_INVALID_TOKEN' };
 
-/** Answers a refresh and counts its outcome. A malformed token in the header is refused before, and not counted. */
+/** Answers a refresh and counts its outcome. */
 export async function refresh(deps: AuthDeps, call: Call<TokenRequest>): Promise<Reply | Rejection> {
   const { outcome, result } = await exchange(deps, call);
   deps.counts.refresh(outcome);
@@ -37,9 +37,7 @@ const refusedAs = (outcome: RefreshOutcome, result: Rejection = INVALID): Exchan
  * its successor. If a used token returns later than two tabs would explain, the session ends, for owner and thief alike.
  */
 async function exchange(deps: AuthDeps, call: Call<TokenRequest>): Promise<Exchange> {
-  const presented = presentedToken(call);
-  if (isRejection(presented)) return refusedAs('invalid', presented);
-  const { token: jwt } = presented;
+  const jwt = presentedToken(call);
   const claims = jwt === undefined ? null : deps.signer.readRefresh(jwt);
   if (jwt === undefined || claims === null) return refusedAs('invalid');
   const found = await findRefresh(deps.mongo, claims);
@@ -80,10 +78,9 @@ async function rotate(
  * Ends the session of a refresh token. A token that is missing, invalid, used, revoked or not the stored one ends nothing. A
  * used token is not reported as reuse here, because clients log out with old tokens.
  */
-export async function logout(deps: AuthDeps, call: Call<TokenRequest>): Promise<Reply | Rejection> {
+export async function logout(deps: AuthDeps, call: Call<TokenRequest>): Promise<Reply> {
   const presented = presentedToken(call);
-  if (isRejection(presented)) return presented;
-  return { status: 200, data: { revoked: presented.token !== undefined && (await revoke(deps, presented.token)) } };
+  return { status: 200, data: { revoked: presented !== undefined && (await revoke(deps, presented)) } };
 }
 
 async function revoke(deps: AuthDeps, presented: string): Promise<boolean> {
@@ -99,15 +96,9 @@ async function revoke(deps: AuthDeps, presented: string): Promise<boolean> {
   return isEnded;
 }
 
-/** Returns the refresh token from the body or the Bearer header, undefined without one. Refuses two different tokens. */
-function presentedToken(call: Call<TokenRequest>): { token: string | undefined } | Rejection {
-  const inBody = call.body.refreshToken ?? undefined;
-  const { bearer } = call.identity;
-  if (inBody !== undefined && bearer !== undefined && inBody !== bearer) {
-    const message = 'must equal the token in the `Authorization` header';
-    return { rejected: 'VALIDATION_FAILED', details: [{ path: '/refreshToken', message }] };
-  }
-  return { token: inBody ?? bearer };
+/** Returns the refresh token of the body, otherwise that of the header. Clients add their access token to every call: it counts only alone. */
+function presentedToken({ body, identity }: Call<TokenRequest>): string | undefined {
+  return body.refreshToken || identity.bearer;
 }
 
 /** Ends one session of the caller. Answers SESSION_NOT_FOUND alike for another account's, an unknown and an ended session. */

@@ -187,7 +187,7 @@ export interface SessionList {
 }
 
 /**
- * The refresh token, in the body or as `Authorization: Bearer`.
+ * The refresh token, in the body or as `Authorization: Bearer`. The header is not read if the body has a token.
  */
 export interface TokenRequest {
   /**

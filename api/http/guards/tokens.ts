@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Route, SecurityScheme } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
 import { headerFault, identity, role, USER } from './identity.ts';
 
@@ -60,9 +61,8 @@ export function accessToken(read: ReadAccess): Guard {
 }
 
 /**
- * Fills `identity.bearer` with a token that the body may hold instead. With `isToken`, a malformed header is refused at once, and
- * an invalid token before any fault of the body: a sound body may still name another token. Without it nothing is refused,
- * because a logout with an invalid token succeeds.
+ * Fills `identity.bearer` with a token that the body may hold instead. With `isToken`, a malformed header or an invalid token is refused
+ * before any fault of a body that holds no token. Without it nothing is refused, because a logout with an invalid token succeeds.
  */
 export function tokenInHeader(isToken?: (token: string) => boolean): Guard {
   return {
@@ -71,16 +71,19 @@ export function tokenInHeader(isToken?: (token: string) => boolean): Guard {
     headers: [],
     proofs: [[{ scheme: REFRESH_TOKEN }], []],
     check(head, known) {
+      if (head.headers.authorization === undefined) return undefined;
       const token = bearerToken(head);
-      if (token === undefined) {
-        const isMalformed = head.headers.authorization !== undefined && isToken !== undefined;
-        return isMalformed ? INVALID : undefined;
-      }
-      known.bearer = token;
-      if (isToken !== undefined && !isToken(token)) known.bearerFault = INVALID;
+      if (token !== undefined) known.bearer = token;
+      const isInvalid = isToken !== undefined && (token === undefined || !isToken(token));
+      if (isInvalid) known.bearerFault = (body) => (holdsToken(body) ? undefined : INVALID);
       return undefined;
     },
   };
+}
+
+function holdsToken(body: unknown): boolean {
+  const { refreshToken } = membersOf(body);
+  return typeof refreshToken === 'string' && refreshToken !== '';
 }
 
 /** The tokens of operators and of monitoring. `opsReadToken` opens only what takes it. */

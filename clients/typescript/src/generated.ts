@@ -5060,7 +5060,7 @@ export interface TeacherScope {
 export type Timestamp = string;
 
 /**
- * The refresh token, in the body or as `Authorization: Bearer`.
+ * The refresh token, in the body or as `Authorization: Bearer`. The header is not read if the body has a token.
  */
 export interface TokenRequest {
   /**
