@@ -104,7 +104,15 @@ t.test('schema and guards refuse invalid requests', async (t) => {
   t.strictSame(await faults({ questionIds: [] }), ['/questionIds']);
   t.strictSame(await faults({ questionIds: questionIds(2_001) }), ['/questionIds']);
   t.strictSame(await faults({ questionIds: ['a', 'b', 'a'] }), ['/questionIds/2']);
-  t.strictSame(await faults({ fields: ['topic', 'colour', 'topic'] }), ['/fields/1', '/fields/2']);
+  t.strictSame(await faults({ fields: ['topic', 'màu', 'topic', '1a', '', 'a b'] }), [
+    '/fields/1',
+    '/fields/2',
+    '/fields/3',
+    '/fields/4',
+    '/fields/5',
+  ]);
+  t.strictSame(await faults({ fields: ['x'.repeat(65), '__proto__'] }), ['/fields/0', '/fields/1']);
+  t.strictSame(await faults({ fields: Array.from({ length: 21 }, (_, n) => `field${n}`) }), ['/fields']);
   t.strictSame(await faults({ threshold: 1.01, mode: 'auto', overwrite: 'yes', filters: [], model: 'x' }), [
     '/filters',
     '/mode',

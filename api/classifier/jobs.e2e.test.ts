@@ -63,6 +63,16 @@ t.test('two thousand questions: each sent to the model once, in batches of five,
   t.match(progress, { total: 2_000, succeeded: 2_000, failed: 0, batchesDone: 400, percent: 100 });
 });
 
+t.test('a field of the bank’s own is requested of bank and model, and returned', async (t) => {
+  const fields = ['chapter', 'constructor', 'tags'];
+  const { bank, create, ended } = await setUp(t, { AI_CLASSIFIER_PROVIDER: 'mock', AI_CLASSIFIER_MODEL: 'mock-1' });
+  const id = await create(questionIds(6), { fields });
+  const { result, scope } = await ended(id, 'COMPLETED');
+  t.strictSame(scope.fields, fields);
+  t.match(bank.requests[0], { body: { fields } });
+  for (const { suggestions } of result.items) t.strictSame(Object.keys(suggestions), fields);
+});
+
 t.test('a cancel aborts the calls in progress, and no other call follows', async (t) => {
   const { models, create, ended, act } = await setUp(t, { AI_CLASSIFIER_BATCH_CONCURRENCY: '2' });
   models.before = () => new Promise<undefined>(() => undefined);

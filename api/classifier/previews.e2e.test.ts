@@ -106,6 +106,18 @@ t.test('the mock returns the same questions, solution and grade each time', asyn
   t.match((await ask('explanation')).data, { kind: 'explain', solution: { text: String, steps: Array } });
 });
 
+t.test('a question of each generated type can be explained as it was returned', async (t) => {
+  for (const questionType of ['MULTIPLE_CHOICE', 'TRUE_FALSE_GROUP', 'SHORT_TEXT', 'NUMERIC', 'ESSAY']) {
+    const [question] = (await ask('generation', { questionType })).data.questions;
+    const explained = await client.call('POST', '/v1/ai/explanation/preview', { body: question, headers: TEACHER });
+    t.match(
+      explained,
+      { status: 200, data: { kind: 'explain' } },
+      `${questionType}: ${JSON.stringify(explained.json)}`,
+    );
+  }
+});
+
 t.test('similar questions require a question bank', async (t) => {
   const similar = await ask('generation', { mode: 'similar', referenceQuestionIds: ['q-1'] });
   t.match(similar, { status: 503, json: { code: 'AI_OWNER_UNAVAILABLE' } });

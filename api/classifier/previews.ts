@@ -5,6 +5,7 @@ import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { generationFaults, wantedGeneration } from '#shared/classifier/generation-request.ts';
 import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
 import {
+  explainPayload,
   explainTask,
   gradeFaults,
   gradeTask,
@@ -77,7 +78,7 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
       operation: 'previewExplanation',
       summary: 'Explain a question as a preview; no solution is stored',
       description:
-        'Returns a solution of a question for a teacher to review. Nothing is stored and nothing is charged; a repeat calls the model again.',
+        'Returns a solution of a question for a teacher to review. A question of a generation preview may be sent as it is. Nothing is stored and nothing is charged; a repeat calls the model again.',
       tag: PREVIEWS,
       guards,
       body: { schema: 'classifier/explanation-request', maxBytes: SMALL_BODY },
@@ -168,8 +169,9 @@ export async function previewExplanation(
   deps: PreviewDeps,
   call: Call<ExplanationRequest>,
 ): Promise<Reply | Rejection> {
-  const request = taskRequest('explain', call.body, taskScopeOf(deps, call));
-  const result = await askModel(deps, request, { task: explainTask(call.body), read: readSolution }, call.signal);
+  const payload = explainPayload(call.body);
+  const request = taskRequest('explain', payload, taskScopeOf(deps, call));
+  const result = await askModel(deps, request, { task: explainTask(payload), read: readSolution }, call.signal);
   return isRejection(result) ? result : { status: 200, data: explanationPreview(result) };
 }
 

@@ -1,5 +1,4 @@
 import type { ReceivedCall } from '#scripts/http/local-server.ts';
-import { CLASSIFY_FIELDS } from '#shared/classifier/job.ts';
 import type { StartQuestion } from '#shared/generated/attempt.ts';
 import { CALLER_OF_OWNERS, OWNER_HEADERS } from './ledger.ts';
 import { closed, type StandIn, TEXT } from './stand-in.ts';
@@ -37,7 +36,7 @@ export interface BankStandIn extends StandIn {
 
 const REQUEST = closed({
   questionIds: { type: 'array', minItems: 1, maxItems: 2_000, uniqueItems: true, items: TEXT },
-  fields: { type: 'array', items: { enum: [...CLASSIFY_FIELDS] } },
+  fields: { type: 'array', items: TEXT },
   mode: { enum: ['SUGGEST', 'AUTO'] },
   overwrite: { type: 'boolean' },
 });

@@ -12,7 +12,7 @@ export interface ClassificationJob {
   actorId: string;
   actorRole: string;
   organizationId: string;
-  fields: ClassifyField[];
+  fields: string[];
   mode: ClassifyMode;
   overwrite: boolean;
   threshold: number;
@@ -75,10 +75,6 @@ export interface JobSlots {
   actorSlot: number;
   organizationSlot: number;
 }
-
-/** Fields that a model can suggest for a question. */
-export const CLASSIFY_FIELDS = ['subject', 'gradeLevel', 'topic', 'difficulty', 'cognitiveLevel', 'tags'] as const;
-export type ClassifyField = (typeof CLASSIFY_FIELDS)[number];
 
 /** AUTO marks items as accepted if every confidence reaches the threshold. Neither mode writes to the question bank. */
 export type ClassifyMode = 'SUGGEST' | 'AUTO';
@@ -143,7 +139,8 @@ export interface BatchOutcome {
 
 export interface ClassifiedItem {
   questionId: string;
-  suggestions: Partial<Record<ClassifyField, Suggestion>>;
+  /** A `Suggestion` for each field. */
+  suggestions: Record<string, unknown>;
   accepted: boolean;
 }
 
@@ -191,7 +188,7 @@ export interface JobRequest {
   organizationId: string;
   filters: Readonly<Record<string, unknown>>;
   questionIds: readonly string[];
-  fields: readonly ClassifyField[];
+  fields: readonly string[];
   mode: ClassifyMode;
   overwrite: boolean;
   threshold: number;

@@ -124,9 +124,9 @@ export interface ClassifiedItem {
 }
 
 /**
- * Field of a question for which a value can be suggested.
+ * Field of a question for which a value is suggested: `subject`, `gradeLevel`, `topic`, `difficulty`, `cognitiveLevel`, `tags`, or another one of the question bank.
  */
-export type ClassifyField = 'subject' | 'gradeLevel' | 'topic' | 'difficulty' | 'cognitiveLevel' | 'tags';
+export type ClassifyField = string;
 
 /**
  * AUTO marks a question as accepted if every confidence reaches the threshold. SUGGEST accepts nothing.
@@ -148,7 +148,7 @@ export interface ClassifyPayload {
    * Fields for which values are suggested.
    *
    * @minItems 1
-   * @maxItems 6
+   * @maxItems 20
    */
   fields: ClassifyField[];
   /**
@@ -227,7 +227,7 @@ export interface CreateJobRequest {
    * Distinct values.
    *
    * @minItems 1
-   * @maxItems 6
+   * @maxItems 20
    */
   fields: ClassifyField[];
   /**
@@ -478,7 +478,7 @@ export interface ExplanationPreview {
 }
 
 /**
- * A question to explain.
+ * A question to explain. A question of a generation preview may be sent as it is.
  */
 export interface ExplanationRequest {
   /**
@@ -522,6 +522,26 @@ export interface ExplanationRequest {
    * Style of the solution.
    */
   style?: string;
+  /**
+   * Not read: a member of a generated question.
+   */
+  tempId?: Identifier;
+  /**
+   * Not read: a member of a generated question.
+   */
+  type?: string;
+  /**
+   * Not read: a member of a generated question.
+   */
+  contentText?: string;
+  /**
+   * Not read: a member of a generated question.
+   */
+  explanation?: string;
+  /**
+   * Not read: a member of a generated question.
+   */
+  difficulty?: string;
 }
 
 /**
@@ -1066,7 +1086,7 @@ export interface JobScope {
    * Fields for which values are suggested.
    *
    * @minItems 1
-   * @maxItems 6
+   * @maxItems 20
    */
   fields: ClassifyField[];
   /**

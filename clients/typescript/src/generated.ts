@@ -1012,9 +1012,9 @@ export interface ClassifiedItem {
 }
 
 /**
- * Field of a question for which a value can be suggested.
+ * Field of a question for which a value is suggested: `subject`, `gradeLevel`, `topic`, `difficulty`, `cognitiveLevel`, `tags`, or another one of the question bank.
  */
-export type ClassifyField = 'subject' | 'gradeLevel' | 'topic' | 'difficulty' | 'cognitiveLevel' | 'tags';
+export type ClassifyField = string;
 
 /**
  * AUTO marks a question as accepted if every confidence reaches the threshold. SUGGEST accepts nothing.
@@ -1165,7 +1165,7 @@ export interface CreateJobRequest {
    * Distinct values.
    *
    * @minItems 1
-   * @maxItems 6
+   * @maxItems 20
    */
   fields: ClassifyField[];
   /**
@@ -2436,7 +2436,7 @@ export interface ExplanationPreview {
 }
 
 /**
- * A question to explain.
+ * A question to explain. A question of a generation preview may be sent as it is.
  */
 export interface ExplanationRequest {
   /**
@@ -2482,6 +2482,26 @@ export interface ExplanationRequest {
    * Style of the solution.
    */
   style?: string | null;
+  /**
+   * Not read: a member of a generated question.
+   */
+  tempId?: Identifier | null;
+  /**
+   * Not read: a member of a generated question.
+   */
+  type?: string | null;
+  /**
+   * Not read: a member of a generated question.
+   */
+  contentText?: string | null;
+  /**
+   * Not read: a member of a generated question.
+   */
+  explanation?: string | null;
+  /**
+   * Not read: a member of a generated question.
+   */
+  difficulty?: string | null;
 }
 
 /**
@@ -3137,7 +3157,7 @@ export interface JobScope {
    * Fields for which values are suggested.
    *
    * @minItems 1
-   * @maxItems 6
+   * @maxItems 20
    */
   fields: ClassifyField[];
   /**

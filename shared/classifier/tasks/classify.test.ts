@@ -1,6 +1,10 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { openAnswerChecks } from '#infra/schema/validator.ts';
+import { toGemini, toOpenAi } from '#shared/classifier/lowering.ts';
+import { mockAnswer } from '#shared/classifier/mock.ts';
 import { classifyTask, readClassification } from './classify.ts';
+import { readAnswer } from './prompt.ts';
 
 const ASKED = { questionIds: ['q1', 'q2', 'q3'], fields: ['topic', 'tags'], mode: 'AUTO', threshold: 0.7 } as const;
 
@@ -22,7 +26,7 @@ t.test('the model receives ids unchanged, and text of users is in the data only'
   t.notOk(task.instructions.includes(hostile));
   t.strictSame(task.data, {
     questionIds: ['q1'],
-    fields: ['topic', 'tags'],
+    fields: ['tags', 'topic'],
     overwrite: true,
     questions: [{ id: 'q1', content: hostile }],
   });
@@ -78,4 +82,45 @@ t.test('whatever the model returns, each question is in one of the lists, once a
     }),
   );
   t.pass('the property holds for every answer');
+});
+
+/** Names that fields of a bank may have; JavaScript or JSON Schema use some of them as well. */
+const FIELDS = fc.oneof(
+  fc.constantFrom(
+    'chapter',
+    'tags',
+    'constructor',
+    'toString',
+    'hasOwnProperty',
+    'toJSON',
+    'type',
+    'properties',
+    'items',
+  ),
+  fc.constantFrom('required', 'enum', 'questions', 'options', 'score', 'value', 'length', 'a.b-c_1', 'x'.repeat(64)),
+  fc.stringMatching(/^[A-Za-z][A-Za-z0-9_.-]{0,63}$/),
+);
+
+t.test('any field that a request may name is requested, answered and read', async (t) => {
+  const checkOf = openAnswerChecks();
+  const asked = fc.uniqueArray(FIELDS, { minLength: 1, maxLength: 20 });
+  fc.assert(
+    fc.property(asked, fc.nat(), (fields, missing) => {
+      const { schema, ...task } = classifyTask({ questionIds: ['q1'], questions: null, fields, overwrite: false });
+      for (const lowered of [toGemini(schema), toOpenAi(schema).schema]) {
+        const text = JSON.stringify(lowered);
+        if (!fields.every((field) => text.includes(`${JSON.stringify(field)}:`))) return false;
+      }
+      const json = readAnswer(JSON.stringify(mockAnswer({ ...task, schema })), schema) as { items: object[] };
+      if (checkOf(schema)(json).length > 0) return false;
+      const { items } = readClassification(json, { ...ASKED, questionIds: ['q1'], fields });
+      const suggestions = (items[0]?.suggestions ?? {}) as Record<string, { value: unknown }>;
+      const kinds = Object.entries(suggestions).map(([name, { value }]) => Array.isArray(value) === (name === 'tags'));
+      if (String(Object.keys(suggestions)) !== String(fields) || kinds.includes(false)) return false;
+      const left = structuredClone(json) as { items: { suggestions: object }[] };
+      Reflect.deleteProperty(left.items[0]?.suggestions ?? {}, fields[missing % fields.length] ?? '');
+      return checkOf(schema)(left).length > 0;
+    }),
+  );
+  t.pass('the property holds for every list of fields');
 });

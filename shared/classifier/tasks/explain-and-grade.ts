@@ -18,6 +18,12 @@ const EXPLAIN_INSTRUCTIONS = [
 
 const LINE = { type: 'string', minLength: 1, maxLength: 20_000, pattern: '\\S' };
 
+/** Returns a request without the members that only a generated question has: its own solution must not become the model's. */
+export function explainPayload(request: ExplanationRequest): ExplanationRequest {
+  const { tempId: _id, type: _type, contentText: _copy, explanation: _own, difficulty: _grade, ...payload } = request;
+  return payload;
+}
+
 /** Returns the task to write the solution of a question. */
 export function explainTask(payload: ExplanationRequest): ModelTask {
   return {
