@@ -12,6 +12,32 @@ function link(id: string, change: object = {}) {
   return { assigned: false, link: { id, mode: 'LOGIN_REQUIRED', active: true, expiresAt: null, ...change } };
 }
 
+t.test('a refusal for want of access names the unknown members of the access, and no other start does', async (t) => {
+  const examId = newExamId();
+  const student = client.student();
+  const named = async (access: object, exam = {}) => {
+    const { status, json } = await student.start(examId, { access: { ...access }, exam });
+    return [status, json.code, json.details?.map(({ path }: { path: string }) => path)];
+  };
+  const accessLink = link('l-1').link;
+  t.strictSame(await named({ assigned: false, accessLink, 'a/b': null, isAssigned: true }), [
+    403,
+    'EXAM_ACCESS_DENIED',
+    ['/access/accessLink', '/access/a~1b', '/access/isAssigned'],
+  ]);
+  t.strictSame(await named({ assigned: false, constructor: 1 }), [403, 'EXAM_ACCESS_DENIED', ['/access/constructor']]);
+  t.strictSame(await named({ assigned: false }), [403, 'EXAM_ACCESS_DENIED', undefined]);
+  t.strictSame(await named({ verified: true }, { requiresAccessPassword: true }), [
+    403,
+    'EXAM_PASSWORD_REQUIRED',
+    ['/access/verified'],
+  ]);
+  t.strictSame(await named({ accessLink }, { status: 'DRAFT' }), [409, 'EXAM_NOT_PUBLISHED', undefined]);
+  t.strictSame(await named({ accessLink, source: 'x\u0000' }), [201, undefined, undefined]);
+  const stored = await cluster.mongo.collection('attempts').findOne({ 'exam.id': examId });
+  t.notMatch(JSON.stringify(stored), '"accessLink"', 'none of them is stored');
+});
+
 t.test('a start runs its checks in their order, each with its code', async (t) => {
   const examId = newExamId();
   const ask = (headers: Record<string, string | readonly string[]>, body: unknown = '{') =>

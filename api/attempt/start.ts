@@ -7,6 +7,7 @@ import { findBindingRelease, newestRelease, releaseOne } from '#infra/mongo/atte
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
+import { escapePointer } from '#infra/schema/fault-message.ts';
 import { type Attempt, type AttemptKey, type CourseContext, isOver } from '#shared/attempt/attempt.ts';
 import { copyPaper } from '#shared/attempt/copy-paper.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
@@ -14,7 +15,7 @@ import { newAttempt } from '#shared/attempt/new-attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
 import { admitStart, bindStart, planStart, refuseOpenAttempt, type StartPlan } from '#shared/attempt/start-rules.ts';
-import type { StartRequest } from '#shared/generated/attempt.ts';
+import type { AccessDecision, StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
@@ -53,7 +54,7 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
     }
     const now = new Date(deps.now());
     const plan = planStart(intent.body, now);
-    if (isRejection(plan)) return plan;
+    if (isRejection(plan)) return withUnknownAccess(plan, intent.body.access);
     const open = earlier.find((attempt) => attempt.status === 'IN_PROGRESS');
     if (open !== undefined && isOver(open.deadlineAt, now)) {
       // Its student closed the tab. Until the sweep submits it, the dead attempt would take the place of the next one.
@@ -67,6 +68,25 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
     if (end.kind === 'answered') return end.answer;
   }
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
+}
+
+const ACCESS_FIELDS: Readonly<Record<keyof AccessDecision, true>> = {
+  assigned: true,
+  attemptLimit: true,
+  passwordVerified: true,
+  assignmentDueAt: true,
+  link: true,
+};
+
+/** Adds the unknown members of the access to a refusal for want of it: a misspelt `link` would otherwise pass for none. */
+function withUnknownAccess(refused: Rejection, access: AccessDecision): Rejection {
+  if (refused.rejected !== 'EXAM_ACCESS_DENIED' && refused.rejected !== 'EXAM_PASSWORD_REQUIRED') return refused;
+  const unknown = Object.keys(access).filter((name) => !Object.hasOwn(ACCESS_FIELDS, name));
+  const details = unknown.map((name) => ({
+    path: `/access/${escapePointer(name)}`,
+    message: 'is not a known field',
+  }));
+  return details.length === 0 ? refused : { ...refused, details };
 }
 
 /** `raced`: a concurrent start changed what this one had read, so the next pass reads everything again. */

@@ -3,7 +3,7 @@
 import type { Identifier, PersonId, Timestamp } from './common.ts';
 
 /**
- * The student's access to the exam, decided by the owning services.
+ * The student's access to the exam, decided by the owning services. A refusal for want of access names its unknown fields.
  */
 export interface AccessDecision {
   /**

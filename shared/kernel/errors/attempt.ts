@@ -69,15 +69,18 @@ export const ATTEMPT_ERRORS = {
   EXAM_PASSWORD_REQUIRED: {
     status: 403,
     message: 'The exam password has not been verified',
-    cause: 'The exam requires a password, and the start does not carry `passwordVerified: true`.',
+    cause:
+      'The exam requires a password, and the start does not carry `passwordVerified: true`. `details` names the members of `access` that no rule knows.',
     remedy: 'Request the password, let the exam service verify it, and start with its new decision.',
     retry: 'no',
   },
   EXAM_ACCESS_DENIED: {
     status: 403,
     message: 'Neither an assignment nor an access link lets this student in',
-    cause: 'The start carries neither `assigned: true` nor an access link.',
-    remedy: 'Show that the student needs an assignment or a link.',
+    cause:
+      'The start carries neither `assigned: true` nor an access link. `details` names the members of `access` that no rule knows.',
+    remedy:
+      'Show that the student needs an assignment or a link. If `details` is present, correct the spelling in the gateway.',
     retry: 'no',
   },
   ACCESS_LINK_EXPIRED: {
