@@ -75,7 +75,7 @@ const SHOWN = ['id', 'type', 'content', 'contentText', 'options'];
  * `referenceQuestionIds`. Returns a rejection if the bank fails, is not configured or does not have one of the questions.
  */
 export async function loadReferences(
-  { neighbours, outboundTimeoutMs: timeoutMs }: Pick<PreviewDeps, 'neighbours' | 'outboundTimeoutMs'>,
+  { neighbours, outboundTimeoutMs: timeoutMs, log }: Pick<PreviewDeps, 'neighbours' | 'outboundTimeoutMs' | 'log'>,
   { referenceQuestionIds: questionIds }: WantedGeneration,
   { organizationId, actor }: OwnerScope,
   signal: AbortSignal,
@@ -92,6 +92,7 @@ export async function loadReferences(
     return questionIds.map((id) => shown(known.get(id) ?? {}));
   } catch (error) {
     if (!(error instanceof QuestionBankFailed)) throw error;
+    log.warn({ err: error }, 'loading the references of a generation failed; 503 returned');
     return { rejected: 'AI_OWNER_UNAVAILABLE' };
   }
 }

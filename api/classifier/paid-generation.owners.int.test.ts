@@ -2,6 +2,7 @@ import t from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { HOUR } from '#shared/kernel/time.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { paidDoor, preview } from '#testing/doors/paid-door.ts';
 import { generationCall } from '#testing/doors/preview-door.ts';
 import { ageGeneration } from '#testing/stored/stored-generations.ts';
@@ -38,6 +39,30 @@ t.test('if an owner is unavailable before the provider call, nothing is generate
   const poor = { ...door, neighbours: { ...neighbours, wallet: null } };
   t.match(await previewGeneration(poor, generationCall()), { rejected: 'AI_OWNER_UNAVAILABLE' }, 'not configured');
   t.equal(models.asked.length, 0);
+});
+
+t.test('the log distinguishes an owner that answers in another shape from one that is down', async (t) => {
+  const { lines, ...log } = captureLog();
+  const { door, owners } = await paidDoor(t, { log });
+  owners.questions.set('q-1', { id: 'q-1', content: 'x' });
+  const similar = { mode: 'similar' as const, referenceQuestionIds: ['q-1'] };
+  const shape = (body: unknown) => ({ status: 200, body });
+  for (const [path, fault, words] of [
+    ['/balance', shape({ balance: 100 }), 'the wallet service answered 200 in another shape, without `data.balance`'],
+    ['/balance', shape({ data: { balance: '1' } }), 'the wallet service answered 200 in another shape, without'],
+    ['/check', shape({ allowed: true }), 'the usage service answered 200 in another shape, without `data.allowed`'],
+    ['/context', shape([]), 'the question bank answered 200 in another shape, without `data.questions`'],
+    ['/balance', 'away', 'the wallet service could not be reached'],
+    ['/check', { status: 500 }, 'the usage service answered 500'],
+    ['/context', 'away', 'the question bank could not be reached'],
+  ] as const) {
+    owners.fault = (call) => (call.path.endsWith(path) ? fault : undefined);
+    lines.length = 0;
+    t.match(await previewGeneration(door, generationCall(similar)), { rejected: 'AI_OWNER_UNAVAILABLE' }, words);
+    const told = lines.map(({ level, fields }) => [level, String((fields.err as Error).message)]);
+    t.match(told, [['warn', words]], path);
+    t.equal(told.length, 1, 'once');
+  }
 });
 
 t.test('if an owner is unavailable afterwards, the answer stays unseen and is paid under the same keys', async (t) => {

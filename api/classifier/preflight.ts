@@ -50,7 +50,7 @@ function isLess(current: HeldAmounts, ahead: HeldAmounts): boolean {
 }
 
 async function checkOwners(
-  { neighbours, outboundTimeoutMs: timeoutMs }: PreviewDeps,
+  { neighbours, outboundTimeoutMs: timeoutMs, log }: PreviewDeps,
   { scope }: GenerationOrder,
   needed: HeldAmounts,
   signal: AbortSignal,
@@ -69,6 +69,7 @@ async function checkOwners(
     return balance < needed.balance ? { rejected: 'AI_WALLET_INSUFFICIENT' } : undefined;
   } catch (error) {
     if (!(error instanceof OwnerFailed)) throw error;
+    log.warn({ err: error }, 'checking usage and balance of a generation failed; 503 returned');
     const { retryAfterMs } = error;
     return {
       rejected: 'AI_OWNER_UNAVAILABLE',

@@ -14,7 +14,11 @@ export interface OwnerCall extends ReceivedCall {
  * A fault of an owner. `lost`: it performs the call and hangs up instead of replying. `away`: it performs nothing and hangs up.
  * `hangs`: it performs nothing and never replies. An object is the reply, and nothing is performed.
  */
-export type OwnerFault = 'lost' | 'away' | 'hangs' | { status: number; headers?: Record<string, string> };
+export type OwnerFault =
+  | 'lost'
+  | 'away'
+  | 'hangs'
+  | { status: number; headers?: Record<string, string>; body?: unknown };
 
 export interface FakeOwners {
   url: string;

@@ -8,7 +8,7 @@ import {
   ownerKeysOf,
 } from '#shared/classifier/generation.ts';
 import { type CallLimits, dataField, isSuccess } from './call.ts';
-import { callOwner, isAccepted, OwnerFailed, type OwnerScope, refusal } from './owner-call.ts';
+import { callOwner, inAnotherShape, isAccepted, OwnerFailed, type OwnerScope, refusal } from './owner-call.ts';
 
 const USAGE = 'usage';
 
@@ -28,7 +28,7 @@ export async function checkUsage(
   const reply = await callOwner(service, { ...scope, ...limits, ...request });
   if (!isSuccess(reply)) throw refusal(USAGE, reply);
   const [allowed, exceeded] = [dataField(reply.body, 'allowed'), dataField(reply.body, 'exceeded')];
-  if (typeof allowed !== 'boolean') throw new OwnerFailed(USAGE, 'returned no verdict');
+  if (typeof allowed !== 'boolean') throw inAnotherShape(USAGE, reply, '`data.allowed`');
   if (allowed) return [];
   const named = Array.isArray(exceeded) ? COUNTERS.filter((counter) => exceeded.includes(counter)) : [];
   return named.length === 0 ? [...COUNTERS] : named;
@@ -64,7 +64,7 @@ export async function readBalance(service: Neighbour, scope: OwnerScope, limits:
   const reply = await callOwner(service, { ...scope, ...limits, owner: WALLET, method: 'GET', path });
   if (!isSuccess(reply)) throw refusal(WALLET, reply);
   const balance = dataField(reply.body, 'balance');
-  if (typeof balance !== 'number' || !Number.isFinite(balance)) throw new OwnerFailed(WALLET, 'returned no balance');
+  if (typeof balance !== 'number' || !Number.isFinite(balance)) throw inAnotherShape(WALLET, reply, '`data.balance`');
   return balance;
 }
 

@@ -69,6 +69,11 @@ export function refusal(owner: string, { status, retryAfterMs }: ServiceReply): 
   return new OwnerFailed(owner, `answered ${status}`, { retryAfterMs, failure });
 }
 
+/** Returns the error for a success that lacks the wanted member: the owner is up, but speaks another contract. */
+export function inAnotherShape(owner: string, { status }: ServiceReply, wanted: string): OwnerFailed {
+  return new OwnerFailed(owner, `answered ${status} in another shape, without ${wanted}`);
+}
+
 /**
  * Returns true if the owner has applied a write with an idempotency key. A 409 means that it applied the same key before. A 409 with
  * `Retry-After` means that the same key is in progress and may still fail.

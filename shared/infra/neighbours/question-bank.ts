@@ -68,7 +68,9 @@ export async function loadQuestions(
   });
   if (reply.status !== 200 && reply.status !== 201) throw new QuestionBankFailed(`answered ${reply.status}`);
   const questions = LIST_FIELDS.map((name) => dataField(reply.body, name)).find((value) => Array.isArray(value));
-  if (questions === undefined) throw new QuestionBankFailed('returned no list of questions');
+  if (questions === undefined) {
+    throw new QuestionBankFailed(`answered ${reply.status} in another shape, without \`data.questions\``);
+  }
   return asWanted(questions, new Set(questionIds));
 }
 
