@@ -41,7 +41,7 @@ export function startRoutes(deps: AttemptDeps): Route[] {
     method: 'POST',
     summary: 'Start an attempt, or get the existing one of this key or student',
     description:
-      'Creates an attempt of the exam for the student, with a copy of the exam, its policy and its paper. Only the gateway calls it, with a body that the exam service has resolved. The idempotency key belongs to the exam and the student for ever: a repeat with it returns 200 with the attempt as it now is, `created: false` and `Idempotency-Replayed: true`. With a new key while an attempt is open, it returns that attempt. A body may have 8 MiB.',
+      'Creates an attempt of the exam for the student, with a copy of the exam, its policy and its paper. Only the gateway calls it, with a body that the exam service has resolved. The idempotency key belongs to the exam and the student for ever: a repeat with it returns 200 with the attempt as it now is, `created: false` and `Idempotency-Replayed: true`. With a new key while an attempt is open, it returns that attempt. Unknown members are 400 at the top of the body, and dropped in `exam`, `access`, `questions` and `courseAttemptContext`. A body may have 8 MiB.',
     tag: TAKING,
     guards: [trustedStart({ token: deps.settings.receiverToken }), identity(), role('STUDENT'), idempotencyKey()],
     headers: [

@@ -945,11 +945,11 @@ export interface JobErrors {
  */
 export interface JobErrorsQuery {
   /**
-   * Default 20.
+   * Items per page, 1-100; default 20. A value outside the range is 400.
    */
   limit?: number;
   /**
-   * Default 0.
+   * Items to skip, 0-10,000; default 0. A value outside the range is 400.
    */
   offset?: number;
 }
@@ -987,11 +987,11 @@ export interface JobListQuery {
    */
   status?: JobStatus;
   /**
-   * Default 20.
+   * Items per page, 1-100; default 20. A value outside the range is 400.
    */
   limit?: number;
   /**
-   * Default 0.
+   * Items to skip, 0-10,000; default 0. A value outside the range is 400.
    */
   offset?: number;
 }
@@ -1408,7 +1408,7 @@ export interface QueueSummary {
  */
 export interface QueueSummaryQuery {
   /**
-   * Default 10.
+   * Failures to list, 1-50; default 10. A value outside the range is 400.
    */
   recentFailuresLimit?: number;
 }

@@ -316,11 +316,11 @@ export interface DeliveryAttemptQuery {
    */
   to?: Timestamp;
   /**
-   * Page number from 1; default 1.
+   * Page number, 1-10,000; default 1. A value outside the range is 400.
    */
   page?: number;
   /**
-   * Items per page; default 20.
+   * Items per page, 1-100; default 20. A value outside the range is 400.
    */
   limit?: number;
 }
@@ -609,11 +609,11 @@ export interface ListQuery {
    */
   q?: string;
   /**
-   * Page number from 1; default 1.
+   * Page number, 1-10,000; default 1. A value outside the range is 400.
    */
   page?: number;
   /**
-   * Items per page; default 20.
+   * Items per page, 1-100; default 20. A value outside the range is 400.
    */
   limit?: number;
 }

@@ -5490,29 +5490,29 @@ export interface ListJobsQuery {
    */
   status?: JobStatus;
   /**
-   * Default 20.
+   * Items per page, 1-100; default 20. A value outside the range is 400.
    */
   limit?: number;
   /**
-   * Default 0.
+   * Items to skip, 0-10,000; default 0. A value outside the range is 400.
    */
   offset?: number;
 }
 
 export interface ListJobErrorsQuery {
   /**
-   * Default 20.
+   * Items per page, 1-100; default 20. A value outside the range is 400.
    */
   limit?: number;
   /**
-   * Default 0.
+   * Items to skip, 0-10,000; default 0. A value outside the range is 400.
    */
   offset?: number;
 }
 
 export interface SummarizeQueueQuery {
   /**
-   * Default 10.
+   * Failures to list, 1-50; default 10. A value outside the range is 400.
    */
   recentFailuresLimit?: number;
 }
@@ -5535,11 +5535,11 @@ export interface ListNotificationsQuery {
    */
   q?: string;
   /**
-   * Page number from 1; default 1.
+   * Page number, 1-10,000; default 1. A value outside the range is 400.
    */
   page?: number;
   /**
-   * Items per page; default 20.
+   * Items per page, 1-100; default 20. A value outside the range is 400.
    */
   limit?: number;
 }
@@ -5562,11 +5562,11 @@ export interface ListParentAlertsQuery {
    */
   q?: string;
   /**
-   * Page number from 1; default 1.
+   * Page number, 1-10,000; default 1. A value outside the range is 400.
    */
   page?: number;
   /**
-   * Items per page; default 20.
+   * Items per page, 1-100; default 20. A value outside the range is 400.
    */
   limit?: number;
 }
@@ -5605,11 +5605,11 @@ export interface ListDeliveryAttemptsQuery {
    */
   to?: Timestamp;
   /**
-   * Page number from 1; default 1.
+   * Page number, 1-10,000; default 1. A value outside the range is 400.
    */
   page?: number;
   /**
-   * Items per page; default 20.
+   * Items per page, 1-100; default 20. A value outside the range is 400.
    */
   limit?: number;
 }
