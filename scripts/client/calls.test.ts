@@ -49,6 +49,19 @@ t.test('a route for a person or a service gets one of them, that of the call fir
   );
 });
 
+t.test('a save prefers the minimal reply, and no other call does', async (t) => {
+  const { client, calls } = await openScript(t, [success({ answer: { serverVersion: 3 } }), success({})]);
+  const student = client.with({ as: STUDENT });
+  const saved = await student.saveAnswer({ attemptId: 'a', body: { questionId: 'q', textAnswer: 'x' } });
+  const serverVersion: number = saved.answer.serverVersion;
+  t.equal(serverVersion, 3);
+  await student.readAttempt({ attemptId: 'a' });
+  t.strictSame(
+    calls.map(({ headers }) => headers.prefer),
+    ['return=minimal', undefined],
+  );
+});
+
 t.test('a wrong input never leaves the client', async (t) => {
   t.throws(() => createClient({ baseUrl: 'examhall' }), { name: 'TypeError' });
   const { client, calls } = await openScript(t, []);
