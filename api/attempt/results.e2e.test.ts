@@ -299,6 +299,18 @@ t.test('the summary agrees with a recount of every attempt', async (t) => {
   t.same(data, count);
   t.ok(count.attempts.total > 100 && count.attempts.bySubmitSource.TIMEOUT > 0 && count.rows.gradedAnswers > 10);
   for (const role of ['TEACHER', 'STUDENT', 'PARENT']) t.match(await client.as(role, 'x').summary(), { status: 403 });
+
+  const token = cluster.tokens.internal;
+  const by = (name: string, given: string, more = {}) =>
+    client.call('GET', '/v1/admin/attempts/summary', {
+      headers: { 'x-internal-service': name, 'x-internal-token': given, ...more },
+    });
+  t.match(await by('admin-service', token), { status: 200, data: { attempts: { total: count.attempts.total } } });
+  const asAdmin = { 'x-user-id': 'admin-1', 'x-user-role': 'ADMIN' };
+  t.match(await by('api-gateway', token, asAdmin), { status: 200 }, 'a gateway adds its credentials to every call');
+  for (const refused of [by('admin-service', 'wrong', asAdmin), by('exam-service', token), by('api-gateway', token)]) {
+    t.match(await refused, { status: 401, json: { code: 'ATTEMPT_INTERNAL_UNAUTHORIZED' } });
+  }
 });
 
 t.test('no reply to a student contains an answer key, on any route', async (t) => {

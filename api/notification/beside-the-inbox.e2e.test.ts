@@ -138,9 +138,19 @@ t.test('a snapshot creates or updates its userâ€™s notification, never anotherâ€
   }
 });
 
-t.test('only an ADMIN reads the support summary', async (t) => {
+t.test('an ADMIN and admin-service read the support summary, and no other caller', async (t) => {
   for (const role of ['STUDENT', 'TEACHER', 'PARENT']) {
     t.match(await client.as(role).summary(), { status: 403, json: { code: 'FORBIDDEN' } }, role);
+  }
+  const by = (name: string, more = {}) =>
+    cluster.request('GET', '/v1/admin/support/notification-summary', {
+      headers: { 'x-internal-service': name, 'x-internal-token': cluster.tokens.internal, ...more },
+    });
+  t.match(await by('admin-service'), { status: 200, json: { data: { notifications: { total: Number } } } });
+  const asAdmin = { 'x-actor-id': 'admin-1', 'x-actor-role': 'ADMIN' };
+  t.match(await by('api-gateway', asAdmin), { status: 200 }, 'a gateway adds its credentials to every call');
+  for (const refused of [by('exam-service'), by('admin-service', { 'x-internal-token': 'wrong', ...asAdmin })]) {
+    t.match(await refused, { status: 401, json: { code: 'NOTIFICATION_INTERNAL_UNAUTHORIZED' } });
   }
   const before = (await admin.summary()).data;
   const owner = client.as('STUDENT');
