@@ -1,7 +1,7 @@
 import type { Failure, NextState } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { failureIn } from '#shared/kernel/failure.ts';
-import { backoff } from '#shared/kernel/time.ts';
+import { backoff, SECOND } from '#shared/kernel/time.ts';
 import type { Actor, Outcome } from './actor.ts';
 
 /**
@@ -32,7 +32,9 @@ export function nextStateOf<Q extends Queue>(
     case 'retry': {
       if (command.attempts >= command.maxAttempts) return { to: 'DEAD', error: errorOf(outcome.error) };
       const backoffMs = backoff({ ...rules.backoff, attempt: command.attempts, random: rules.random });
-      const inMs = Math.max(outcome.afterMs ?? 0, backoffMs);
+      const askedMs = outcome.afterMs ?? 0;
+      // A receiver names the same moment to all callers. They must not return in it together.
+      const inMs = Math.max(askedMs + Math.floor(rules.random * Math.min(askedMs / 4, SECOND)), backoffMs);
       return { to: 'AGAIN', inMs, unspent: false, error: errorOf(outcome.error) };
     }
     default:

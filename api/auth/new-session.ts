@@ -11,6 +11,7 @@ import {
 } from '#shared/auth/session.ts';
 import type { SessionEnvelope } from '#shared/generated/auth.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { AuthDeps } from './deps.ts';
 
@@ -29,7 +30,7 @@ export async function newSession(deps: AuthDeps, account: Account, userAgent: st
   const token = await made.stored;
   const session: Session = {
     ...of,
-    userAgent: userAgent === undefined ? null : asText(userAgent).slice(0, USER_AGENT_LENGTH),
+    userAgent: userAgent === undefined ? null : beginningOf(asText(userAgent), USER_AGENT_LENGTH),
     lastUsedAt: now,
     expiresAt: token.expiresAt,
     endedAt: null,

@@ -12,7 +12,7 @@ for (const [settler, open] of [
   ['worker', doorWithWorker],
 ] as const) {
   t.test(
-    `the ${settler} charges three credits for each question that is returned, and the tokens that were counted`,
+    `the ${settler} charges three credits for each question that is returned, for an equal one nothing, and the tokens that were counted`,
     async (t) => {
       const { door, owners, models } = await open(t);
       for (let n = 0; n < CASES; n++) {
@@ -21,8 +21,9 @@ for (const [settler, open] of [
         const isCounted = chance.next() < 0.5;
         const usage = { inputTokens: isCounted ? 10 * n : null, outputTokens: 7 };
         models.script = async (task) => {
-          const { questions } = mockAnswer(task) as { questions: unknown[] };
-          return { usage, json: { questions: Array.from({ length: written }, () => questions[0]) } };
+          const [one] = (mockAnswer(task) as { questions: object[] }).questions;
+          const questions = Array.from({ length: written }, (_, at) => ({ ...one, content: `Câu ${at}` }));
+          return { usage, json: { questions: questions.toSpliced(1, 0, { ...one, content: ' câu 0 ' }) } };
         };
         const made = await preview(door, { topic: `topic ${n}`, count: asked });
         const shown = Math.min(asked, written);

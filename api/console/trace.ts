@@ -1,4 +1,5 @@
 import { readAsked, type Trace } from '#infra/mongo/operations/trace.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 import { pageOf, readCursor } from '#shared/operations/page.ts';
 import type { Reason, Standing } from '#shared/operations/reasons.ts';
 import { REASONS } from '#shared/operations/reasons.ts';
@@ -21,7 +22,7 @@ export function traceScreen({ trace: read }: Pick<ConsoleDeps, 'trace'>): Screen
     title: { en: TRACE_WORDS.en.heading, vi: TRACE_WORDS.vi.heading },
     async render({ query, language, operator, requestId }) {
       const w = TRACE_WORDS[language];
-      const text = (query.get('q') ?? '').trim().slice(0, MAX_ASKED);
+      const text = beginningOf((query.get('q') ?? '').trim(), MAX_ASKED);
       const asked = readAsked(text);
       const head = html`<h1>${w.heading}</h1>${searchForm(text, language)}`;
       if (asked === null) return html`${head}${hints(language)}`;

@@ -105,6 +105,8 @@ export interface JobBatch {
   contextText: string | null;
   /** null until a round has finished the batch; valid only for the round that it names. */
   outcome: StoredOutcome | null;
+  /** Number of runs of a round in which the call for the batch failed. Absent: no run. */
+  vain?: { round: number; runs: number };
 }
 
 /** Returns the id of a batch by its index, from 0. */

@@ -1,6 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
-import { readAnswer } from '#shared/classifier/tasks/prompt.ts';
+import { readAnswer } from '#shared/classifier/tasks/read-answer.ts';
 import { toGemini, toOpenAi } from './lowering.ts';
 
 const SCHEMA = {
@@ -92,18 +92,4 @@ t.test('an answer to the strict schema fits the whole schema once its nulls are 
   const read = readAnswer(JSON.stringify(strict), SCHEMA);
   t.strictSame(read, { items: [{ id: 'q-1', kind: 'x', topic: null, note: null }] });
   t.ok(check(read));
-});
-
-t.test('an answer is read from bare JSON or a Markdown fence, and from no other text', async (t) => {
-  for (const text of [
-    '{"a":1}',
-    ' \n{"a":1}\n',
-    '```json\n{"a":1}\n```',
-    '```\n{"a":1}```',
-    '```JSON\r\n{"a":1}\r\n```\n',
-  ]) {
-    t.strictSame(readAnswer(text, {}), { a: 1 }, text);
-  }
-  for (const text of ['', 'no', '{"a":', 'Here: {"a":1}']) t.equal(readAnswer(text, {}), undefined, text);
-  t.strictSame(readAnswer('{"__proto__":{"x":1},"a":null}', {}), JSON.parse('{"__proto__":{"x":1},"a":null}'));
 });

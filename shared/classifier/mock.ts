@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ModelTask } from '#shared/classifier/tasks/task.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 import type { Schema } from './schema.ts';
 
 /**
@@ -235,7 +236,7 @@ function fits(node: Schema, text: string): boolean {
 
 function cutToLength(node: Schema, text: string): string {
   const { least, most } = lengthsOf(node);
-  return text.padEnd(least, '.').slice(0, most);
+  return beginningOf(text.padEnd(least, '.'), most);
 }
 
 function lengthsOf({ minLength, maxLength }: Schema): { least: number; most: number } {

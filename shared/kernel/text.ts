@@ -28,6 +28,12 @@ export function hasMarkRun(text: string): boolean {
   return false;
 }
 
+/** Returns the beginning of a text, at most so many UTF-16 units long, without half of a pair at its end: a stricter reader would refuse it. */
+export function beginningOf(text: string, maxUnits: number): string {
+  const units = text.slice(0, maxUnits);
+  return text.length > maxUnits && /[\ud800-\udbff]$/.test(units) ? units.slice(0, -1) : units;
+}
+
 /** Returns the NFC form of a text. A text with a run of marks is returned unchanged, so that the cost is linear in the length. */
 export function composed(text: string): string {
   return hasMarkRun(text) ? text : text.normalize('NFC');

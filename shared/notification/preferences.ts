@@ -1,4 +1,5 @@
 import { type FaultDetail, unknownTo } from '#shared/kernel/errors.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 import { instantOf } from '#shared/kernel/time.ts';
 
 /** A user's notification preferences. `_id` is the user's id. Without a row, every type is allowed and nothing is muted. */
@@ -86,7 +87,7 @@ export function preferencesFaults(body: unknown, known: readonly FaultDetail[] =
 
 /** Returns a name as a step of a JSON pointer. A name of more than 256 characters is cut, so that the reply stays small. */
 function pointerStep(name: string): string {
-  const short = name.length > 256 ? `${name.slice(0, 256)}...` : name;
+  const short = name.length > 256 ? `${beginningOf(name, 256)}...` : name;
   return short.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
 }
 

@@ -10,6 +10,7 @@ import {
   taskRequest,
   taskResult,
 } from '#shared/classifier/tasks/task.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
 const MAX_MESSAGE = 500;
@@ -98,7 +99,7 @@ export function allFailed(
 }
 
 function errorsOf(questionIds: readonly string[], failure: BatchFailure): BatchOutcome['errors'] {
-  const message = failure.message.slice(0, MAX_MESSAGE);
+  const message = beginningOf(failure.message, MAX_MESSAGE);
   return questionIds.map((questionId) => ({ questionId, code: failure.code, message }));
 }
 

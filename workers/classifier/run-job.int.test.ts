@@ -96,9 +96,30 @@ t.test('a passing failure makes the job due again; finished batches stay stored 
   );
   t.strictSame(
     asked.map((ids) => ids[0]?.split('-')[1]),
-    ['6', '11'],
+    ['11', '6'],
+    'the batch that has failed comes last',
   );
   t.equal(await finishedOnce(mongo, command.subject), 1);
+});
+
+t.test('a batch that always fails costs only itself', async (t) => {
+  const { mongo, asked, actor, run, job, stored } = await classifierScene(t);
+  const command = await postJob(mongo, { questions: 25, maxAttempts: 3 });
+  const wrong = actor((ids) => {
+    if (['q-6-', 'q-16-'].some((start) => ids[0]?.startsWith(start))) throw passing();
+    return undefined;
+  });
+  const firsts = () => asked.splice(0).map((ids) => Number(ids[0]?.split('-')[1]));
+  t.equal(await run(wrong, command), 'retried');
+  t.strictSame(firsts(), [1, 6]);
+  await expire(mongo, command);
+  t.equal(await run(wrong, command), 'retried');
+  t.strictSame(firsts(), [11, 16]);
+  await expire(mongo, command);
+  t.equal(await run(wrong, command), 'done');
+  t.strictSame(firsts(), [21, 6, 16], 'the last run asks for each of them');
+  t.match(await job(command), { status: 'COMPLETED', counts: { succeeded: 15, failed: 10, batchesDone: 5 } });
+  t.strictSame([...new Set((await stored(command)).errors.map(({ batchIndex }) => batchIndex))], [1, 3]);
 });
 
 t.test('a run waits for its batches in flight after a passing failure of another batch', async (t) => {
@@ -165,5 +186,5 @@ t.test('the classifier actor idles unless it is enabled', async (t) => {
   const settings = { AI_CLASSIFIER_WORKER_CONCURRENCY: '7', AI_CLASSIFIER_WORKER_POLL_INTERVAL_MS: '50' };
   const busy = actor(() => undefined, settings);
   t.strictSame(queuesOf(busy), ['classifier']);
-  t.match(busy, { concurrency: 7, pollMs: 50, leaseMs: 60_000 });
+  t.match(busy, { concurrency: 7, pollMs: 50, leaseMs: 15_000 });
 });

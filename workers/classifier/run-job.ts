@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
-import { findBatches, lastError, openBatches } from '#infra/mongo/classifier/job-batches.ts';
+import { findBatches, lastError, type OpenBatch, openBatches } from '#infra/mongo/classifier/job-batches.ts';
 import {
   beginRound,
   endRound,
@@ -57,13 +57,22 @@ async function classify(deps: JobRunDeps, run: JobRun): Promise<Outcome<'classif
   }
   const failures = await classifyAll(deps, run, await ownJob(deps, run));
   if (failures.length === 0) return finishRound(deps, run);
-  const { attempts, maxAttempts } = run.command;
-  const passing = failures.find(({ nature }) => nature === 'passing');
+  const passing = failures.find(({ failure }) => failure.nature === 'passing');
   // No provider was called, so no attempt is spent.
   if (passing === undefined) return snoozeOutcome(deps, at, failures);
-  if (attempts < maxAttempts) return retryOutcome(deps, at, passing, failures);
-  await failOpenBatches(deps, run, passing);
+  if (!isLastRun(run)) return retryOutcome(deps, at, passing.failure, failures);
+  await failOpenBatches(deps, run, failures, passing.failure);
   return finishRound(deps, run);
+}
+
+function isLastRun({ command }: JobRun): boolean {
+  return command.attempts >= command.maxAttempts;
+}
+
+/** A batch for which a run has no answer, because of a failure that may pass. */
+interface FailedBatch {
+  batch: OpenBatch;
+  failure: ProviderFailure;
 }
 
 /** Returns the job. Throws RoundOver if it is gone or in another round. */
@@ -75,19 +84,20 @@ async function ownJob({ mongo }: JobRunDeps, { at, session }: JobRun): Promise<J
 
 /**
  * Classifies every open batch and stores the outcomes. A slot calls the provider again as soon as its batch is answered; the outcome is
- * stored during that call. After a failure that may pass, no further batch begins. Batches that are with the provider are awaited,
- * because their answers are paid for. Returns the failures that may pass.
+ * stored during that call. After a failure that may pass, no further batch begins, except in the last run, which calls once for each. Batches
+ * that are with the provider are awaited, because their answers are paid for. Returns the failures that may pass.
  */
-async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<ProviderFailure[]> {
+async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<FailedBatch[]> {
   const { mongo } = deps;
   const { at } = run;
-  const indexes = (await openBatches(mongo, at, run.session)).map(({ index }) => index);
+  const open = await openBatches(mongo, at, run.session);
+  const indexes = open.map(({ index }) => index);
   // From here on, reads run beside checkpoints and may not use the session. They need not: the reads before have waited for the shards
   // of the job and of its batches.
   const watch = watchRound(mongo, at);
   const broken = new AbortController();
   const signal = AbortSignal.any([run.signal, watch.signal, broken.signal]);
-  const failures: ProviderFailure[] = [];
+  const failures: FailedBatch[] = [];
   const { batchConcurrency } = deps.config.classifier;
   const batchAt = readAhead(indexes, batchConcurrency, (group) => findBatches(mongo, job._id, group));
   const outcomes = openGroupWriter((finishedOnes: readonly FinishedBatch[]) => storeGroup(deps, run, finishedOnes), {
@@ -96,8 +106,8 @@ async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<
     failed: (error) => broken.abort(error),
   });
 
-  async function classifyOne(position: number): Promise<void> {
-    if (failures.length > 0) return;
+  async function classifyOne(wanted: OpenBatch, position: number): Promise<void> {
+    if (failures.length > 0 && !isLastRun(run)) return;
     signal.throwIfAborted();
     const batch = await batchAt(position);
     try {
@@ -105,14 +115,14 @@ async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<
       await outcomes.write({ index: batch.index, outcome });
     } catch (error) {
       if (!(error instanceof ProviderFailure)) throw error;
-      failures.push(error);
+      failures.push({ batch: wanted, failure: error });
     }
   }
 
   const slots = pLimit(batchConcurrency);
-  const runs = indexes.map((_, position) =>
+  const runs = open.map((wanted, position) =>
     slots(() =>
-      classifyOne(position).catch((error: unknown) => {
+      classifyOne(wanted, position).catch((error: unknown) => {
         // The run must stop. Abort the other calls before this slot is free, or the next batch would start.
         broken.abort(error);
         throw error;
@@ -170,12 +180,18 @@ async function storeGroup(deps: JobRunDeps, run: JobRun, group: readonly Finishe
 /** Number of open batches that one transaction ends with errors. */
 const CHUNK = 50;
 
-/** Stores errors for all open batches, after the last attempt has failed. */
-async function failOpenBatches(deps: JobRunDeps, run: JobRun, failure: ProviderFailure): Promise<void> {
+/** Stores errors for all open batches, after the last run has failed: the failure of each, or `other` for those that were not sent. */
+async function failOpenBatches(
+  deps: JobRunDeps,
+  run: JobRun,
+  failures: readonly FailedBatch[],
+  other: ProviderFailure,
+): Promise<void> {
+  const own = new Map(failures.map(({ batch, failure }) => [batch.index, failure]));
   const open = await openBatches(deps.mongo, run.at, run.session);
   for (let from = 0; from < open.length; from += CHUNK) {
     run.signal.throwIfAborted();
-    const group = open.slice(from, from + CHUNK).map((batch) => allFailed(batch, failure));
+    const group = open.slice(from, from + CHUNK).map((batch) => allFailed(batch, own.get(batch.index) ?? other));
     await storeGroup(deps, run, group);
   }
 }
@@ -217,26 +233,27 @@ export async function jobEvents(
   return [newCommand({ ...completedOrder(job, at, status), maxAttempts: EVENT_ATTEMPTS, now: now() })];
 }
 
-function snoozeOutcome(deps: JobRunDeps, at: JobRound, failures: readonly ProviderFailure[]): Outcome<'classifier'> {
+function snoozeOutcome(deps: JobRunDeps, at: JobRound, failures: readonly FailedBatch[]): Outcome<'classifier'> {
   const afterMs = longestWait(failures) ?? deps.config.classifier.circuit.cooldownMs;
-  const [error] = failures;
-  const effects = inRound((session) => suspendRound(deps.mongo, at, session));
-  return { kind: 'snooze', afterMs, effects, ...(error === undefined ? {} : { error }) };
+  const [first] = failures;
+  const effects = inRound((session) => suspendRound(deps.mongo, at, [], session));
+  return { kind: 'snooze', afterMs, effects, ...(first === undefined ? {} : { error: first.failure }) };
 }
 
 function retryOutcome(
   deps: JobRunDeps,
   at: JobRound,
   error: ProviderFailure,
-  failures: readonly ProviderFailure[],
+  failures: readonly FailedBatch[],
 ): Outcome<'classifier'> {
   const afterMs = longestWait(failures);
-  const effects = inRound((session) => suspendRound(deps.mongo, at, session));
+  const failed = failures.map(({ batch }) => batch);
+  const effects = inRound((session) => suspendRound(deps.mongo, at, failed, session));
   return { kind: 'retry', error, effects, ...(afterMs === null ? {} : { afterMs }) };
 }
 
-function longestWait(failures: readonly ProviderFailure[]): number | null {
-  const waits = failures.map(({ retryAfterMs }) => retryAfterMs).filter((ms) => ms !== null);
+function longestWait(failures: readonly FailedBatch[]): number | null {
+  const waits = failures.map(({ failure }) => failure.retryAfterMs).filter((ms) => ms !== null);
   return waits.length === 0 ? null : Math.max(...waits);
 }
 

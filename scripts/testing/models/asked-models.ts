@@ -1,5 +1,5 @@
+import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
 import { readConfig } from '#infra/config/config.ts';
-import type { ClassifierSettings } from '#infra/config/settings.ts';
 import { type ModelRuntime, openModels } from '#infra/models/open-models.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';

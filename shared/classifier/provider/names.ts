@@ -25,3 +25,12 @@ export const OFFICIAL_BASE_URLS: Readonly<Record<ProviderName, string | null>> =
   gemini: 'https://generativelanguage.googleapis.com/v1beta',
   deepseek: 'https://api.deepseek.com',
 };
+
+/** Providers with a base URL and a model of their own in the environment: `OPENAI_BASE_URL`, `OPENAI_MODEL`, and so on. */
+export const PLACED_PROVIDERS = [
+  'local',
+  'openai',
+  'anthropic',
+  'gemini',
+  'deepseek',
+] as const satisfies ProviderName[];

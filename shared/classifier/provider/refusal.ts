@@ -47,13 +47,39 @@ export function refusalOf(status: number, body: unknown, shouldRetry: string | n
   return { ...meaning, retry, word: fields.words.find((word) => /^[A-Za-z0-9_.-]{1,64}$/.test(word)) ?? null };
 }
 
-/** Returns the status that corresponds to an error inside a 200, or null if the body is not an error. */
-export function statusInside(body: unknown): number | null {
-  const { error, type } = membersOf(Array.isArray(body) ? body[0] : body);
-  if ((error === undefined || error === null) && type !== 'error') return null;
-  const { numbers, words } = errorFieldsOf(body);
+/**
+ * Returns the error inside a 200 or inside an event of a stream: of the whole or of its first choice; undefined if there is no error. Some servers
+ * send an empty `error` with every answer.
+ */
+export function errorIn(body: unknown): unknown {
+  const { error, type, choices } = membersOf(Array.isArray(body) ? body[0] : body);
+  if (isError(error)) return error;
+  if (isWord(type, 'error')) return error ?? {};
+  const choice = firstOf(choices);
+  if (isError(choice.error)) return choice.error;
+  return isWord(choice.finish_reason, 'error') ? {} : undefined;
+}
+
+/** Returns the first of a reply's choices. Others, which no request of ours wants, have another index. */
+export function firstOf(choices: unknown): Readonly<Record<string, unknown>> {
+  const all = Array.isArray(choices) ? choices.map(membersOf) : [];
+  return all.find(({ index = 0 }) => index === 0) ?? {};
+}
+
+function isError(error: unknown): boolean {
+  if (typeof error === 'object' && error !== null) return Object.keys(error).length > 0;
+  return Boolean(error);
+}
+
+function isWord(value: unknown, word: string): boolean {
+  return typeof value === 'string' && value.toLowerCase() === word;
+}
+
+/** Returns the status that an error inside a 200 means, or null if it names none. */
+export function statusOfError(error: unknown): number | null {
+  const { numbers, words } = errorFieldsOf({ error });
   const named = numbers.find((number) => number >= 400 && number <= 599);
-  return named ?? words.map((word) => STATUS_OF_TYPE.get(word)).find((status) => status !== undefined) ?? 500;
+  return named ?? words.map((word) => STATUS_OF_TYPE.get(word)).find((status) => status !== undefined) ?? null;
 }
 
 function meaningOf(status: number, { words, message }: ErrorFields): Omit<ProviderRefusal, 'word'> {

@@ -60,7 +60,8 @@ export function readChoice(body: ChoiceBody, trusted: TrustedAddresses): Provide
   const named = keyVariablesOf(provider).find((name) => name === apiKeyRef) ?? null;
   if (named !== apiKeyRef) return { rejected: 'AI_API_KEY_REF_NOT_ALLOWED' };
   const { model, baseUrl: given, enabled = true } = body;
-  if (given === undefined && provider !== 'local') return { provider, model, baseUrl: null, apiKeyRef: named, enabled };
+  const hasPlace = provider !== 'local' || typeof trusted.places.local?.baseUrl === 'string';
+  if (given === undefined && hasPlace) return { provider, model, baseUrl: null, apiKeyRef: named, enabled };
   const address = readBaseUrl(given ?? '', provider, trusted);
   if (address.kind === 'refused') return { rejected: 'AI_BASE_URL_NOT_ALLOWED' };
   return { provider, model, baseUrl: address.url, apiKeyRef: named, enabled };

@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { readBaseUrl } from './target.ts';
+import { readBaseUrl, targetOf } from './target.ts';
 
-const MOCK_ONLY = { provider: 'mock', baseUrl: null } as const;
+const MOCK_ONLY = { provider: 'mock', baseUrl: null, places: {} } as const;
 
 const read = (text: string, provider: 'openai' | 'local' | 'mock' = 'openai', allowedOrigins: string[] = []) =>
   readBaseUrl(text, provider, { ...MOCK_ONLY, allowedOrigins });
 
 /** Reads a URL in a process whose environment selects `local` at this base URL. */
 const readBeside = (baseUrl: string, text = baseUrl, provider: 'openai' | 'local' = 'local') =>
-  readBaseUrl(text, provider, { provider: 'local', baseUrl, allowedOrigins: [] });
+  readBaseUrl(text, provider, { provider: 'local', baseUrl, places: {}, allowedOrigins: [] });
 
 t.test('official and listed origins are allowed', async (t) => {
   t.strictSame(read('https://api.openai.com/v1/'), {
@@ -55,6 +55,28 @@ t.test("the environment's own base URL is trusted for its provider", async (t) =
     t.match(readBeside('https://elsewhere.example', origin), { fault: 'ORIGIN_NOT_ALLOWED' });
   }
   t.match(readBeside('', 'https://models.example'), { fault: 'ORIGIN_NOT_ALLOWED' });
+});
+
+t.test('the base URL of a provider in the environment is trusted for it, whichever is selected', async (t) => {
+  const places = { openai: { baseUrl: 'https://proxy.example/v1', model: 'm-9' } };
+  const settings = {
+    ...MOCK_ONLY,
+    places,
+    allowedOrigins: [],
+    keys: { OPENAI_API_KEY: 'sk-1', GEMINI_API_KEY: 'k-2' },
+  };
+  t.match(readBaseUrl('https://proxy.example/other', 'openai', settings), { kind: 'allowed', isNamed: true });
+  t.match(readBaseUrl('https://proxy.example', 'gemini', settings), { fault: 'ORIGIN_NOT_ALLOWED' });
+  const none = { model: null, baseUrl: null, apiKeyRef: null };
+  t.match(targetOf({ ...none, provider: 'openai' }, settings), {
+    target: { baseUrl: 'https://proxy.example/v1', model: 'm-9', key: 'sk-1' },
+  });
+  t.match(targetOf({ ...none, provider: 'openai', model: 'm-1', baseUrl: 'https://api.openai.com/v1' }, settings), {
+    target: { baseUrl: 'https://api.openai.com/v1', model: 'm-1' },
+  });
+  t.match(targetOf({ ...none, provider: 'gemini' }, settings), {
+    target: { baseUrl: 'https://generativelanguage.googleapis.com/v1beta', model: 'gemini-2.5-flash' },
+  });
 });
 
 t.test(

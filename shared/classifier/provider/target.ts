@@ -40,10 +40,18 @@ type TargetFault = 'UNSUPPORTED' | 'NO_BASE_URL' | 'NO_KEY' | BaseUrlFault;
 export interface TrustedAddresses {
   /** The environment's provider. A typing error there may name an unknown one. */
   provider: string;
-  /** Base URL of the environment's provider; null = its official one. */
+  /** Base URL of the environment's provider; null = its own place below, or its official one. */
   baseUrl: string | null;
+  /** Where the environment has each provider, whichever is selected. Absent: at its official address, with our default model. */
+  places: Readonly<Partial<Record<ProviderName, ProviderPlace>>>;
   /** Origins to which the key of any provider may go. */
   allowedOrigins: readonly string[];
+}
+
+/** A provider in the environment; null = unset. */
+export interface ProviderPlace {
+  baseUrl: string | null;
+  model: string | null;
 }
 
 interface TargetSettings extends TrustedAddresses {
@@ -66,10 +74,10 @@ export type ChosenTarget = { kind: 'usable'; target: Target } | { kind: 'unusabl
 export function targetOf(selection: ProviderSelection, settings: TargetSettings): ChosenTarget {
   const provider = knownProvider(selection);
   if (provider === undefined) return unusable('UNSUPPORTED');
-  const model = selection.model ?? DEFAULT_MODELS[provider];
+  const model = selection.model ?? settings.places[provider]?.model ?? DEFAULT_MODELS[provider];
   if (provider === 'mock')
     return usable({ provider, model, baseUrl: null, origin: null, mayBePrivate: false, key: null });
-  const given = selection.baseUrl ?? OFFICIAL_BASE_URLS[provider];
+  const given = selection.baseUrl ?? settings.places[provider]?.baseUrl ?? OFFICIAL_BASE_URLS[provider];
   if (given === null) return unusable('NO_BASE_URL');
   const address = readBaseUrl(given, provider, settings);
   if (address.kind === 'refused') return unusable(address.fault);
@@ -92,10 +100,11 @@ function knownProvider({ provider }: Pick<ProviderSelection, 'provider'>): Provi
   return PROVIDERS.find((name) => name === provider);
 }
 
-/** Returns the selected model or the provider's default; null for an unknown provider without a model. */
-export function modelOf(selection: ProviderSelection): string | null {
+/** Returns the selected model, that of the environment or the provider's default; null for an unknown provider without a model. */
+export function modelOf(selection: Pick<ProviderSelection, 'provider' | 'model'>, places: TrustedAddresses['places']) {
   const provider = knownProvider(selection);
-  return selection.model ?? (provider === undefined ? null : DEFAULT_MODELS[provider]);
+  if (selection.model !== null || provider === undefined) return selection.model;
+  return places[provider]?.model ?? DEFAULT_MODELS[provider];
 }
 
 /**
@@ -135,8 +144,8 @@ type BaseUrlFault = 'NOT_A_BASE_URL' | 'FORBIDDEN_HOST' | 'ORIGIN_NOT_ALLOWED' |
 const MAX_URL_LENGTH = 2_048;
 
 /**
- * Reads a base URL at which this provider may be called with its key. Allowed are the provider's official origin, the origin of the
- * environment's base URL for this provider, and the origins in the environment's list. Plain http requires that the environment
+ * Reads a base URL at which this provider may be called with its key. Allowed are the provider's official origin, the origins of the
+ * environment's base URLs for this provider, and those in the environment's list. Plain http requires that the environment
  * names the URL, and that its host is a loopback address, a private address or a name of one label. Link-local addresses and
  * metadata services are always refused. So is a spelling that two URL parsers could read differently.
  */
@@ -157,7 +166,8 @@ export function readBaseUrl(text: string, provider: ProviderName, trusted: Trust
 
 function isNamedBy(trusted: TrustedAddresses, provider: ProviderName, origin: string): boolean {
   if (trusted.allowedOrigins.includes(origin)) return true;
-  return trusted.provider === provider && trusted.baseUrl !== null && plainUrl(trusted.baseUrl)?.origin === origin;
+  const own = [trusted.places[provider]?.baseUrl, trusted.provider === provider ? trusted.baseUrl : null];
+  return own.some((url) => typeof url === 'string' && plainUrl(url)?.origin === origin);
 }
 
 /**

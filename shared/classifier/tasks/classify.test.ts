@@ -4,7 +4,7 @@ import { openAnswerChecks } from '#infra/schema/validator.ts';
 import { toGemini, toOpenAi } from '#shared/classifier/lowering.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import { classifyTask, readClassification } from './classify.ts';
-import { readAnswer } from './prompt.ts';
+import { readAnswer } from './read-answer.ts';
 
 const ASKED = { questionIds: ['q1', 'q2', 'q3'], fields: ['topic', 'tags'], mode: 'AUTO', threshold: 0.7 } as const;
 
@@ -52,6 +52,30 @@ t.test('items keep the order of the questions; invented, duplicate and missing i
   );
   t.strictSame(Object.keys(read.items[0]?.suggestions ?? {}), ['topic', 'tags']);
   t.match(read.errors, [{ questionId: 'q2', code: 'AI_PROVIDER_INVALID_RESPONSE' }]);
+});
+
+t.test('a value is one of the fixed words of its field, and no text is blank', async (t) => {
+  const task = classifyTask({
+    questionIds: ['q1'],
+    questions: null,
+    fields: ['difficulty', 'cognitiveLevel', 'topic'],
+    overwrite: false,
+  });
+  const check = openAnswerChecks()(task.schema);
+  const faults = (difficulty: string, cognitiveLevel: string, topic: string) => {
+    const values = Object.entries({ difficulty, cognitiveLevel, topic });
+    const suggestions = Object.fromEntries(values.map(([field, value]) => [field, { value, confidence: 1 }]));
+    return check(readAnswer(JSON.stringify({ items: [{ questionId: 'q1', suggestions }] }), task.schema));
+  };
+  t.strictSame(faults('medium', ' Apply ', 'Số'), []);
+  t.match(faults('medium-ish', 'apply', 'Số'), [{ path: '/items/0/suggestions/difficulty/value' }]);
+  t.match(faults('EASY', 'guess', ' '), [
+    { path: '/items/0/suggestions/cognitiveLevel/value' },
+    { path: '/items/0/suggestions/topic/value' },
+  ]);
+  const written = { items: [{ questionId: 'q1', suggestions: { topic: { value: ' Số ', confidence: 1 } } }] };
+  const read = readClassification(written, { ...ASKED, questionIds: ['q1'], fields: ['topic'] });
+  t.match(read.items, [{ suggestions: { topic: { value: 'Số' } } }]);
 });
 
 t.test('only confident suggestions are accepted, and only in mode AUTO', async (t) => {

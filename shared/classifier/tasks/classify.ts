@@ -28,6 +28,7 @@ export function classifyTask({ questionIds, questions, fields, overwrite }: Clas
     instructions: INSTRUCTIONS,
     data: { questionIds, fields, overwrite, ...(questions === null ? {} : { questions }) },
     schema: answerSchema(fields),
+    list: 'items',
     promptVersion: PROMPT_VERSION,
   };
 }
@@ -39,10 +40,18 @@ function answerSchema(fields: readonly string[]): Record<string, unknown> {
   return closedObject({ items: { type: 'array', items: item } });
 }
 
+/** Fields whose values come from a fixed list, which callers compare and count. */
+const WORDS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['difficulty', ['EASY', 'MEDIUM', 'HARD']],
+  ['cognitiveLevel', ['REMEMBER', 'UNDERSTAND', 'APPLY', 'ANALYZE', 'EVALUATE', 'CREATE']],
+]);
+
 function suggestionSchema(field: string): Record<string, unknown> {
-  const text = { type: 'string', maxLength: 500 };
+  const text = { type: 'string', minLength: 1, maxLength: 500, pattern: '\\S' };
+  const words = WORDS.get(field);
+  const word = words === undefined ? text : { type: 'string', enum: words };
   return closedObject({
-    value: field === 'tags' ? { type: 'array', items: text, maxItems: 50 } : text,
+    value: field === 'tags' ? { type: 'array', items: text, maxItems: 50 } : word,
     confidence: { type: 'number', minimum: 0, maximum: 1 },
   });
 }
@@ -93,9 +102,14 @@ function wantedOf(
   for (const field of fields) {
     const suggestion = suggested[field];
     if (suggestion === undefined) return null;
-    wanted[field] = { value: suggestion.value, confidence: suggestion.confidence };
+    wanted[field] = { value: trimmed(suggestion.value), confidence: suggestion.confidence };
   }
   return wanted;
+}
+
+function trimmed(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(trimmed);
+  return typeof value === 'string' ? value.trim() : value;
 }
 
 function isAccepted(

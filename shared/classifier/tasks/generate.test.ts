@@ -48,7 +48,7 @@ t.test('answers become ids, labels and keys; extra questions are dropped', async
     options: ['1', '2', '3', '4'],
     correctIndexes: [1, 1],
   };
-  const read = readGeneration(payload({ count: 1 }), { questions: [written, written] });
+  const read = readGeneration(payload({ count: 1 }), { questions: [written, { ...written, content: '2' }] });
   t.strictSame(read, [
     {
       tempId: 'q1',
@@ -67,6 +67,41 @@ t.test('answers become ids, labels and keys; extra questions are dropped', async
   const { schema } = generateTask(payload({ count: 1 }));
   t.ok(ajv.validate(schema, { questions: [one, one] }), 'the schema accepts extra questions');
   t.notOk(ajv.validate(schema, { questions: [] }));
+});
+
+t.test('a question with two equal options makes no sense, and a question that is written twice is one', async (t) => {
+  const { senseFaults } = generateTask(payload());
+  const question = (content: string, options: string[]) => ({
+    content,
+    explanation: 'x',
+    options,
+    correctIndexes: [0],
+  });
+  const faults = (...options: string[]) =>
+    senseFaults?.({ questions: [question('x', options)] }).map(({ path }) => path);
+  t.strictSame(faults('2', '2 ', '3', '4'), ['/questions/0/options/1']);
+  t.strictSame(faults('hòa', 'b', 'hòa'.normalize('NFD'), 'B'), ['/questions/0/options/2', '/questions/0/options/3']);
+  t.strictSame(faults('1', '2', '3', '4'), []);
+  const group = {
+    content: 'x',
+    explanation: 'x',
+    statements: ['a', 'A'].map((content) => ({ content, isTrue: true })),
+  };
+  t.strictSame(
+    senseFaults?.({ questions: [group] }).map(({ path }) => path),
+    ['/questions/0/statements/1'],
+  );
+
+  const options = ['1', '2', '3', '4'];
+  const questions = [question('Một', options), question('một ', options), question('Một', ['5', '2', '3', '4'])];
+  const read = readGeneration(payload(), { questions }) ?? [];
+  t.strictSame(
+    read.map(({ tempId, options: [first] }) => [tempId, first?.content]),
+    [
+      ['q1', '1'],
+      ['q2', '5'],
+    ],
+  );
 });
 
 t.test('text of users is in the data, never in the instructions', async (t) => {

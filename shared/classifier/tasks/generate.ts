@@ -1,5 +1,8 @@
+import { duplicateIndexes } from '#shared/classifier/new-job.ts';
 import { closedObject } from '#shared/classifier/schema.ts';
 import type { GeneratedQuestion, GeneratedQuestionType, GeneratePayload } from '#shared/generated/classifier.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { composed } from '#shared/kernel/text.ts';
 import type { ModelTask } from './task.ts';
 
 const PROMPT_VERSION = 'generate-1';
@@ -79,21 +82,43 @@ export function generateTask(payload: GeneratePayload): ModelTask {
         }),
       },
     }),
+    senseFaults,
+    list: 'questions',
     promptVersion: PROMPT_VERSION,
   };
 }
 
-/** Returns the questions of an answer, at most `count`, or null if it has none. */
+/** Returns the faults of questions with two equal options or statements: a student could not choose between them. */
+function senseFaults(json: unknown): FaultDetail[] {
+  const { questions } = json as { questions: WrittenQuestion[] };
+  return questions.flatMap((question, index) => {
+    const name = question.options === undefined ? 'statements' : 'options';
+    const twice = duplicateIndexes(linesOf(question).map(folded));
+    return twice.map((at) => ({ path: `/questions/${index}/${name}/${at}`, message: 'must differ from the others' }));
+  });
+}
+
+/** Returns the questions of an answer, at most `count`, or null if it has none. Of equal ones the first counts, and only it is charged. */
 export function readGeneration(payload: GeneratePayload, json: unknown): GeneratedQuestion[] | null {
   const { questions } = json as { questions: WrittenQuestion[] };
-  const read = questions.slice(0, payload.count).map((written, index) => readQuestion(payload, written, index));
-  return read.length === 0 ? null : read;
+  const texts = questions.map((question) => JSON.stringify([question.content, ...linesOf(question)].map(folded)));
+  const twice = new Set(duplicateIndexes(texts));
+  const different = questions.filter((_, index) => !twice.has(index)).slice(0, payload.count);
+  return different.length === 0 ? null : different.map((written, index) => readQuestion(payload, written, index));
+}
+
+/** Returns the texts of a question's options or statements. */
+function linesOf({ options, statements = [] }: WrittenQuestion): string[] {
+  return options ?? statements.map(({ content }) => content);
+}
+
+function folded(text: string): string {
+  return composed(text.trim()).toLowerCase();
 }
 
 function readQuestion(payload: GeneratePayload, written: WrittenQuestion, index: number): GeneratedQuestion {
   const content = written.content.trim();
-  const lines = written.options ?? written.statements?.map((statement) => statement.content) ?? [];
-  const options = lines.map((line, at) => ({ id: optionId(at), label: labelOf(at), content: line.trim() }));
+  const options = linesOf(written).map((line, at) => ({ id: optionId(at), label: labelOf(at), content: line.trim() }));
   return {
     tempId: `q${index + 1}`,
     type: payload.questionType,

@@ -10,7 +10,7 @@ import type {
   GradeResult,
   Solution,
 } from '#shared/generated/classifier.ts';
-import type { ErrorCode } from '#shared/kernel/errors.ts';
+import type { ErrorCode, FaultDetail } from '#shared/kernel/errors.ts';
 import type { FailureCode } from '#shared/kernel/failure.ts';
 
 export const TASK_KINDS = ['classify', 'generate', 'explain', 'grade'] as const;
@@ -25,6 +25,10 @@ export interface ModelTask {
   data: unknown;
   /** Full JSON Schema 2020-12 of the answer; each wire sends the part that its provider supports. */
   schema: Readonly<Record<string, unknown>>;
+  /** Returns the faults of an answer that fits the schema but makes no sense, such as two equal options. Absent: every one makes sense. */
+  senseFaults?(json: unknown): FaultDetail[];
+  /** The list of the answer whose items are useful without the others. If some are unfit even after the repair, the others are the answer. */
+  list?: string;
   /** Identifies the wording of the instructions in usage events. */
   promptVersion: string;
 }

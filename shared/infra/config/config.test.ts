@@ -1,4 +1,5 @@
 import t from 'tap';
+import { PLACED_PROVIDERS } from '#shared/classifier/provider/names.ts';
 import { configFaults, MONGODB_URL, REDIS_URL } from '#testing/config-faults.ts';
 import { readConfig } from './config.ts';
 import { DEVELOPMENT_JWT_SECRET } from './variable.ts';
@@ -74,6 +75,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
       provider: 'mock',
       model: null,
       baseUrl: null,
+      places: Object.fromEntries(PLACED_PROVIDERS.map((provider) => [provider, { baseUrl: null, model: null }])),
       allowedOrigins: [],
       keys: {},
       timeoutMs: 60_000,
@@ -89,7 +91,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
         enabled: false,
         concurrency: 2,
         pollIntervalMs: 1_000,
-        leaseMs: 60_000,
+        leaseMs: 15_000,
         maxAttempts: 5,
         retryBaseDelayMs: 3_000,
       },

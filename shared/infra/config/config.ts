@@ -1,6 +1,7 @@
 import type { Secrets } from '#shared/kernel/secret.ts';
 import { isSecurityContact } from '#shared/operations/security-txt.ts';
 import manifest from '../../../package.json' with { type: 'json' };
+import { type ClassifierSettings, readClassifier } from './classifier-settings.ts';
 import { FILED, ownEnvironment, reads, withSecretFiles } from './environment.ts';
 import {
   type ConfiguredAs,
@@ -12,13 +13,11 @@ import {
 import {
   type AttemptSettings,
   type AuthSettings,
-  type ClassifierSettings,
   type Neighbours,
   type NotificationSettings,
   type Retention,
   readAttempt,
   readAuth,
-  readClassifier,
   readNeighbours,
   readNotification,
   readRetention,

@@ -1,4 +1,5 @@
 import { webhookSecretFault } from '#infra/channels/standard-webhooks.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 import { keyFault, secretFault, tokenFault } from './secrets.ts';
 import { isAddressOrNetwork, isBaseUrl, isWebhookUrl, wantedText } from './text-forms.ts';
 import { type Variable, WELL_KNOWN } from './variable.ts';
@@ -254,5 +255,9 @@ export function isSecret(variable: Variable): boolean {
 function given(value: string | undefined, secret: boolean): string {
   if (value === undefined) return 'not set';
   if (value === '') return 'empty';
-  return secret ? 'set to a value not shown here' : `set to ${JSON.stringify(value.slice(0, 100))}`;
+  return secret ? 'set to a value not shown here' : `set to ${JSON.stringify(beginningOf(value, 100))}`;
+}
+
+export function isOn(from: VariableReader, name: NamesOf<'word'>): boolean {
+  return from.word(name, ['0', '1']) === '1';
 }

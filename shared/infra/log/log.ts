@@ -1,5 +1,6 @@
 import { type Logger, pino, type SerializedError, stdSerializers } from 'pino';
 import { scopeFields } from '#infra/trace/scope.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 import { type AccessLine, accessWriter } from './access-line.ts';
 
 export type Fields = Record<string, unknown>;
@@ -118,7 +119,7 @@ function codeOf(error: Error): unknown {
 }
 
 function brief(text: string | undefined): string | undefined {
-  return text === undefined || text.length <= 4_000 ? text : `${text.slice(0, 4_000)} [cut]`;
+  return text === undefined || text.length <= 4_000 ? text : `${beginningOf(text, 4_000)} [cut]`;
 }
 
 /** Minimum length of a secret that is replaced. Shorter ones occur in ordinary words, and replacing those would damage the log. */

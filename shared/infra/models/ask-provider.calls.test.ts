@@ -135,6 +135,26 @@ for (const provider of HTTP_PROVIDERS) {
   });
 }
 
+t.test('of a list that is unfit after its repair, the items that fit are the answer', async (t) => {
+  const item = { type: 'object', required: ['id', 'score'], properties: { score: { type: 'number', maximum: 1 } } };
+  const task = { schema: { type: 'object', properties: { items: { type: 'array', items: item } } }, list: 'items' };
+  const answers = (...items: unknown[]) =>
+    at('openai')
+      .times(2)
+      .reply(200, replyOf('openai', JSON.stringify({ items })));
+  const fit = { id: 'a', score: 1 };
+  answers({ id: 'b', score: 2 }, fit, { id: '\ud800', score: 1 });
+  const asked = opened(t, 'openai');
+  t.strictSame((await asked.ask(task)).json, { items: [fit] });
+  t.equal(asked.events.length, 2);
+  answers({ id: 'b', score: 2 });
+  await t.rejects(opened(t, 'openai').ask(task), { code: 'AI_PROVIDER_INVALID_RESPONSE' });
+  answers(fit, fit);
+  const senseFaults = (json: unknown) =>
+    (json as { items: unknown[] }).items.length > 1 ? [{ path: '/items/1', message: 'must differ' }] : [];
+  await t.rejects(opened(t, 'openai').ask({ ...task, senseFaults }), { message: /\/items\/1 must differ/ });
+});
+
 t.test('gemini: a 400 with API_KEY_INVALID is treated as a wrong key', async (t) => {
   const details = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID' }];
   at('gemini').reply(400, { error: { code: 400, status: 'INVALID_ARGUMENT', message: 'x', details } });

@@ -54,32 +54,35 @@ for (const provider of HTTP_PROVIDERS) {
     }
   });
 
-  t.test(`${provider}: the wait before a retry is the requested one, else a random one`, async (t) => {
-    const soon = new Date(Date.UTC(2026, 0, 1) + 4_000).toUTCString();
-    const retryInfo = {
-      error: { details: [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '34.4s' }] },
-    };
-    const cases: [Record<string, string>, unknown, number][] = [
-      [{}, {}, 250],
-      [{ 'retry-after': '1' }, {}, 1_000],
-      [{ 'retry-after': '1.5' }, {}, 1_500],
-      [{ 'retry-after-ms': '20', 'retry-after': '9' }, {}, 20],
-      [{ 'x-ms-retry-after-ms': '30' }, {}, 30],
-      [{ 'retry-after': soon }, {}, 4_000],
-      [{ 'retry-after': soon, date: new Date(Date.UTC(2026, 0, 1) + 1_000).toUTCString() }, {}, 3_000],
-      [{ 'retry-after': 'soon' }, {}, 250],
-      [{}, retryInfo, 34_400],
-      [{}, [retryInfo], 34_400],
-    ];
-    for (const [headers, body, waitMs] of cases) {
-      at(provider).reply(429, body as nock.Body, headers);
-      at(provider).reply(200, good(provider));
-      const asked = opened(t, provider);
-      await asked.ask();
-      t.strictSame(asked.waits, [waitMs], JSON.stringify([headers, body]));
-      t.equal(asked.events[1]?.retryWaitMs, waitMs);
-    }
-  });
+  t.test(
+    `${provider}: the wait before a retry is the requested one and a random part more, else a random one`,
+    async (t) => {
+      const soon = new Date(Date.UTC(2026, 0, 1) + 4_000).toUTCString();
+      const retryInfo = {
+        error: { details: [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '34.4s' }] },
+      };
+      const cases: [Record<string, string>, unknown, number][] = [
+        [{}, {}, 250],
+        [{ 'retry-after': '1' }, {}, 1_125],
+        [{ 'retry-after': '1.5' }, {}, 1_687],
+        [{ 'retry-after-ms': '20', 'retry-after': '9' }, {}, 22],
+        [{ 'x-ms-retry-after-ms': '30' }, {}, 33],
+        [{ 'retry-after': soon }, {}, 4_500],
+        [{ 'retry-after': soon, date: new Date(Date.UTC(2026, 0, 1) + 1_000).toUTCString() }, {}, 3_375],
+        [{ 'retry-after': 'soon' }, {}, 250],
+        [{}, retryInfo, 34_900],
+        [{}, [retryInfo], 34_900],
+      ];
+      for (const [headers, body, waitMs] of cases) {
+        at(provider).reply(429, body as nock.Body, headers);
+        at(provider).reply(200, good(provider));
+        const asked = opened(t, provider);
+        await asked.ask();
+        t.strictSame(asked.waits, [waitMs], JSON.stringify([headers, body]));
+        t.equal(asked.events[1]?.retryWaitMs, waitMs);
+      }
+    },
+  );
 
   t.test(`${provider}: a requested wait of more than a minute ends the request at once`, async (t) => {
     at(provider).times(2).reply(429, {}, { 'retry-after': '3600' });

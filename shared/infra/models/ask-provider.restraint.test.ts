@@ -66,7 +66,7 @@ t.test('a pause that the provider requested binds the next caller, which waits i
     circuit: { state: 'closed', throttledUntil: new Date(Date.UTC(2026, 0, 1) + 30_000) },
   });
   t.match(await asked.ask(), { json: GOOD });
-  t.strictSame([asked.waits, paths.length], [[20_000], 2]);
+  t.strictSame([asked.waits, paths.length], [[20_500], 2]);
 });
 
 t.test('a request waits for a slot no longer than for an answer', async (t) => {

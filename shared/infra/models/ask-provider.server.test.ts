@@ -65,7 +65,7 @@ t.test('a call whose body or stream is cut is retried', async (t) => {
       return;
     }
     response.writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(body) });
-    response.write(body.slice(0, -40), () => response.destroy());
+    response.write(body.slice(0, body.length / 2), () => response.destroy());
   };
   const whole = await servedModels(t, cut('application/json', goodBody));
   t.match(await whole.asked.ask(), { json: GOOD });
@@ -97,6 +97,41 @@ t.test(
     t.match(await asked.ask(), { json: { subject: 'tiếng Việt 🙂' }, usage: { inputTokens: 7, outputTokens: 11 } });
   },
 );
+
+t.test('a stream is over at its end mark, and whole at the time limit if only its end mark is missing', async (t) => {
+  const env = { AI_CLASSIFIER_STREAMING: '1', AI_CLASSIFIER_TIMEOUT_MS: '1000', AI_CLASSIFIER_MAX_RETRIES: '0' };
+  const open = (body: string) => (response: ServerResponse) =>
+    void response.writeHead(200, { 'content-type': 'Text/Event-Stream' }).write(body);
+  const text = JSON.stringify(GOOD);
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.reset());
+  const marked = await servedModels(t, open(streamOf('local', text)), env);
+  t.match(await marked.asked.ask(), { json: GOOD }, 'no time passes');
+
+  for (const [body, outcome] of [
+    [streamOf('local', text, { without: 'done' }), 'answered'],
+    [streamOf('local', text, { without: 'end' }), 'AI_PROVIDER_TIMEOUT'],
+  ] as const) {
+    let isSent = false;
+    const server = await servedModels(
+      t,
+      (response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' }).write(body, () => {
+          isSent = true;
+        });
+      },
+      env,
+    );
+    const ended = server.asked.ask().then(
+      () => 'answered',
+      ({ code }) => code,
+    );
+    await until('the answer is sent', () => isSent);
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    mock.timers.tick(1_000);
+    t.equal(await ended, outcome);
+  }
+});
 
 t.test('an answer over the size limit is not read to its end and does not count against the provider', async (t) => {
   const blank = (bytes: number) => ' '.repeat(bytes - Buffer.byteLength(goodBody)) + goodBody;

@@ -1,7 +1,10 @@
 import type { AnswerForm } from '#infra/models/wires/wire.ts';
 import type { openAnswerChecks } from '#infra/schema/validator.ts';
+import { valueFaults } from '#shared/classifier/tasks/answer-text.ts';
 import type { Repair } from '#shared/classifier/tasks/prompt.ts';
-import { type ModelAnswer, ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import { type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { membersOf } from '#shared/kernel/json-object.ts';
 import { type CallParts, type CallPlan, callOnce } from './provider-call.ts';
 import { type Budget, callWithRetries } from './retries.ts';
 
@@ -10,6 +13,25 @@ export interface AskParts extends CallParts {
   /** Answer forms of servers that rejected another form, by origin and model. */
   forms: Map<string, AnswerForm>;
   checkOf: ReturnType<typeof openAnswerChecks>;
+}
+
+type Check = (json: unknown) => FaultDetail[];
+
+/** Returns the check of a task's answers: their texts and numbers, then their schema, then their sense. */
+function faultsOf(task: ModelTask, checkSchema: Check): Check {
+  return (json) => {
+    const faults = [...valueFaults(json), ...checkSchema(json)];
+    return faults.length > 0 ? faults : (task.senseFaults?.(json) ?? []);
+  };
+}
+
+/** Returns the answer with those items of its list that fit; null if none does, or if the answer is unfit without them. */
+function fittingItems({ list }: ModelTask, json: unknown, check: Check): unknown {
+  const items = list === undefined ? undefined : membersOf(json)[list];
+  if (list === undefined || !Array.isArray(items)) return null;
+  const of = (some: unknown[]) => ({ ...membersOf(json), [list]: some });
+  const fitting = items.filter((item) => check(of([item])).length === 0);
+  return fitting.length > 0 && check(of(fitting)).length === 0 ? of(fitting) : null;
 }
 
 /** A task and the provider to call for it. */
@@ -30,7 +52,7 @@ export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswe
     calls: 0,
   };
   const server = `${target.origin} ${target.model}`;
-  const check = parts.checkOf(task.schema);
+  const check = faultsOf(task, parts.checkOf(task.schema));
   let repair: Repair | null = null;
   for (;;) {
     const form: AnswerForm = parts.forms.get(server) ?? wire.form(target, task.schema);
@@ -45,6 +67,8 @@ export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswe
     } else if (repair === null) {
       repair = result.repair;
     } else {
+      const json = fittingItems(task, result.json, check);
+      if (json !== null) return { json, usage: result.usage, provider: target.provider, model: target.model };
       // The message contains the path and the expected value only, because the answer itself may contain request data.
       const [fault] = result.repair.faults;
       throw new ProviderFailure('AI_PROVIDER_INVALID_RESPONSE', 'refused', {

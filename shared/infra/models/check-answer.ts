@@ -1,7 +1,7 @@
 import type { Wire } from '#infra/models/wires/wire.ts';
 import type { CallReport } from '#shared/classifier/provider/circuit.ts';
-import { refusalOf, requestedDelayMs, statusInside } from '#shared/classifier/provider/refusal.ts';
-import { readAnswer } from '#shared/classifier/tasks/prompt.ts';
+import { errorIn, refusalOf, requestedDelayMs, statusOfError } from '#shared/classifier/provider/refusal.ts';
+import { readAnswer } from '#shared/classifier/tasks/read-answer.ts';
 import { type FailureNature, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { CallFailed, HttpAnswer } from './http-call.ts';
@@ -21,10 +21,11 @@ export interface CheckContext {
 /** Result of one provider call. `report` goes to the circuit. */
 export type CheckedAnswer = { report: CallReport; usage: TokenUsage } & (
   | { kind: 'fits'; json: unknown }
-  | { kind: 'unfit'; text: string; faults: FaultDetail[] }
+  | { kind: 'unfit'; text: string; json: unknown; faults: FaultDetail[] }
   | { kind: 'failed'; failed: CallAttemptFailed }
 );
 
+const NO_JSON: FaultDetail = { path: '', message: 'must be one JSON value' };
 const NO_USAGE: TokenUsage = { inputTokens: null, outputTokens: null };
 const UNFINISHED = {
   length: 'the answer was cut at its maximum length',
@@ -36,8 +37,9 @@ const UNFINISHED = {
 export function checkAnswer(answer: HttpAnswer, context: CheckContext): CheckedAnswer {
   const { wire, provider } = context;
   const isOk = answer.status >= 200 && answer.status < 300;
-  const refused = isOk ? statusInside(answer.body) : answer.status;
-  if (refused !== null) return failureOfRefusal(refused, answer, context);
+  if (!isOk) return failureOfRefusal(answer.status, answer, context);
+  const error = errorIn(answer.body);
+  if (error !== undefined) return failureOfError(error, answer, context);
   const read = answer.body === undefined ? null : wire.read(answer.body);
   if (read === null) {
     const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'passing', `${provider} returned no complete answer`);
@@ -53,11 +55,11 @@ export function checkAnswer(answer: HttpAnswer, context: CheckContext): CheckedA
     return { kind: 'failed', failed, report: { kind: 'success' }, usage };
   }
   const json = readAnswer(text, context.schema);
-  const faults = json === undefined ? [{ path: '', message: 'must be JSON' }] : context.check(json);
+  const faults = json === undefined ? [NO_JSON] : context.check(json);
   return {
     report: { kind: 'success' },
     usage,
-    ...(faults.length === 0 ? { kind: 'fits', json } : { kind: 'unfit', text, faults }),
+    ...(faults.length === 0 ? { kind: 'fits', json } : { kind: 'unfit', text, json, faults }),
   };
 }
 
@@ -81,6 +83,18 @@ export function failureWithoutAnswer(error: CallFailed, provider: string): Check
     case 'request':
       return of('AI_PROVIDER_NOT_CONFIGURED', 'refused', 'cannot be called with this key', { kind: 'nothing' });
   }
+}
+
+/** Maps an error inside a 200: as the status that it names, and otherwise as an answer that is no answer. */
+function failureOfError(error: unknown, { headers }: HttpAnswer, context: CheckContext): CheckedAnswer {
+  const status = statusOfError(error);
+  if (status !== null) return failureOfRefusal(status, { status, headers, body: { error } }, context);
+  const failed = failure(
+    'AI_PROVIDER_INVALID_RESPONSE',
+    'passing',
+    `${context.provider} ended its answer with an error`,
+  );
+  return { kind: 'failed', failed, report: { kind: 'failure' }, usage: NO_USAGE };
 }
 
 type Nature = Exclude<FailureNature, 'open'>;

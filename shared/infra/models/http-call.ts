@@ -37,7 +37,7 @@ export async function callProvider(call: HttpCall): Promise<HttpAnswer> {
       const response = await send(call, AbortSignal.any([timeout.signal, call.signal]));
       status = response.status;
       sent.answered(status);
-      return { status, headers: response.headers, body: await bodyOf(response, call.fold) };
+      return { status, headers: response.headers, body: await bodyOf(response, call) };
     });
   } catch (error) {
     call.signal.throwIfAborted();
@@ -75,10 +75,10 @@ function headersOf({ headers }: WireRequest, streams: boolean): Headers {
   }
 }
 
-async function bodyOf(response: Response, fold: StreamFold | null): Promise<unknown> {
+async function bodyOf(response: Response, { fold, signal }: Pick<HttpCall, 'fold' | 'signal'>): Promise<unknown> {
   const chunks = capped(response);
-  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
-  if (response.ok && fold !== null && isStream) return (await readEvents(chunks, fold)) ?? undefined;
+  const isStream = response.headers.get('content-type')?.toLowerCase().startsWith('text/event-stream') === true;
+  if (response.ok && fold !== null && isStream) return (await readEvents(chunks, fold, signal)) ?? undefined;
   const parts: Uint8Array[] = [];
   for await (const chunk of chunks) parts.push(chunk);
   return parseBody(Buffer.concat(parts).toString('utf8'));
@@ -119,13 +119,27 @@ function isDeep(body: unknown): boolean {
 }
 
 /**
- * Passes the events of a stream to `fold` and returns the resulting body, or null if the stream ended early. Chunks may split
- * a character, and the last event may lack its closing empty line.
+ * Passes the events of a stream to `fold` until its end mark, and returns the resulting body, or null if the answer is not whole. Chunks may
+ * split a character, and the last event may lack its closing empty line. If the stream breaks, or the time limit expires, after the reason why the
+ * answer ended, the answer is whole, and only the end mark is missing.
  */
-async function readEvents(chunks: AsyncIterable<Uint8Array>, fold: StreamFold): Promise<unknown> {
+export async function readEvents(
+  chunks: AsyncIterable<Uint8Array>,
+  fold: StreamFold,
+  signal: AbortSignal,
+): Promise<unknown> {
   const decoder = new TextDecoder();
-  const parser = createParser({ onEvent: (event) => fold.take(event) });
-  for await (const chunk of chunks) parser.feed(decoder.decode(chunk, { stream: true }));
+  const parser = createParser({ onEvent: (event) => fold.take(event), onError: () => fold.spoil() });
+  try {
+    for await (const chunk of chunks) {
+      parser.feed(decoder.decode(chunk, { stream: true }));
+      if (fold.isOver()) return fold.body();
+    }
+  } catch (error) {
+    const body = error instanceof CallFailed || signal.aborted ? null : fold.body();
+    if (body === null) throw error;
+    return body;
+  }
   parser.feed(decoder.decode());
   parser.reset({ consume: true });
   return fold.body();

@@ -11,7 +11,7 @@ import type { Now } from '#shared/kernel/time.ts';
 import { type CheckedAnswer, checkAnswer, failureWithoutAnswer } from './check-answer.ts';
 import type { Circuits } from './circuits.ts';
 import { CallFailed, callProvider, type HttpAnswer } from './http-call.ts';
-import { type Budget, MAX_WAIT_MS, type Timing, type Turn } from './retries.ts';
+import { type Budget, lengthened, MAX_WAIT_MS, type Timing, type Turn } from './retries.ts';
 
 /** A target that is called over HTTP. */
 export type HttpTarget = Target & { provider: Exclude<ProviderName, 'mock'>; baseUrl: string };
@@ -44,7 +44,7 @@ export interface CallPlan {
 
 type CallResult =
   | { kind: 'fits'; json: unknown; usage: TokenUsage }
-  | { kind: 'unfit'; repair: Repair }
+  | { kind: 'unfit'; repair: Repair; json: unknown; usage: TokenUsage }
   /** The server does not support this form of answer. */
   | { kind: 'otherForm' };
 
@@ -72,7 +72,7 @@ export async function callOnce(parts: CallParts, plan: CallPlan, turn: Turn): Pr
       const message = `${plan.target.provider} is rate-limiting requests`;
       throw new ProviderFailure('AI_PROVIDER_THROTTLED', 'open', { message, retryAfterMs });
     }
-    await parts.timing.sleep(retryAfterMs, signal);
+    await parts.timing.sleep(lengthened(retryAfterMs, parts.timing), signal);
   }
 }
 
@@ -143,7 +143,12 @@ function resultOf(checked: CheckedAnswer): CallResult {
     case 'fits':
       return { kind: 'fits', json: checked.json, usage: checked.usage };
     case 'unfit':
-      return { kind: 'unfit', repair: { answer: checked.text, faults: checked.faults } };
+      return {
+        kind: 'unfit',
+        repair: { answer: checked.text, faults: checked.faults },
+        json: checked.json,
+        usage: checked.usage,
+      };
     case 'failed':
       throw checked.failed;
   }

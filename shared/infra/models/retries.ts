@@ -1,4 +1,5 @@
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 
 /** Limits that all provider calls of one request share. */
 export interface Budget {
@@ -53,7 +54,10 @@ export async function callWithRetries<T>(
       if (error instanceof ProviderFailure && error.nature === 'open' && last !== undefined) throw last;
       if (!(error instanceof CallAttemptFailed)) throw error;
       last = error.failure;
-      const waitMs = error.requestedDelayMs ?? Math.floor(timing.random() * Math.min(CAP_MS, BASE_MS * 2 ** retry));
+      const waitMs =
+        error.requestedDelayMs === null
+          ? Math.floor(timing.random() * Math.min(CAP_MS, BASE_MS * 2 ** retry))
+          : lengthened(error.requestedDelayMs, timing);
       const fits = waitMs <= MAX_WAIT_MS && timing.clock() + waitMs < budget.deadlineAt;
       if (!error.retry || budget.retriesLeft <= 0 || !fits) throw error.failure;
       budget.retriesLeft--;
@@ -61,6 +65,14 @@ export async function callWithRetries<T>(
       await timing.sleep(waitMs, signal);
     }
   }
+}
+
+/**
+ * Returns a wait that a provider has requested, lengthened at random: by a quarter, or by a second. All callers have received the same moment, and must
+ * not return in it together.
+ */
+export function lengthened(waitMs: number, { random }: Pick<Timing, 'random'>): number {
+  return waitMs + Math.floor(random() * Math.min(waitMs / 4, SECOND));
 }
 
 /** A failed provider call, with the conditions of a retry. */

@@ -1,5 +1,6 @@
 import type { ErrorObject } from 'ajv';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 
 /**
  * Returns an ajv error in the form of a reply. The path of a missing field names that field. The message describes the wanted value
@@ -15,7 +16,7 @@ export function faultOf(error: ErrorObject, base: string): FaultDetail {
 
 /** Returns a member name in the form of a JSON pointer (RFC 6901), cut so that a giant name does not cause a giant reply. */
 export function escapePointer(name: string): string {
-  const short = name.length > 128 ? `${name.slice(0, 128)}...` : name;
+  const short = name.length > 128 ? `${beginningOf(name, 128)}...` : name;
   return short.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
 }
 

@@ -12,6 +12,11 @@ t.test('provider keys are secrets, and allowed base URLs are origins only', asyn
     },
     'cluster',
   );
+  const places = readConfig(
+    { MONGODB_URL, OPENAI_BASE_URL: 'https://proxy.example/v1', LOCAL_MODEL: 'qwen' },
+    'cluster',
+  ).classifier.places;
+  t.match(places, { openai: { baseUrl: 'https://proxy.example/v1', model: null }, local: { model: 'qwen' } });
   t.strictSame(config.classifier.keys, { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' });
   t.notOk(secretsOf(config).includes(''));
   t.equal(config.classifier.baseUrl, null);

@@ -1,15 +1,28 @@
 import type { Reader } from '#infra/config/readers.ts';
 import type { Variable } from '#infra/config/variable.ts';
-import { PROVIDERS } from '#shared/classifier/provider/names.ts';
+import { PROVIDERS, type ProviderName } from '#shared/classifier/provider/names.ts';
 import { modelOf } from '#shared/classifier/provider/target.ts';
 
 const GROUP = 'AI classifier';
 /** Front doors call models for previews and generations, the worker for jobs. */
 const CALLERS: readonly Reader[] = ['web:classifier', 'classifier'];
 const MODELS = PROVIDERS.flatMap((provider) => {
-  const model = modelOf({ provider, model: null, baseUrl: null, apiKeyRef: null });
+  const model = modelOf({ provider, model: null }, {});
   return model === null ? [] : [`\`${model}\` (\`${provider}\`)`];
 });
+
+function place(provider: ProviderName) {
+  return {
+    group: GROUP,
+    default: null,
+    readers: CALLERS,
+    description: `Base URL of \`${provider}\`, also if a stored setting selects it without one. Its key may be sent there.`,
+  };
+}
+
+function model(provider: ProviderName) {
+  return { group: GROUP, kind: 'text', default: null, description: `Model of \`${provider}\`.` } as const;
+}
 
 /** The AI classifier service, its workers and its model providers. */
 export const CLASSIFIER = {
@@ -23,7 +36,7 @@ export const CLASSIFIER = {
     group: GROUP,
     kind: 'text',
     default: null,
-    description: `Model; unset = the default of the provider: ${MODELS.join(', ')}. A local server with one loaded model ignores the name; one that chooses by name needs this variable.`,
+    description: `Model of \`AI_CLASSIFIER_PROVIDER\`; unset = that of its own variable, or its default: ${MODELS.join(', ')}. A local server with one loaded model ignores the name; one that chooses by name needs this variable.`,
   },
   AI_CLASSIFIER_BASE_URL: {
     group: GROUP,
@@ -31,7 +44,7 @@ export const CLASSIFIER = {
     default: null,
     readers: CALLERS,
     description:
-      'Base URL of `AI_CLASSIFIER_PROVIDER`; unset = its official one. Required for `local`. The key of this provider may be sent to its origin. Plain http is allowed for loopback and private addresses and for hosts of one label.',
+      'Base URL of `AI_CLASSIFIER_PROVIDER`; unset = that of its own variable, or its official one. `local` needs one of the two. The key of this provider may be sent to its origin. Plain http is allowed for loopback and private addresses and for hosts of one label.',
   },
   AI_CLASSIFIER_ALLOWED_BASE_URLS: {
     group: GROUP,
@@ -53,6 +66,16 @@ export const CLASSIFIER = {
   ANTHROPIC_API_KEY: { group: GROUP, kind: 'key', default: null, readers: CALLERS, description: 'Key of `anthropic`.' },
   GEMINI_API_KEY: { group: GROUP, kind: 'key', default: null, readers: CALLERS, description: 'Key of `gemini`.' },
   DEEPSEEK_API_KEY: { group: GROUP, kind: 'key', default: null, readers: CALLERS, description: 'Key of `deepseek`.' },
+  LOCAL_BASE_URL: { ...place('local'), kind: 'neighbour' },
+  OPENAI_BASE_URL: { ...place('openai'), kind: 'neighbour' },
+  ANTHROPIC_BASE_URL: { ...place('anthropic'), kind: 'neighbour' },
+  GEMINI_BASE_URL: { ...place('gemini'), kind: 'neighbour' },
+  DEEPSEEK_BASE_URL: { ...place('deepseek'), kind: 'neighbour' },
+  LOCAL_MODEL: model('local'),
+  OPENAI_MODEL: model('openai'),
+  ANTHROPIC_MODEL: model('anthropic'),
+  GEMINI_MODEL: model('gemini'),
+  DEEPSEEK_MODEL: model('deepseek'),
   AI_PROVIDER_TIMEOUT_MS: {
     group: GROUP,
     kind: 'integer',
@@ -150,10 +173,10 @@ export const CLASSIFIER = {
   AI_CLASSIFIER_WORKER_LEASE_MS: {
     group: GROUP,
     kind: 'integer',
-    default: 60_000,
+    default: 15_000,
     min: 200,
     max: 600_000,
-    description: 'Lease of a claimed job; renewed while it runs.',
+    description: 'Lease of a claimed job; renewed while it runs. The job of a killed worker goes on after so long.',
   },
   AI_CLASSIFIER_WORKER_MAX_ATTEMPTS: {
     group: GROUP,

@@ -1,11 +1,11 @@
 import { toAnthropic } from '#shared/classifier/lowering.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
-import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } from './wire.ts';
+import { countOf, objectsFold, type StreamFold, sumOf, type Wire, type WireAnswer, wordOf } from './wire.ts';
 
 const TOOL = 'answer';
 /** `max_tokens`, which the API requires. Every recent model supports this many output tokens. */
 const MAX_TOKENS = 8_192;
-const FINISHES: ReadonlyMap<unknown, WireAnswer['finish']> = new Map([
+const FINISHES: ReadonlyMap<string, WireAnswer['finish']> = new Map([
   ['max_tokens', 'length'],
   ['model_context_window_exceeded', 'length'],
   ['refusal', 'refusal'],
@@ -17,7 +17,8 @@ export const ANTHROPIC: Wire = {
   form: () => 'schema',
   request({ prompt, schema, stream }, { model, baseUrl, key }) {
     return {
-      url: `${baseUrl}/v1/messages`,
+      // Other clients take this address with the version, so operators write it with the version.
+      url: `${baseUrl.replace(/\/v1$/, '')}/v1/messages`,
       headers: { 'anthropic-version': '2023-06-01', ...(key === null ? {} : { 'x-api-key': key }) },
       body: {
         model,
@@ -34,12 +35,12 @@ export const ANTHROPIC: Wire = {
     const { content, stop_reason, usage } = membersOf(body);
     if (!Array.isArray(content)) return null;
     const blocks = content.map(membersOf);
-    const tool = blocks.find((block) => block.type === 'tool_use');
-    const texts = blocks.filter((block) => block.type === 'text').map((block) => block.text);
+    const tool = blocks.find(({ type }) => wordOf(type) === 'tool_use');
+    const texts = blocks.filter(({ type }) => wordOf(type) === 'text').map((block) => block.text);
     const counted = membersOf(usage);
     return {
       text: tool === undefined ? texts.filter((text) => typeof text === 'string').join('') : inputOf(tool.input),
-      finish: FINISHES.get(stop_reason) ?? 'stop',
+      finish: FINISHES.get(wordOf(stop_reason)) ?? 'stop',
       usage: {
         // `input_tokens` excludes tokens that were read from or written to the cache.
         inputTokens: sumOf(counted.input_tokens, counted.cache_creation_input_tokens, counted.cache_read_input_tokens),
@@ -55,31 +56,39 @@ function inputOf(input: unknown): string {
   return typeof input === 'string' ? input : (JSON.stringify(input) ?? '');
 }
 
+/** A block of a streamed answer, as it was when it began, with the pieces that followed. */
+interface Block {
+  type: unknown;
+  text: string;
+  input: unknown;
+  pieces: string;
+}
+
 function foldEvents(): StreamFold {
-  const blocks = new Map<unknown, { type: unknown; text: string; input: string }>();
+  const blocks = new Map<unknown, Block>();
   let usage: Readonly<Record<string, unknown>> = {};
   let stopReason: unknown = null;
   let error: unknown;
-  let stopped = false;
+  let isStopped = false;
 
-  const blockAt = (index: unknown) => blocks.get(index) ?? { type: 'text', text: '', input: '' };
-  return {
-    take({ data }) {
-      if (stopped || error !== undefined) return;
-      const event = membersOf(jsonOf(data));
+  const blockAt = (index: unknown) => blocks.get(index) ?? { type: 'text', text: '', input: {}, pieces: '' };
+  return objectsFold({
+    take(event) {
       const { index } = event;
-      switch (event.type) {
+      switch (wordOf(event.type)) {
         case 'message_start':
           usage = { ...usage, ...membersOf(membersOf(event.message).usage) };
           break;
-        case 'content_block_start':
-          blocks.set(index, { ...blockAt(index), type: membersOf(event.content_block).type });
+        case 'content_block_start': {
+          const { type, text, input } = membersOf(event.content_block);
+          blocks.set(index, { type, text: typeof text === 'string' ? text : '', input, pieces: '' });
           break;
+        }
         case 'content_block_delta': {
           const { text, partial_json } = membersOf(event.delta);
           const block = blockAt(index);
           if (typeof text === 'string') block.text += text;
-          if (typeof partial_json === 'string') block.input += partial_json;
+          if (typeof partial_json === 'string') block.pieces += partial_json;
           blocks.set(index, block);
           break;
         }
@@ -89,18 +98,25 @@ function foldEvents(): StreamFold {
           usage = { ...usage, ...membersOf(event.usage) };
           break;
         case 'message_stop':
-          stopped = true;
+          isStopped = true;
           break;
         case 'error':
           error = event.error ?? {};
           break;
         default:
       }
+      return isStopped || error !== undefined;
     },
     body() {
-      if (error !== undefined) return { type: 'error', error };
-      if (!stopped && stopReason === null) return null;
-      return { content: [...blocks.values()], stop_reason: stopReason, usage };
+      // An error after the final piece does not invalidate the answer.
+      if (error !== undefined && stopReason === null) return { type: 'error', error };
+      if (!isStopped && stopReason === null) return null;
+      return { content: [...blocks.values()].map(wholeOf), stop_reason: stopReason, usage };
     },
-  };
+  });
+}
+
+/** Returns a block as a call without streaming would. Some servers send the whole input when the block begins, and no pieces of it. */
+function wholeOf({ type, text, input, pieces }: Block): Readonly<Record<string, unknown>> {
+  return { type, text, input: pieces === '' ? input : pieces };
 }

@@ -1,18 +1,20 @@
 import { toOpenAi } from '#shared/classifier/lowering.ts';
+import { errorIn, firstOf } from '#shared/classifier/provider/refusal.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 import {
   countOf,
-  jsonOf,
+  objectsFold,
   type StreamFold,
   type Wire,
   type WireAnswer,
   type WireRequest,
   type WireTask,
+  wordOf,
 } from './wire.ts';
 
 /** DeepSeek's maximum of output tokens. Its default is 4,096. */
 const DEEPSEEK_TOKENS = 8_192;
-const FINISHES: ReadonlyMap<unknown, WireAnswer['finish']> = new Map([
+const FINISHES: ReadonlyMap<string, WireAnswer['finish']> = new Map([
   ['length', 'length'],
   ['content_filter', 'filter'],
   ['insufficient_system_resource', 'busy'],
@@ -41,14 +43,14 @@ export const CHAT_COMPLETIONS: Wire = {
   },
   read(body) {
     const { choices, usage } = membersOf(body);
-    const choice = Array.isArray(choices) ? membersOf(choices[0]) : {};
+    const choice = firstOf(choices);
     if (!('message' in choice)) return null;
     const message = membersOf(choice.message);
     const refused = typeof message.refusal === 'string' && message.refusal !== '';
     const { prompt_tokens, completion_tokens } = membersOf(usage);
     return {
       text: textOf(message.content),
-      finish: refused ? 'refusal' : (FINISHES.get(choice.finish_reason) ?? 'stop'),
+      finish: refused ? 'refusal' : (FINISHES.get(wordOf(choice.finish_reason)) ?? 'stop'),
       usage: { inputTokens: countOf(prompt_tokens), outputTokens: countOf(completion_tokens) },
     };
   },
@@ -77,33 +79,27 @@ function foldChunks(): StreamFold {
   let finish: string | null = null;
   let usage: unknown = null;
   let error: unknown;
-  let done = false;
-  return {
-    take({ data }) {
-      // Ignore data after the end.
-      if (done || error !== undefined) return;
-      if (data.trim() === '[DONE]') {
-        done = true;
-        return;
-      }
-      const chunk = membersOf(jsonOf(data));
-      if (chunk.error !== undefined && chunk.error !== null) {
-        error = chunk.error;
-        return;
-      }
-      if (chunk.usage !== undefined && chunk.usage !== null) usage = chunk.usage;
-      const choice = Array.isArray(chunk.choices) ? membersOf(chunk.choices[0]) : {};
-      const delta = membersOf(choice.delta);
-      content += textOf(delta.content);
-      if (typeof delta.refusal === 'string') refusal += delta.refusal;
-      // Some servers send an empty `finish_reason` with every chunk.
-      if (typeof choice.finish_reason === 'string' && choice.finish_reason !== '') finish = choice.finish_reason;
+  return objectsFold(
+    {
+      take(chunk) {
+        error = errorIn(chunk);
+        if (error !== undefined) return true;
+        if (chunk.usage !== undefined && chunk.usage !== null) usage = chunk.usage;
+        const choice = firstOf(chunk.choices);
+        const delta = membersOf(choice.delta);
+        content += textOf(delta.content);
+        if (typeof delta.refusal === 'string') refusal += delta.refusal;
+        // Some servers send an empty `finish_reason` with every chunk.
+        if (typeof choice.finish_reason === 'string' && choice.finish_reason !== '') finish = choice.finish_reason;
+        return false;
+      },
+      body(hasEndMark) {
+        // An error after the final piece does not invalidate the answer.
+        if (error !== undefined && finish === null) return { type: 'error', error };
+        if (finish === null && !hasEndMark) return null;
+        return { choices: [{ message: { content, refusal }, finish_reason: finish ?? 'stop' }], usage };
+      },
     },
-    body() {
-      // An error after the final piece does not invalidate the answer.
-      if (error !== undefined && finish === null) return { error };
-      if (finish === null && !done) return null;
-      return { choices: [{ message: { content, refusal }, finish_reason: finish ?? 'stop' }], usage };
-    },
-  };
+    (data) => data.trim().toLowerCase() === '[done]',
+  );
 }

@@ -1,8 +1,9 @@
 import { toGemini } from '#shared/classifier/lowering.ts';
+import { errorIn, firstOf } from '#shared/classifier/provider/refusal.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
-import { countOf, jsonOf, type StreamFold, sumOf, type Wire, type WireAnswer } from './wire.ts';
+import { countOf, objectsFold, type StreamFold, sumOf, type Wire, type WireAnswer, wordOf } from './wire.ts';
 
-const FILTERS = ['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'LANGUAGE', 'OTHER'];
+const FILTERS = ['safety', 'recitation', 'blocklist', 'prohibited_content', 'spii', 'language', 'other'];
 
 /** Google's generateContent API. The key is sent in a header, because URLs are often logged. */
 export const GEMINI: Wire = {
@@ -33,8 +34,8 @@ export const GEMINI: Wire = {
       // Thinking tokens are billed as output tokens.
       outputTokens: sumOf(counted.candidatesTokenCount, counted.thoughtsTokenCount),
     };
-    const candidate = Array.isArray(candidates) && candidates.length > 0 ? membersOf(candidates[0]) : null;
-    if (candidate === null) {
+    const candidate = firstOf(candidates);
+    if (!Array.isArray(candidates) || candidates.length === 0) {
       return typeof membersOf(promptFeedback).blockReason === 'string' ? { text: '', finish: 'filter', usage } : null;
     }
     return { text: textOf(candidate.content), finish: finishOf(candidate.finishReason), usage };
@@ -43,8 +44,9 @@ export const GEMINI: Wire = {
 };
 
 function finishOf(reason: unknown): WireAnswer['finish'] {
-  if (reason === 'MAX_TOKENS') return 'length';
-  return typeof reason === 'string' && FILTERS.includes(reason) ? 'filter' : 'stop';
+  const word = wordOf(reason);
+  if (word === 'max_tokens') return 'length';
+  return FILTERS.includes(word) ? 'filter' : 'stop';
 }
 
 function textOf(content: unknown): string {
@@ -62,25 +64,22 @@ function foldChunks(): StreamFold {
   let promptFeedback: unknown;
   let usageMetadata: unknown;
   let error: unknown;
-  return {
-    take({ data }) {
-      if (error !== undefined) return;
-      const chunk = membersOf(jsonOf(data));
-      if (chunk.error !== undefined && chunk.error !== null) {
-        error = chunk.error;
-        return;
-      }
-      const candidate = Array.isArray(chunk.candidates) ? membersOf(chunk.candidates[0]) : {};
+  return objectsFold({
+    take(chunk) {
+      error = errorIn(chunk);
+      if (error !== undefined) return true;
+      const candidate = firstOf(chunk.candidates);
       text += textOf(candidate.content);
       finishReason = candidate.finishReason ?? finishReason;
       promptFeedback = chunk.promptFeedback ?? promptFeedback;
       // Every chunk contains cumulative counts.
       usageMetadata = chunk.usageMetadata ?? usageMetadata;
+      return finishReason !== undefined;
     },
     body() {
-      if (error !== undefined) return { error };
+      if (error !== undefined) return { type: 'error', error };
       if (finishReason === undefined) return promptFeedback === undefined ? null : { promptFeedback, usageMetadata };
       return { candidates: [{ content: { parts: [{ text }] }, finishReason }], usageMetadata };
     },
-  };
+  });
 }

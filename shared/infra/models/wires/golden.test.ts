@@ -86,7 +86,7 @@ t.test('local: the request is that of openai without the fields that only openai
 t.test('anthropic: the request forces the call of a tool', async (t) => {
   const { prompt, request } = requestOf('anthropic');
   t.strictSame(request, {
-    url: `${BASE}/v1/messages`,
+    url: `${BASE}/messages`,
     headers: { 'anthropic-version': '2023-06-01', 'x-api-key': SENTINEL_KEY },
     body: {
       model: 'm-1',

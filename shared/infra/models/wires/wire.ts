@@ -1,6 +1,7 @@
 import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import type { Prompt } from '#shared/classifier/tasks/prompt.ts';
 import type { TokenUsage } from '#shared/classifier/tasks/task.ts';
+import { isJsonObject } from '#shared/kernel/json-object.ts';
 
 /** How the shape of an answer is enforced: by a schema at the provider, as any JSON, or by the prompt alone. */
 export type AnswerForm = 'schema' | 'json' | 'prompt';
@@ -47,8 +48,45 @@ export interface ProviderEvent {
 /** Assembles the events of a stream. */
 export interface StreamFold {
   take(event: ProviderEvent): void;
-  /** Returns the body that a call without streaming would return, or an error body; null if the stream has not ended. */
+  /** Notes a line that is no line of a stream: it may have been a part of the answer. */
+  spoil(): void;
+  /** Returns true after the end mark of the protocol, or once the answer cannot become whole. The provider may keep the connection open. */
+  isOver(): boolean;
+  /** Returns the body that a call without streaming would return, or an error body; null if the answer is not whole. */
   body(): unknown;
+}
+
+/** Assembles the objects of one protocol's stream. */
+export interface ChunkFold {
+  /** Takes the object of one event. Returns true if it is the last one. */
+  take(chunk: Readonly<Record<string, unknown>>): boolean;
+  /** As in `StreamFold`. `hasEndMark`: the end mark outside of the objects was read. */
+  body(hasEndMark: boolean): unknown;
+}
+
+/**
+ * Returns the fold of a stream whose events each contain one JSON object. An event without one, which a proxy has cut, may have contained
+ * words of the answer: the answer then is not whole, whatever follows.
+ */
+export function objectsFold(fold: ChunkFold, isEndMark: (data: string) => boolean = () => false): StreamFold {
+  let state: 'open' | 'over' | 'marked' | 'spoilt' = 'open';
+  return {
+    take({ data }) {
+      if (state !== 'open') return;
+      if (isEndMark(data)) {
+        state = 'marked';
+        return;
+      }
+      const chunk = jsonOf(data);
+      if (!isJsonObject(chunk)) state = 'spoilt';
+      else if (fold.take(chunk)) state = 'over';
+    },
+    spoil() {
+      if (state === 'open') state = 'spoilt';
+    },
+    isOver: () => state !== 'open',
+    body: () => (state === 'spoilt' ? null : fold.body(state === 'marked')),
+  };
 }
 
 /** One protocol of a model provider. It only converts requests and answers; callers handle calls, waits and failures. */
@@ -74,8 +112,12 @@ export function sumOf(...values: unknown[]): number | null {
   return counts.length === 0 ? null : counts.reduce((sum, count) => sum + count, 0);
 }
 
-/** Returns the JSON value of an event's data, or undefined if it is invalid. */
-export function jsonOf(data: string): unknown {
+/** Returns a provider's word in lower case, because servers differ in that; an empty text for any other value. */
+export function wordOf(value: unknown): string {
+  return typeof value === 'string' ? value.toLowerCase() : '';
+}
+
+function jsonOf(data: string): unknown {
   try {
     return JSON.parse(data);
   } catch {

@@ -38,16 +38,28 @@ export async function batchQuestions(mongo: Mongo, jobId: string): Promise<JsonP
   return joinedContexts(batches.flatMap(({ contextText }) => contextText ?? []));
 }
 
-/** Returns the batches that this round has not finished, in their order, without the texts of the questions. */
+/** A batch that a round has not finished, without the texts of its questions. `vainRuns`: number of the round's runs in which its call failed. */
+export interface OpenBatch extends Pick<JobBatch, 'index' | 'questionIds'> {
+  vainRuns: number;
+}
+
+/**
+ * Returns the batches that this round has not finished, in the order of a run's calls. Those that have failed least come first: otherwise a batch
+ * that always fails would keep the others from being sent.
+ */
 export async function openBatches(
   mongo: Mongo,
   { jobId, round }: JobRound,
   session: ClientSession,
-): Promise<Pick<JobBatch, 'index' | 'questionIds'>[]> {
+): Promise<OpenBatch[]> {
+  const projection = { index: 1, questionIds: 1, 'outcome.round': 1, vain: 1 };
   const all = await aiJobBatches(mongo)
-    .find({ jobId }, { ...readIn(session), ...IN_ORDER, projection: { index: 1, questionIds: 1, 'outcome.round': 1 } })
+    .find({ jobId }, { ...readIn(session), ...IN_ORDER, projection })
     .toArray();
-  return all.filter(({ outcome }) => outcome?.round !== round);
+  const open = all.filter(({ outcome }) => outcome?.round !== round);
+  return open
+    .map(({ index, questionIds, vain }) => ({ index, questionIds, vainRuns: vain?.round === round ? vain.runs : 0 }))
+    .sort((one, other) => one.vainRuns - other.vainRuns || one.index - other.index);
 }
 
 /** Returns these batches of a job with the texts of the questions, in the given order. Throws if one does not exist. */

@@ -14,6 +14,7 @@ import {
 } from '#shared/classifier/job.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { aiJobBatches, aiJobs, type JobRow } from './collections.ts';
+import type { OpenBatch } from './job-batches.ts';
 
 /**
  * Writes for a round of a job, made in the transaction of the command that runs the round. Each write requires that the job is
@@ -97,9 +98,18 @@ export async function markContext(
   await change(mongo, at, { context }, session);
 }
 
-/** Sets the job back to PENDING until its command runs again. Throws RoundOver. */
-export async function suspendRound(mongo: Mongo, at: JobRound, session: ClientSession): Promise<void> {
+/** Sets the job back to PENDING until its command runs again. Notes the batches whose calls have failed in this run. Throws RoundOver. */
+export async function suspendRound(
+  mongo: Mongo,
+  at: JobRound,
+  failed: readonly OpenBatch[],
+  session: ClientSession,
+): Promise<void> {
   await change(mongo, at, { status: 'PENDING' }, session);
+  const noted = failed.map(
+    ({ index, vainRuns }) => [index, { vain: { round: at.round, runs: vainRuns + 1 } }] as const,
+  );
+  await setInBatches(mongo, at, new Map(noted), session);
 }
 
 /** Ends the job. From now on an equal job may be created. Throws RoundOver. */

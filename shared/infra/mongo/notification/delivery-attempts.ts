@@ -3,6 +3,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { literal } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 import type { DeliveryBody } from '#shared/notification/commands.ts';
 import type { DeliveryAttempt, DeliveryStatus } from '#shared/notification/delivery.ts';
 import { type DeliveryAttemptKey, deliveryAttempts, notifications } from './collections.ts';
@@ -62,7 +63,7 @@ export async function endDeliveryAttempt(
 ): Promise<void> {
   const changes =
     end.kind === 'failed'
-      ? { ...(await afterFailure(mongo, command, session)), error: literal(end.error.slice(0, 500)) }
+      ? { ...(await afterFailure(mongo, command, session)), error: literal(beginningOf(end.error, 500)) }
       : { status: 'SENT', providerId: literal(end.providerId) };
   const key = deliveryAttemptKey(command);
   await deliveryAttempts(mongo).updateOne(key, [{ $set: { ...changes, updatedAt: '$$NOW' } }], { session });

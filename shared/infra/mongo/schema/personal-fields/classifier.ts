@@ -65,6 +65,7 @@ export const CLASSIFIER_FIELDS = {
       questionIds: 'no person',
       contextText: 'no person',
       outcome: 'no person',
+      vain: 'no person',
     },
   } satisfies Declaration<JobBatch>,
   ai_generations: {

@@ -1,0 +1,60 @@
+/** A reasoning block that some models write before their answer. A server's template may have swallowed its first mark. */
+const REASONING = /^(?:\s*<(think|thinking|reasoning|thought)>[\s\S]*?<\/\1>)+/i;
+const END_OF_REASONING = /<\/(?:think|thinking|reasoning|thought)>/i;
+
+/**
+ * Returns the one JSON value that a model has written; undefined if it has written no value or several. Models that run without a schema write reasoning before it, a Markdown fence round it and sentences beside it.
+ */
+export function jsonIn(text: string): unknown {
+  const whole = text.replace(/^\uFEFF/, '').trim();
+  const bare = parsed(whole);
+  if (bare !== undefined) return bare;
+
+  const answered = withoutReasoning(whole);
+  const inFence = /^```[a-z]*\s*\n?([\s\S]*?)\n?\s*```$/i.exec(answered);
+  const fenced = parsed(inFence?.[1] ?? answered);
+  if (fenced !== undefined) return fenced;
+
+  const [only, ...others] = objectsIn(answered);
+  return others.length === 0 ? only : undefined;
+}
+
+function withoutReasoning(text: string): string {
+  const rest = text.replace(REASONING, '');
+  const end = rest === text ? END_OF_REASONING.exec(text) : null;
+  return (end === null ? rest : text.slice(end.index + end[0].length)).trim();
+}
+
+/** Returns the JSON objects between the sentences of a text. Braces that hold no JSON are part of a sentence. */
+function objectsIn(text: string): unknown[] {
+  const found: unknown[] = [];
+  for (let from = text.indexOf('{'); from !== -1; ) {
+    const to = endOfObject(text, from);
+    if (to === -1) return found;
+    const value = parsed(text.slice(from, to));
+    if (value !== undefined) found.push(value);
+    from = text.indexOf('{', to);
+  }
+  return found;
+}
+
+/** Returns the place behind the brace that closes the one at `from`, or -1. Braces inside of strings do not count. */
+function endOfObject(text: string, from: number): number {
+  const marks = /[{}]|"(?:[^"\\]|\\[\s\S])*"/g;
+  marks.lastIndex = from;
+  let depth = 0;
+  for (let mark = marks.exec(text); mark !== null; mark = marks.exec(text)) {
+    if (mark[0] === '{') depth += 1;
+    if (mark[0] === '}') depth -= 1;
+    if (depth === 0) return marks.lastIndex;
+  }
+  return -1;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
