@@ -127,3 +127,24 @@ t.test('a failure is stored with the code that a trace reads', async (t) => {
   t.equal(retry(new ProviderFailure('AI_PROVIDER_TIMEOUT', 'passing', { message: 'x' })), null);
   t.equal(retry(new Error('the wallet service answered 402')), null, 'the text alone has no code');
 });
+
+t.test('a refusal of settings is stored with its service and status, and no other failure is', async (t) => {
+  const refusalOf = (outcome: Outcome) => {
+    const next = nextStateOf({ attempts: 1, maxAttempts: DELIVERIES }, outcome, { backoff: OUTBOX, random: 0 });
+    return 'error' in next ? (next.error?.refusal ?? null) : null;
+  };
+  const answered = (status: number) => ({ status, body: null, retryAfterMs: null });
+  for (let status = 400; status < 600; status += 1) {
+    const isRefusal = [401, 403, 404, 405].includes(status);
+    const expected = (service: string) => (isRefusal ? { service, status } : null);
+    const notice = noticeOutcome({ kind: 'refused', reply: answered(status) }, { recipients: 1 });
+    t.strictSame(refusalOf(notice), expected('notification'), `notification ${status}`);
+    t.strictSame(refusalOf(profileRefusal(answered(status))), expected('profile'), `profile ${status}`);
+    t.strictSame(
+      refusalOf({ kind: 'retry', error: refusal('wallet', answered(status)) }),
+      expected('wallet'),
+      `wallet ${status}`,
+    );
+  }
+  t.equal(refusalOf({ kind: 'retry', error: new Error('the wallet service answered 401') }), null);
+});

@@ -1,6 +1,6 @@
 import type { Failure, NextState } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
-import { failureIn } from '#shared/kernel/failure.ts';
+import { failureIn, refusalIn } from '#shared/kernel/failure.ts';
 import { backoff, SECOND } from '#shared/kernel/time.ts';
 import type { Actor, Outcome } from './actor.ts';
 
@@ -43,13 +43,15 @@ export function nextStateOf<Q extends Queue>(
 }
 
 /**
- * Returns the error message with the code or name of its root cause, at most 500 characters, and the code of the failure. The message of the root cause is
+ * Returns the error message with the code or name of its root cause, at most 500 characters, its code and its refusal. The message of the root cause is
  * left out, because it may contain request data.
  */
 function errorOf(error: Error): Failure {
   const root = rootOf(error);
   const message = root === undefined ? error.message : `${error.message} (${root})`;
-  return { fingerprint: fingerprintOf(error), message: message.slice(0, 500), code: failureIn(error) };
+  const refusal = refusalIn(error);
+  const about = { fingerprint: fingerprintOf(error), message: message.slice(0, 500), code: failureIn(error) };
+  return refusal === null ? about : { ...about, refusal };
 }
 
 function rootOf(error: Error): string | undefined {

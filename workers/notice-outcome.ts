@@ -1,5 +1,5 @@
 import type { CallEnd, ServiceReply } from '#infra/neighbours/call.ts';
-import { coded, refusesSettings } from '#shared/kernel/failure.ts';
+import { coded, refusalIn, refusedBy } from '#shared/kernel/failure.ts';
 import type { Outcome } from './actor.ts';
 
 /** Outcome of a command that sends a notice: of any queue whose result is the number of recipients. */
@@ -30,18 +30,23 @@ export function noticeOutcome(sent: CallEnd, result: { recipients: number }): No
 function noticeRefusal(reply: ServiceReply): NoticeOutcome {
   const message = `the notification service answered ${reply.status}`;
   if (PERMANENT.has(reply.status)) return { kind: 'dead', error: coded('RECEIVER_REFUSED', message) };
-  return refusedOrBusy(message, reply);
+  return refusedOrBusy('notification', reply);
 }
 
 /** Maps a refusal by the profile service, which never ends a row. A refused token, sender or address spends no attempt. */
 export function profileRefusal(reply: ServiceReply): NoticeOutcome {
-  return refusedOrBusy(`the profile service answered ${reply.status}`, reply);
+  return refusedOrBusy('profile', reply);
 }
 
-function refusedOrBusy(message: string, reply: ServiceReply): NoticeOutcome {
-  if (refusesSettings(reply.status))
-    return { kind: 'snooze', afterMs: MISCONFIGURED_WAIT_MS, error: coded('MISCONFIGURED', message) };
-  return { kind: 'retry', error: new Error(message), ...requestedDelay(reply) };
+function refusedOrBusy(service: string, reply: ServiceReply): NoticeOutcome {
+  const error = answered(service, reply);
+  if (refusalIn(error) !== null) return { kind: 'snooze', afterMs: MISCONFIGURED_WAIT_MS, error };
+  return { kind: 'retry', error, ...requestedDelay(reply) };
+}
+
+/** Returns the error of a reply other than 2xx, which names the service and its status. */
+export function answered(service: string, { status }: Pick<ServiceReply, 'status'>): Error {
+  return refusedBy(new Error(`the ${service} service answered ${status}`), { service, status });
 }
 
 /** Names the service in the operator's list, because `fetch failed` names neither service nor reason. The reason stays as `cause`. */

@@ -1,6 +1,6 @@
 import { type QueueCourse, readCourses } from '#infra/mongo/operations/samples.ts';
 import type { Alarm, ClusterStatus, Note, QueueState, WorkerList } from '#shared/generated/operations.ts';
-import { settingOf } from '#shared/operations/alarms.ts';
+import { settingOf } from '#shared/operations/failing-alarms.ts';
 import { spark } from './chart.ts';
 import { type Html, html } from './html.ts';
 import type { ConsoleDeps, Screen } from './screen.ts';
@@ -32,6 +32,13 @@ const WORDS = words(
     redisEffect: 'Nothing is lost, and each command waits for the poll of its workers. Restore Redis, or correct',
     serviceDown: (age: string | null) => `does not answer its workers${age === null ? '' : ` for ${age}`}`,
     serviceRemedy: 'Check that service, its network and',
+    refuses: (status: number, age: string, commands: number) =>
+      `answers ${status} for ${age}, and ${commands} ${commands === 1 ? 'command waits' : 'commands wait'}`,
+    correct: 'Correct',
+    heldBack: (commands: number, age: string) =>
+      `${commands} ${commands === 1 ? 'command has' : 'commands have'} backed off for over 10 minutes, the first for ${age}`,
+    newestError: 'Newest error',
+    stalled: (age: string) => `a run has stored no step for ${age}`,
     schema: 'The schema of the database does not fit this version',
     run: 'Run',
     unserved: (waiting: number) => `${waiting} waiting:`,
@@ -67,6 +74,11 @@ const WORDS = words(
     redisEffect: 'Không mất gì cả, nhưng mỗi lệnh phải chờ worker tự kiểm tra. Hãy khôi phục Redis hoặc sửa',
     serviceDown: (age) => `không trả lời worker${age === null ? '' : ` trong ${age}`}`,
     serviceRemedy: 'Hãy kiểm tra dịch vụ đó, mạng tới nó và',
+    refuses: (status, age, commands) => `trả lời ${status} trong ${age}, và ${commands} lệnh đang chờ`,
+    correct: 'Hãy sửa',
+    heldBack: (commands, age) => `${commands} lệnh phải lùi lại hơn 10 phút, lệnh đầu tiên trong ${age}`,
+    newestError: 'Lỗi mới nhất',
+    stalled: (age) => `một lần chạy không lưu bước nào trong ${age}`,
     schema: 'Lược đồ của cơ sở dữ liệu không hợp với phiên bản này',
     run: 'Hãy chạy',
     unserved: (waiting) => `${waiting} lệnh đang chờ cấu hình:`,
@@ -145,6 +157,12 @@ export function alarmBar(alarm: Alarm, { queues, workers, now }: Read, language:
       return html`<p class="alarm"><strong>${w.redisDown}.</strong> ${w.redisEffect} <code>REDIS_URL</code>.</p>`;
     case 'dependency-down':
       return html`<p class="alarm"><strong>${about}</strong>: ${w.serviceDown(silentFor(about, workers, now, language))}. ${w.serviceRemedy} <code>${settingOf(about ?? '')}</code>.</p>`;
+    case 'dependency-refuses':
+      return html`<p class="alarm"><strong>${about}</strong>: ${w.refuses(alarm.status ?? 0, ageOf(alarm, now, language), alarm.commands ?? 0)}. ${w.correct} ${(alarm.settings ?? []).map((name, place) => html`${place > 0 && ' / '}<code>${name}</code>`)}.</p>`;
+    case 'held-back':
+      return html`<p class="alarm">${heldBackText(alarm, now, language)} <span lang="en">${marked(remedy)}</span></p>`;
+    case 'stalled-run':
+      return html`<p class="alarm"><strong>${about}</strong>: ${w.stalled(ageOf(alarm, now, language))}. <span lang="en">${marked(remedy)}</span></p>`;
     case 'schema':
       return html`<p class="alarm"><strong>${w.schema}</strong>: <span lang="en">${text}</span>. ${w.run} <code>examhall migrate --status</code>.</p>`;
     default:
@@ -168,7 +186,7 @@ export function alarmBar(alarm: Alarm, { queues, workers, now }: Read, language:
 }
 
 /** Returns a note in the language of the page. The missing setting is in English, as in a trace. */
-function noteBar(note: Note, { queues }: Read, language: Language): Html {
+function noteBar(note: Note, { queues, now }: Read, language: Language): Html {
   const { kind, about, text, remedy } = note;
   const w = WORDS[language];
   const queue = queues.find((one) => one.queue === about);
@@ -178,11 +196,23 @@ function noteBar(note: Note, { queues }: Read, language: Language): Html {
   switch (kind) {
     case 'not-configured':
       return html`<p class="warning">${name}: ${w.unserved(queue.unserved)} <span lang="en">${marked(remedy)}</span></p>`;
+    case 'held-back-events':
+      return html`<p class="warning">${heldBackText(note, now, language)} <span lang="en">${marked(remedy)}</span></p>`;
     case 'dead-events':
       return html`<p class="warning">${name}: <a href="/ops/dead-letters?queue=${about}">${w.deadLetters(queue.dead)}</a></p>`;
     default:
       return kind satisfies never;
   }
+}
+
+function heldBackText(held: Alarm | Note, now: number, language: Language): Html {
+  const w = WORDS[language];
+  return html`<strong>${held.about}</strong>: ${w.heldBack(held.commands ?? 0, ageOf(held, now, language))}. ${w.newestError}: <span lang="en">${held.error}</span>.`;
+}
+
+/** Returns how long ago the fault of an alarm or a note began. */
+function ageOf({ since }: Pick<Alarm, 'since'>, now: number, language: Language): string {
+  return spanText(since === undefined ? 0 : now - Date.parse(since), language);
 }
 
 /** Returns for how long a service has not answered, or null if no live worker reports it any longer. */

@@ -1,11 +1,15 @@
 import t from 'tap';
 import { openMetrics } from '#infra/metrics/metrics.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { actorSubjects } from '#testing/suites/actor-subjects.ts';
+import { actorSubject, actorSubjects, makeActor } from '#testing/suites/actor-subjects.ts';
+import { expire } from '#testing/suites/kernel-features/feature.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { queueMetrics } from './queue-metrics.ts';
 
 const ROW = {
@@ -63,4 +67,34 @@ t.test('a scrape without MongoDB has no gauge values and counts the failure', as
     await metrics.render(),
     /^examhall_scrape_failures_total\{metric="examhall_queue_oldest_due_seconds"\} [1-9]/m,
   );
+});
+
+t.test('a scrape counts the commands that a service refuses, and those that are held back', async (t) => {
+  const mongo = await openTestMongo(t);
+  const neighbours = await openNeighbours(t);
+  const metrics = openMetrics({ process: false });
+  let ahead = 0;
+  queueMetrics(metrics, mongo, () => Date.now() + ahead);
+  const read = async (name: string) => {
+    ahead += 6_000;
+    return (await metrics.render()).split('\n').filter((line) => line.startsWith(`${name}{`) && !line.endsWith(' 0'));
+  };
+  neighbours.answer = () => ({ status: 403 });
+  const notice = await actorSubject('gradenotices', mongo, neighbours).post();
+  const actor = makeActor('gradenotices', testWorkerDeps(mongo, neighbours.env));
+  await runCommand(testKernel(mongo), actor, notice);
+  t.strictSame(await read('examhall_dependency_refused'), [], 'for some seconds');
+  ahead = 31_000;
+  t.strictSame(await read('examhall_dependency_refused'), ['examhall_dependency_refused{name="notification"} 1']);
+  t.strictSame(await read('examhall_queue_held_back'), []);
+  ahead = 601_000;
+  t.strictSame(await read('examhall_queue_held_back'), [`examhall_queue_held_back{queue="${notice.queue}"} 1`]);
+  neighbours.answer = null;
+  await expire(mongo, notice);
+  await runCommand(testKernel(mongo), actor, notice);
+  t.strictSame(await read('examhall_dependency_refused'), []);
+  t.strictSame(await read('examhall_queue_held_back'), []);
+  const grading = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
+  await claimCommand(mongo, grading, { workerId: 'hanging', leaseMs: 7_200_000 });
+  t.match(await read('examhall_queue_stillest_seconds'), [/^examhall_queue_stillest_seconds\{queue="grading"\} 6\d\d/]);
 });

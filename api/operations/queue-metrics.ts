@@ -5,12 +5,14 @@ import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { type QueueDepth, queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { actorOf } from '#shared/kernel/command.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
+import { heldBackOf, REFUSABLE, refusingServices } from '#shared/operations/failing-alarms.ts';
 
 const FRESH_MS = 5 * SECOND;
 /** Ends the help of a gauge of the cluster, because the sum over front doors would be a multiple of the value. */
 const WHOLE_CLUSTER = 'Value of the whole cluster, the same at each front door: take the maximum';
 
 interface Reading {
+  at: number;
   live: WorkerRow[];
   depths: QueueDepth[];
 }
@@ -26,10 +28,11 @@ export function queueMetrics(metrics: Metrics, mongo: Mongo, now: Now): void {
     if (last === undefined || now() - last.at > FRESH_MS) last = { at: now(), reading: readAll(mongo, now()) };
     return last.reading;
   };
-  const perQueue = (name: string, help: string, value: (depth: QueueDepth) => number): void =>
+  const perQueue = (name: string, help: string, value: (depth: QueueDepth, at: number) => number): void =>
     void metrics.gauge(name, `${help}. ${WHOLE_CLUSTER}`, ['queue'], async (gauge) => {
       // Set every queue, zeros included: otherwise an emptied queue would keep its last depth.
-      for (const depth of (await reading()).depths) gauge.set(value(depth), { queue: depth.queue });
+      const { depths, at } = await reading();
+      for (const depth of depths) gauge.set(value(depth, at), { queue: depth.queue });
     });
 
   perQueue('examhall_queue_waiting', 'Commands not settled and not being run', (depth) => depth.waiting);
@@ -37,6 +40,11 @@ export function queueMetrics(metrics: Metrics, mongo: Mongo, now: Now): void {
   perQueue('examhall_queue_due', 'Commands that could be run now', (depth) => depth.due);
   perQueue('examhall_queue_running', 'Commands leased by a worker', (depth) => depth.running);
   perQueue('examhall_queue_suspects', 'Commands that run only alone', (depth) => depth.suspects.length);
+  perQueue(
+    'examhall_queue_held_back',
+    'Commands that have failed for ten minutes and back off',
+    (depth) => heldBackOf(depth)?.count ?? 0,
+  );
   perQueue('examhall_dead_letters', 'Commands that ended dead and wait for an operator', (depth) => depth.dead);
   perQueue(
     'examhall_dead_letters_acknowledged',
@@ -48,6 +56,26 @@ export function queueMetrics(metrics: Metrics, mongo: Mongo, now: Now): void {
     'Age of the command that has been due longest',
     (depth) => (depth.oldestDueMs ?? 0) / SECOND,
   );
+  perQueue(
+    'examhall_queue_stillest_seconds',
+    'Time since a step of the run that has stored none for longest',
+    (depth, at) => (depth.stillest === null ? 0 : Math.max(0, at - depth.stillest.movedAt.getTime()) / SECOND),
+  );
+  metrics.gauge(
+    'examhall_dependency_refused',
+    `Commands that wait because the service has refused token, sender or address for 30 s. ${WHOLE_CLUSTER}`,
+    ['name'],
+    async (gauge) => {
+      const { depths, at } = await reading();
+      const refusing = Map.groupBy(refusingServices(depths, at), ({ service }) => service);
+      // Set every service, zeros included: otherwise one that answers again would keep its last count.
+      for (const name of new Set([...REFUSABLE, ...refusing.keys()]))
+        gauge.set(
+          (refusing.get(name) ?? []).reduce((sum, { commands }) => sum + commands, 0),
+          { name },
+        );
+    },
+  );
   metrics.gauge('examhall_workers', `Live worker processes. ${WHOLE_CLUSTER}`, ['actor'], async (gauge) => {
     const { live } = await reading();
     // An actor without a live worker is set to zero, because alarms fire on that value.
@@ -58,5 +86,5 @@ export function queueMetrics(metrics: Metrics, mongo: Mongo, now: Now): void {
 
 async function readAll(mongo: Mongo, now: number): Promise<Reading> {
   const live = await liveWorkers(mongo, now);
-  return { live, depths: await queueDepths(mongo, now, live) };
+  return { at: now, live, depths: await queueDepths(mongo, now, live) };
 }

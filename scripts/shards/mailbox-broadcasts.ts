@@ -3,6 +3,7 @@ import { type Broadcast, broadcasts } from './judge.ts';
 
 const ONE_ERASURE = 'the export or the erasure of a person';
 const DEPTHS = 'shared/infra/mongo/mailbox/queue-depths.ts';
+const FAILING = 'shared/infra/mongo/mailbox/failing.ts';
 const SUSPECTS = 'shared/infra/mongo/mailbox/suspects.ts';
 const DEAD_LETTERS = 'shared/infra/mongo/mailbox/dead-letters.ts';
 const DEAD_GROUPS = 'shared/infra/mongo/mailbox/dead-groups.ts';
@@ -51,6 +52,10 @@ export const MAILBOX_BROADCASTS: readonly Broadcast[] = [
       ...eachMailbox('aggregate {nextRunAt $lte, queue, status}'),
       ...eachMailbox('aggregate {maxAttempts $lt, queue, status}'),
     ],
+  ),
+  ...broadcasts(
+    { why: 'operators see the failing commands of all queues', rate: 'as the depth of a queue', files: [FAILING] },
+    eachMailbox('aggregate {failing, queue, status}'),
   ),
   ...broadcasts(
     {

@@ -73,13 +73,58 @@ function sumOf(name: string, labels: Readonly<Record<string, string>>, scraped =
 }
 
 const ALARMS = 'examhall_alarms_total';
-const MISCONFIGURED = { name: 'notice_misconfigured' };
+const MAILBOX_OF_NOTICES = 'attempt_notices';
+
+/** Moves a time of the waiting notices that have it into the past, as if their fault had begun then. */
+async function makeOlder(path: 'failingSince' | 'lastError.refusal.since', minutes: number): Promise<void> {
+  const waiting = { status: 'PENDING', [path]: { $type: 'date' } } as const;
+  const past = new Date(Date.now() - minutes * 60_000);
+  await cluster.mongo.collection(MAILBOX_OF_NOTICES).updateMany(waiting, { $set: { [path]: past } });
+}
 const RUNS = 'examhall_commands_total';
+
+/** Waits until notices are refused, lets a minute pass, and scrapes until the gauge counts them. */
+async function refusedFor(name: string): Promise<number> {
+  await until('a refused notice', async () => {
+    const refused = { status: 'PENDING', 'lastError.refusal.service': name } as const;
+    return (await cluster.mongo.collection(MAILBOX_OF_NOTICES).countDocuments(refused)) > 0;
+  });
+  await makeOlder('lastError.refusal.since', 1);
+  return scrapeUntil('a refusal', (sum) => sum('examhall_dependency_refused', { name, instance: 'web1' }) > 0);
+}
+
+/** A run of a grade hangs, while its worker renews the lease. Returns its phase. */
+async function stalledRun(): Promise<Omit<Phase, 'minutes'>> {
+  const mongo = { db: cluster.mongo, client: cluster.mongo.client, close: async () => undefined };
+  const from = await recording.scrape();
+  // In an hour, so that no worker of the cluster claims it.
+  const runAt = Date.now() + 3_600_000;
+  const { _id } = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt });
+  const hangs = { lockedUntil: new Date(runAt), workerId: 'hanging', movedAt: new Date(Date.now() - 1_200_000) };
+  const commands = cluster.mongo.collection<{ _id: string }>('commands');
+  await commands.updateOne({ _id }, { $set: hangs });
+  const to = await scrapeUntil(
+    'a run without a step',
+    (sum) => sum('examhall_queue_stillest_seconds', { queue: 'grading', instance: 'web1' }) > 600,
+  );
+  await commands.deleteOne({ _id });
+  return { from, to };
+}
 
 /** Records a calm cluster and its faults, one after the other. Returns the phase of each. */
 async function recordAll(): Promise<
   Record<
-    'calm' | 'refused' | 'failing' | 'held' | 'unserved' | 'dead' | 'stopped' | 'frozen' | 'gone',
+    | 'calm'
+    | 'refused'
+    | 'failing'
+    | 'heldBack'
+    | 'stalled'
+    | 'held'
+    | 'unserved'
+    | 'dead'
+    | 'stopped'
+    | 'frozen'
+    | 'gone',
     Omit<Phase, 'minutes'>
   >
 > {
@@ -99,7 +144,7 @@ async function recordAll(): Promise<
   await sitting(patient);
   const refused = {
     from: calm.to,
-    to: await scrapeUntil('an alarm', (sum) => sum(ALARMS, MISCONFIGURED) > 0),
+    to: await refusedFor('notification'),
   };
 
   neighbours.answer = () => ({ status: 500 });
@@ -116,6 +161,17 @@ async function recordAll(): Promise<
       );
     }),
   };
+
+  const heldBackFrom = await recording.scrape();
+  await makeOlder('failingSince', 20);
+  const heldBack = {
+    from: heldBackFrom,
+    to: await scrapeUntil(
+      'commands that are held back',
+      (sum) => sum('examhall_queue_held_back', { queue: 'gradenotices:student', instance: 'web1' }) > 0,
+    ),
+  };
+  const stalled = await stalledRun();
 
   neighbours.answer = null;
   const mongo = { db: cluster.mongo, client: cluster.mongo.client, close: async () => undefined };
@@ -182,15 +238,17 @@ async function recordAll(): Promise<
 
   await Promise.all(['web1', 'web2'].map((name) => cluster.kill(name)));
   const gone = { from: frozen.to, to: await recording.scrape() };
-  return { calm, refused, failing, held, unserved, dead, stopped, frozen, gone };
+  return { calm, refused, failing, heldBack, stalled, held, unserved, dead, stopped, frozen, gone };
 }
 
 t.test('each rule fires in the run of its fault, and none in a calm one', { skip: SKIP }, async (t) => {
   const { calm, ...faults } = await recordAll();
   const played: Played[] = [
     { name: 'stopped worker', fault: faults.stopped, alerts: STOPPED },
-    { name: 'refusing neighbour', fault: faults.refused, alerts: ['ExamhallNoticesMisconfigured'] },
+    { name: 'refusing neighbour', fault: faults.refused, alerts: ['ExamhallDependencyRefuses'] },
     { name: 'failing neighbour', fault: faults.failing, alerts: FAILING },
+    { name: 'commands that fail again and again', fault: faults.heldBack, alerts: ['ExamhallHeldBack'] },
+    { name: 'hanging run', fault: faults.stalled, alerts: ['ExamhallRunStalled'] },
     { name: 'suspect', fault: faults.held, alerts: ['ExamhallCommandHeld'] },
     { name: 'missing channel', fault: faults.unserved, alerts: ['ExamhallQueueUnserved'] },
     { name: 'dead letter', fault: faults.dead, alerts: ['ExamhallDeadLetters'] },

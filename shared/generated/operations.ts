@@ -44,7 +44,17 @@ export interface Alarm {
   /**
    * Kind of fault.
    */
-  kind: 'schema' | 'no-worker' | 'backlog' | 'suspect' | 'redis-down' | 'dependency-down' | 'dead-letters';
+  kind:
+    | 'schema'
+    | 'no-worker'
+    | 'backlog'
+    | 'suspect'
+    | 'stalled-run'
+    | 'redis-down'
+    | 'dependency-refuses'
+    | 'dependency-down'
+    | 'held-back'
+    | 'dead-letters';
   /**
    * The queue or the service that it concerns; null for the whole cluster.
    */
@@ -57,6 +67,28 @@ export interface Alarm {
    * The next step of the operator.
    */
   remedy: string;
+  /**
+   * When a dependency began to refuse, the first command to fail, or a run stored its last step; absent for other kinds.
+   */
+  since?: Timestamp;
+  /**
+   * Commands that wait for a dependency that refuses, or are held back; at most 10,000 of each queue are counted.
+   */
+  commands?: number;
+  /**
+   * Status with which a dependency refuses.
+   */
+  status?: number;
+  /**
+   * Variables with the credential or the address that a dependency refuses. A token that is unset is read from the next one.
+   *
+   * @maxItems 10
+   */
+  settings?: string[];
+  /**
+   * The newest error of commands that are held back.
+   */
+  error?: string;
 }
 
 /**
@@ -1053,9 +1085,9 @@ export type LineKind =
  */
 export interface Note {
   /**
-   * Commands that wait for a setting, or dead reports and messages to other systems.
+   * Commands that wait for a setting; reports and messages to other systems that have failed for over ten minutes, or are dead.
    */
-  kind: 'not-configured' | 'dead-events';
+  kind: 'not-configured' | 'held-back-events' | 'dead-events';
   /**
    * The queue that it concerns.
    */
@@ -1068,6 +1100,18 @@ export interface Note {
    * The next step of the operator.
    */
   remedy: string;
+  /**
+   * When the first of the failing events began to fail; absent for other kinds.
+   */
+  since?: Timestamp;
+  /**
+   * Events that have failed for over ten minutes; at most 10,000 are counted.
+   */
+  commands?: number;
+  /**
+   * Their newest error.
+   */
+  error?: string;
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Cause } from './cause.ts';
 import type { Rejection } from './errors.ts';
-import type { FailureCode } from './failure.ts';
+import type { FailureCode, Refusal } from './failure.ts';
 
 /**
  * Core terms. Routes, queues, folders and documents use them alike; ARCHITECTURE.md, section 8, has the whole glossary.
@@ -110,6 +110,11 @@ export interface CommandError {
    * them, so `code` counts only if both times are equal.
    */
   codeAt?: Date;
+  /**
+   * The refusal behind the code MISCONFIGURED, and when its row of equal ones began. Null for any other failure. Absent in rows of earlier
+   * versions, which store a later failure without changing it: it counts only beside that code.
+   */
+  refusal?: (Refusal & { since: Date }) | null;
 }
 
 /**
@@ -176,6 +181,12 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   /** The rejection of a rejected command; the result of the run once the command is done; null before. */
   result: Result | Rejection | null;
   lastError: CommandError | null;
+  /** Its last run failed, and an outcome has not ended the row of failures yet. Absent otherwise. */
+  failing?: true;
+  /** When the first run of that row failed; present together with `failing`. */
+  failingSince?: Date;
+  /** When it was claimed last, or when its run stored its last step. Absent before the first claim, and in rows of earlier versions. */
+  movedAt?: Date;
   /** Number of times that an operator replayed the command after it was dead. */
   replays: number;
   /** Mark of an operator on a dead command. Absent until then, and again after a replay. */

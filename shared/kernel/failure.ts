@@ -28,6 +28,33 @@ export function coded(failure: FailureCode | null, message: string): Error & Cod
   return Object.assign(new Error(message), { failure });
 }
 
+/** A dependency that refused the settings of a call, by its name in snake_case, and the status with which it did. */
+export interface Refusal {
+  service: string;
+  status: number;
+}
+
+/** An error whose cause is a refusal of settings. Operators see the service and the status, and correct the setting. */
+interface Refused extends Coded {
+  readonly failure: 'MISCONFIGURED';
+  readonly refusal: Refusal;
+}
+
+/** Marks an error as a refusal of the token, the sender or the address. Returns the error. */
+export function asRefused<E extends Error>(error: E, refusal: Refusal): E & Refused {
+  return Object.assign(error, { failure: 'MISCONFIGURED', refusal } as const);
+}
+
+/** Returns the error, marked as a refusal if a reply of this status is one. */
+export function refusedBy<E extends Error>(error: E, refusal: Refusal): E {
+  return refusesSettings(refusal.status) ? asRefused(error, refusal) : error;
+}
+
+/** Returns the refusal that an error names, or null. */
+export function refusalIn(error: Error): Refusal | null {
+  return 'refusal' in error ? (error as Error & Refused).refusal : null;
+}
+
 /** Returns the code of an error, or null if it names none. */
 export function failureIn(error: Error): FailureCode | null {
   return 'failure' in error ? ((error as Error & Coded).failure ?? null) : null;

@@ -3,7 +3,7 @@ import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { actorOf, EVENT_QUEUES } from '#shared/kernel/command.ts';
 import { type AlarmFacts, alarmsOf, notesOf } from './alarms.ts';
 
-const IDLE = { due: 0, dead: 0, oldestDueMs: null, suspects: [], poisoned: null };
+const IDLE = { due: 0, dead: 0, oldestDueMs: null, suspects: [], poisoned: null, failing: [], stillest: null };
 const QUIET = { queue: 'grading', actor: 'grading', ...IDLE };
 const WELL: AlarmFacts = {
   queues: [QUIET],
@@ -81,10 +81,10 @@ t.test('a service that does not answer is one alarm, also if several workers rep
 });
 
 t.test('commands that wait for a setting are a note that names it, as a trace does', async (t) => {
-  const parents = { queue: 'gradenotices:parent', actor: 'gradenotices', unserved: 12, dead: 0 } as const;
+  const parents = { queue: 'gradenotices:parent', actor: 'gradenotices', unserved: 12, dead: 0, failing: [] } as const;
   const served = { ...parents, queue: 'gradenotices:student', unserved: 0 } as const;
   const live = [{ actor: 'grading' }, { actor: 'gradenotices', queues: ['gradenotices:student'] }];
-  t.strictSame(notesOf([served, parents], live), [
+  t.strictSame(notesOf([served, parents], live, 0), [
     {
       kind: 'not-configured',
       about: 'gradenotices:parent',
@@ -93,14 +93,14 @@ t.test('commands that wait for a setting are a note that names it, as a trace do
     },
   ]);
   const neither = [{ actor: 'gradenotices', queues: [] }];
-  t.match(notesOf([parents], neither), [{ remedy: 'set `NOTIFICATION_SERVICE_URL`' }]);
+  t.match(notesOf([parents], neither, 0), [{ remedy: 'set `NOTIFICATION_SERVICE_URL`' }]);
 });
 
 t.test('each dead letter is either an alarm or a note', async (t) => {
   for (const queue of QUEUES) {
     const facts = { ...QUIET, queue, actor: actorOf(queue), dead: 2, unserved: 0 };
     const alarms = alarmsOf({ ...WELL, queues: [facts] });
-    const notes = notesOf([facts], []);
+    const notes = notesOf([facts], [], 0);
     t.match([...alarms, ...notes], [{ about: queue, text: `${queue}: 2 dead letters` }]);
     t.equal(alarms.length + notes.length, 1, queue);
     t.equal(notes.length, EVENT_QUEUES.includes(queue) ? 1 : 0, queue);

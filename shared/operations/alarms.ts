@@ -1,6 +1,17 @@
-import { EVENT_QUEUES, type Queue } from '#shared/kernel/command.ts';
+import type { Alarm, Note } from '#shared/generated/operations.ts';
+import type { Queue } from '#shared/kernel/command.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import { type LiveWorker, unservedReason } from './command-reason.ts';
+import {
+  type FailingQueue,
+  heldBackAlarms,
+  heldBackNotes,
+  isEventOut,
+  type RunningQueue,
+  refusalAlarms,
+  settingOf,
+  stalledRunAlarms,
+} from './failing-alarms.ts';
 import { span } from './reasons.ts';
 
 /** The facts of a running cluster from which its alarms follow. */
@@ -18,7 +29,7 @@ export interface AlarmFacts {
   schemaFaults: readonly string[];
 }
 
-interface QueueFacts {
+interface QueueFacts extends FailingQueue, RunningQueue {
   queue: string;
   /** Process type whose workers run the commands of this queue. */
   actor: string;
@@ -39,15 +50,6 @@ interface UnansweringFacts {
   lastAt: Date;
 }
 
-/** One alarm: what is wrong, and what the operator does about it. */
-export interface Alarm {
-  kind: 'no-worker' | 'backlog' | 'suspect' | 'dead-letters' | 'redis-down' | 'dependency-down' | 'schema';
-  /** The queue or the service that it concerns; null for the whole cluster. */
-  about: string | null;
-  text: string;
-  remedy: string;
-}
-
 /** Age of the oldest due command from which its queue counts as overloaded, in milliseconds. */
 const BACKLOG_MS = MINUTE;
 
@@ -59,8 +61,11 @@ export function alarmsOf({ queues, liveActors, redis, unanswering, now, schemaFa
     ),
     ...queues.flatMap((facts) => workAlarm(facts, liveActors)),
     ...queues.flatMap((facts) => suspectAlarm(facts, liveActors)),
+    ...stalledRunAlarms(queues, now),
     ...(redis.answers ? [] : [REDIS_DOWN]),
+    ...refusalAlarms(queues, now),
     ...dependencyAlarms(unanswering, now),
+    ...heldBackAlarms(queues, now),
     ...queues.filter(({ queue, dead }) => dead > 0 && !isEventOut(queue)).map(deadAlarm),
   ];
 }
@@ -96,11 +101,6 @@ function suspectAlarm({ queue, actor, suspects }: QueueFacts, liveActors: Readon
   return [{ kind: 'suspect', about: queue, text, remedy: liveActors.has(actor) ? trace : `scale \`${actor}\`` }];
 }
 
-/** No caller waits for an event out, so its dead letters are a note. While calls fail, the service has an alarm of its own. */
-function isEventOut(queue: string): boolean {
-  return EVENT_QUEUES.some((one) => one === queue);
-}
-
 function deadAlarm({ queue, dead, poisoned }: QueueFacts): Alarm {
   const { text, remedy } = deadLetters(queue, dead);
   const alone = poisoned === null ? '' : `; ${poisoned.count} died in a run alone, the last one ${poisoned.newest}`;
@@ -112,26 +112,23 @@ function deadLetters(queue: string, dead: number): Pick<Alarm, 'text' | 'remedy'
   return { text, remedy: `run \`examhall dead list --queue ${queue}\`` };
 }
 
-/**
- * Work that waits until an operator decides about it, and that is no alarm: no student waits for it, or the cluster lacks a setting,
- * perhaps on purpose. An alarm that such a cluster could never end would hide the next one.
- */
-export interface Note {
-  kind: 'not-configured' | 'dead-events';
-  /** The queue that it concerns. */
-  about: string;
-  text: string;
-  remedy: string;
-}
-
-interface NotedQueue extends Pick<QueueFacts, 'actor' | 'dead'> {
+interface NotedQueue extends Pick<QueueFacts, 'actor' | 'dead' | 'failing'> {
   queue: Queue;
   /** Commands that wait for a setting. */
   unserved: number;
 }
 
-/** Returns the notes of a cluster; an empty list if none waits for a decision. `live` are its worker processes. */
-export function notesOf(queues: readonly NotedQueue[], live: readonly Pick<LiveWorker, 'actor' | 'queues'>[]): Note[] {
+/**
+ * Returns the notes of a cluster; an empty list if none waits for a decision. `live` are its worker processes.
+ *
+ * A note is work that waits until an operator decides about it, and no alarm: no student waits for it, or the cluster lacks a setting, perhaps on
+ * purpose. An alarm that such a cluster could never end would hide the next one.
+ */
+export function notesOf(
+  queues: readonly NotedQueue[],
+  live: readonly Pick<LiveWorker, 'actor' | 'queues'>[],
+  now: number,
+): Note[] {
   const waiting = queues.filter(({ unserved }) => unserved > 0);
   const dead = queues.filter((facts) => facts.dead > 0 && isEventOut(facts.queue));
   return [
@@ -145,6 +142,7 @@ export function notesOf(queues: readonly NotedQueue[], live: readonly Pick<LiveW
         remedy: remedy ?? '',
       };
     }),
+    ...heldBackNotes(queues, now),
     ...dead.map(
       (facts): Note => ({ kind: 'dead-events', about: facts.queue, ...deadLetters(facts.queue, facts.dead) }),
     ),
@@ -169,16 +167,4 @@ function dependencyAlarms(unanswering: readonly UnansweringFacts[], now: number)
       remedy: `check that service, its network and \`${settingOf(name)}\``,
     };
   });
-}
-
-/** Variables with the addresses of the channels. */
-const ADDRESS_OF_CHANNEL: Readonly<Record<string, string>> = {
-  webhook: 'NOTIFICATION_WEBHOOK_URL',
-  email: 'NOTIFICATION_EMAIL_HOST',
-  webpush: 'NOTIFICATION_WEBPUSH_PRIVATE_KEY',
-};
-
-/** Returns the variable with the address of a service. */
-export function settingOf(name: string): string {
-  return ADDRESS_OF_CHANNEL[name] ?? `${name.toUpperCase()}_SERVICE_URL`;
 }

@@ -10,7 +10,7 @@ import { asGraded, gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts
 import { HOUR } from '#shared/kernel/time.ts';
 import { auditEvent } from '#shared/notification/event.ts';
 import type { Outcome, Run, WorkerDeps } from '#workers/actor.ts';
-import { noAnswerOf } from '#workers/notice-outcome.ts';
+import { answered, noAnswerOf } from '#workers/notice-outcome.ts';
 
 /** Upper bound of the wait between two attempts of an event, in milliseconds. */
 export const EVENT_BACKOFF_CAP_MS = HOUR;
@@ -75,7 +75,7 @@ function worstOf(failed: readonly Unserved[], service: string): Failure | null {
 function failureOf(failed: Unserved, service: string): Failure {
   if (failed.kind === 'unanswered') return { kind: 'retry', error: noAnswerOf(service, failed.error) };
   const { status, retryAfterMs } = failed.reply;
-  const error = new Error(`the ${service} service answered ${status}`);
+  const error = answered(service, failed.reply);
   if (PERMANENT.has(status)) return { kind: 'dead', error };
   return { kind: 'retry', error, afterMs: Math.min(retryAfterMs ?? 0, EVENT_BACKOFF_CAP_MS) };
 }

@@ -2,6 +2,7 @@ import type { EmailSettings, UnsubscribeSettings } from '#infra/config/channel-s
 import type { CallOutcome, Watched } from '#infra/config/settings.ts';
 import type { ReadContact } from '#infra/neighbours/contacts.ts';
 import { inSpan } from '#infra/trace/spans.ts';
+import { refusedBy } from '#shared/kernel/failure.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import { type Contact, emailOf } from '#shared/notification/email.ts';
 import { unsubscribeUrl } from '#shared/notification/unsubscribe.ts';
@@ -55,7 +56,10 @@ async function contactFor(
     case 'found':
       return read.contact;
     case 'refused':
-      throw retryLater(`the profile service answered ${read.reply.status}`, read.reply.retryAfterMs);
+      throw refusedBy(retryLater(`the profile service answered ${read.reply.status}`, read.reply.retryAfterMs), {
+        service: 'profile',
+        status: read.reply.status,
+      });
     default:
       throw new Retryable('the profile service sent no complete reply', { cause: read.error });
   }

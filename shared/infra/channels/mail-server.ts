@@ -1,5 +1,6 @@
 import type { SendMailOptions } from 'nodemailer';
 import type { EmailSettings } from '#infra/config/channel-settings.ts';
+import { asRefused } from '#shared/kernel/failure.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { Permanent, Retryable } from './channel.ts';
 
@@ -90,7 +91,10 @@ export function failureOf(error: unknown): Retryable | Permanent {
     return new Retryable('the mail server sent no complete reply', { cause: causeOf(code) });
   }
   const about = ABOUT_THE_MAIL.find((name) => name === command);
-  const message = `the mail server answered ${responseCode}${about === undefined ? ` to ${stageOf(command)}` : ` to ${about}`}`;
+  const stage = about ?? stageOf(command);
+  const message = `the mail server answered ${responseCode} to ${stage}`;
+  if (stage === 'AUTH' && responseCode >= 500)
+    return asRefused(new Retryable(message), { service: 'email', status: responseCode });
   if (responseCode < 500 || responseCode === 503 || about === undefined) return new Retryable(message);
   return isFull(responseCode, about, String(response ?? '')) ? new Retryable(message) : new Permanent(message);
 }

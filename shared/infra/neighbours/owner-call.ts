@@ -1,5 +1,5 @@
 import type { Neighbour } from '#infra/config/settings.ts';
-import { type FailureCode, refusesSettings } from '#shared/kernel/failure.ts';
+import { type FailureCode, refusedBy } from '#shared/kernel/failure.ts';
 import { type CallLimits, callService, isSuccess, type ServiceReply } from './call.ts';
 
 /** The organization and the actor on whose behalf an owner is called. */
@@ -65,8 +65,9 @@ export async function callOwner(service: Neighbour, request: OwnerRequest): Prom
 
 /** Returns the error for a reply with another status than 2xx. */
 export function refusal(owner: string, { status, retryAfterMs }: ServiceReply): OwnerFailed {
-  const failure = status === 402 ? 'WALLET_EMPTY' : refusesSettings(status) ? 'MISCONFIGURED' : 'OWNER_FAILED';
-  return new OwnerFailed(owner, `answered ${status}`, { retryAfterMs, failure });
+  const failure = status === 402 ? 'WALLET_EMPTY' : 'OWNER_FAILED';
+  const error = new OwnerFailed(owner, `answered ${status}`, { retryAfterMs, failure });
+  return refusedBy(error, { service: owner, status });
 }
 
 /** Returns the error for a success that lacks the wanted member: the owner is up, but speaks another contract. */

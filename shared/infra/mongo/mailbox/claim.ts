@@ -75,6 +75,7 @@ export async function claimCommand<Q extends Queue>(
       fence: { $add: ['$fence', 1] },
       // The first claim replaces `nextRunAt`. Without an earlier value, the path below is missing and the field stays absent.
       dueAt: { $cond: [{ $eq: ['$fence', 0] }, '$nextRunAt', '$dueAt'] },
+      movedAt: { $cond: [IS_LEASED, '$$NOW', '$movedAt'] },
       workerId: { $cond: [IS_LEASED, literal(workerId), null] },
       session: { $cond: [IS_LEASED, literal(session === undefined ? null : sessionIdOf(session)), null] },
       nextRunAt: { $cond: [IS_LEASED, '$lockedUntil', { $cond: [IS_DEAD, '$nextRunAt', nowPlus(HELD_MS)] }] },
@@ -139,20 +140,22 @@ function isSuspectUntil(end: Date) {
  */
 const HELD_MS = HOUR;
 
-const WORKER_LOST: Record<keyof CommandError, string> = {
+const WORKER_LOST: Record<keyof CommandError, string | null> = {
   fingerprint: 'WorkerLost',
   message: 'no attempt is left: the worker of the last attempt ended without settling the command',
   at: '$$NOW',
   code: 'WORKER_KILLED' satisfies CommandError['code'],
   codeAt: '$$NOW',
+  refusal: null,
 };
 
-const POISONED: Record<keyof CommandError, string> = {
+const POISONED: Record<keyof CommandError, string | null> = {
   fingerprint: 'Poisoned',
   message: 'three runs in a row did not end, the last one alone: each blocked its worker, ended it or ran out of time',
   at: '$$NOW',
   code: 'POISONED' satisfies CommandError['code'],
   codeAt: '$$NOW',
+  refusal: null,
 };
 
 /**

@@ -232,7 +232,11 @@ export async function replayOf(
     ...(chargeSuperseded ? { 'body.chargeSuperseded': true } : {}),
   };
   const line = { ...(await lineOf(mongo, 'dead.replay', command)), ...(chargeSuperseded ? { chargeSuperseded } : {}) };
-  return { pipeline: [{ $set: changes }, { $unset: 'letter' }], marks: MARKS_BEFORE.replay, line };
+  return {
+    pipeline: [{ $set: changes }, { $unset: ['letter', 'failing', 'failingSince'] }],
+    marks: MARKS_BEFORE.replay,
+    line,
+  };
 }
 
 /** Returns the change that marks a letter; see `markDead`. */

@@ -1,4 +1,10 @@
-import type { ClientSession, Collection, Filter, OptionalUnlessRequiredId } from 'mongodb';
+import {
+  type ClientSession,
+  type Collection,
+  type Filter,
+  MongoServerError,
+  type OptionalUnlessRequiredId,
+} from 'mongodb';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
@@ -11,6 +17,17 @@ import { type CommandOf, type Commands, MAILBOX_OF } from './commands.ts';
 export function mailboxOf<Q extends Queue>(mongo: Mongo, queue: Q): Collection<CommandOf<Q>> {
   return mongo.db.collection<CommandOf<Q>>(MAILBOX_OF[queue]);
 }
+
+/**
+ * Returns no rows for a read that names an index of the newest schema. The tool of an operator may read a database that the release has not
+ * migrated yet. No process stores such rows there.
+ */
+export function noneBeforeMigration(error: unknown): never[] {
+  if (error instanceof MongoServerError && error.code === BAD_VALUE && error.message.includes('hint')) return [];
+  throw error;
+}
+
+const BAD_VALUE = 2;
 
 /** Inserts a command in the caller's transaction. Throws a duplicate key error if a live command has the same key. */
 export async function postCommandIn<Q extends Queue>(

@@ -6,6 +6,7 @@ import { actorOf, type Command, type DeadLetterMark, type Queue, UNLIMITED_ATTEM
 import type { FailureCode } from '#shared/kernel/failure.ts';
 import { MAILBOXES, QUEUES } from './commands.ts';
 import { LISTED } from './dead-letters.ts';
+import { type FailingCommands, failingCommands } from './failing.ts';
 import { mailboxOf } from './mailbox.ts';
 import { allSuspects, type Suspect } from './suspects.ts';
 
@@ -27,6 +28,10 @@ export interface QueueDepth {
   poisoned: { count: number; newest: string } | null;
   /** Pending commands that run only alone. Those that are held count as waiting. */
   suspects: readonly Suspect[];
+  /** Commands whose last run failed, by what failed it. None while the queue waits for a setting. */
+  failing: readonly FailingCommands[];
+  /** The running command that was claimed, or has stored a step, longest ago; null: none runs. */
+  stillest: { _id: string; workerId: string | null; movedAt: Date } | null;
   /** Age of the oldest due command, from when it became due, in milliseconds; null without a due command. */
   oldestDueMs: number | null;
 }
@@ -66,6 +71,8 @@ export async function queueDepths(
       acknowledged: dead.get(`${queue} ACKNOWLEDGED`)?.count ?? 0,
       poisoned: dead.get(queue)?.poisoned ?? null,
       suspects: suspects.filter((suspect) => suspect.queue === queue),
+      failing: unserved ? [] : depth.failing,
+      stillest: depth.stillest,
       due: unserved ? 0 : depth.due,
       unserved: unserved ? await pendingCount(mongo, queue, limit) : 0,
       oldestDueMs: unserved || depth.oldest === null ? null : Math.max(0, now - depth.oldest.getTime()),
@@ -98,27 +105,39 @@ async function depthOf(mongo: Mongo, queue: Queue, at: Date, limit: number) {
   // The nextRunAt of a leased command is the end of its lease. The same filter therefore finds the commands of killed workers.
   const due = { queue, status: 'PENDING', nextRunAt: { $lte: at } } as const;
   const later = { queue, status: 'PENDING', nextRunAt: { $gt: at } } as const;
-  const [dueCount, laterCount, running, oldest] = await Promise.all([
+  const [dueCount, laterCount, running, oldest, failing] = await Promise.all([
     commands.countDocuments(due, { limit, ...BOUND }),
     commands.countDocuments(later, { limit, ...BOUND }),
     commands
-      .aggregate<{ count: number }>(
+      .aggregate<{ count: number; stillest: QueueDepth['stillest'] }>(
         [
           { $match: later },
           { $sort: { nextRunAt: 1 } },
           { $limit: NEXT_DUE },
           { $match: { lockedUntil: { $gt: at } } },
-          { $count: 'count' },
+          {
+            $group: {
+              _id: null,
+              count: { $sum: 1 },
+              // Documents are compared by their fields in this order. A claim of an earlier version has stored no time.
+              stillest: {
+                $min: { $cond: ['$movedAt', { movedAt: '$movedAt', _id: '$_id', workerId: '$workerId' }, null] },
+              },
+            },
+          },
         ],
         BOUND,
       )
       .next(),
     commands.findOne(due, { projection: { _id: 0, nextRunAt: 1 }, sort: { nextRunAt: 1 }, ...BOUND }),
+    failingCommands(mongo, queue, { now: at.getTime(), limit }),
   ]);
   const runningCount = running?.count ?? 0;
   return {
     due: dueCount,
     running: runningCount,
+    stillest: running?.stillest ?? null,
+    failing,
     backingOff: Math.max(0, laterCount - runningCount),
     oldest: oldest?.nextRunAt ?? null,
   };

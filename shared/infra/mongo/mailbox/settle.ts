@@ -9,8 +9,10 @@ import {
   type DoneStatus,
   type Queue,
   SUSPECT_LAPSES,
+  UNLIMITED_ATTEMPTS,
 } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
+import type { Refusal } from '#shared/kernel/failure.ts';
 import { type CommandOf, type Commands, LEFT_BEHIND } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
@@ -22,8 +24,10 @@ export class LeaseLost extends Error {
   }
 }
 
-/** The error of a run, as it is stored. The write adds the time, by MongoDB's clock. */
-export type Failure = Omit<CommandError, 'at' | 'codeAt'>;
+/** The error of a run, as it is stored. The write adds the times, by MongoDB's clock. */
+export interface Failure extends Omit<CommandError, 'at' | 'codeAt' | 'refusal'> {
+  refusal?: Refusal | null;
+}
 
 /** The state in which a run leaves its command. `inMs` counts from MongoDB's time of the write; `unspent` refunds the attempt. */
 export type NextState<Q extends Queue = Queue> =
@@ -56,7 +60,12 @@ export async function settleCommand<Q extends Queue>(
   session?: ClientSession,
 ): Promise<void> {
   const { _id, key, fence, queue } = command;
-  const changes: Record<string, unknown> = { ...changesOf(queue, next), lapses: lapsesAfter(next) };
+  const isTurnOver = next.to === 'AGAIN' && next.error === null && command.maxAttempts >= UNLIMITED_ATTEMPTS;
+  const changes: Record<string, unknown> = {
+    ...changesOf(queue, next),
+    lapses: lapsesAfter(next),
+    ...(isTurnOver ? NOT_FAILING : {}),
+  };
   const written = await mailboxOf<Queue>(mongo, queue).updateOne(
     { _id, key, fence, status: 'PENDING', lockedUntil: { $ne: null } },
     [{ $set: changes }, ...unsetBy(next)] as UpdateFilter<Command>[],
@@ -64,6 +73,9 @@ export async function settleCommand<Q extends Queue>(
   );
   if (written.matchedCount !== 1) throw new LeaseLost(command);
 }
+
+/** Ends a row of failed runs. A wait that an actor chose does not: only the next run shows if the cause is gone, unless it is a sweep's turn. */
+const NOT_FAILING = { failing: '$$REMOVE', failingSince: '$$REMOVE' } as const;
 
 function lapsesAfter(next: NextState): Document | string {
   const below = SUSPECT_LAPSES - 1;
@@ -177,7 +189,7 @@ function changesOf(queue: Queue, next: NextState): Record<string, unknown> {
       session: null,
       nextRunAt: nowPlus(next.inMs),
       ...(next.unspent ? { attempts: { $max: [0, { $subtract: ['$attempts', 1] }] } } : {}),
-      ...(next.error === null ? {} : { lastError: lastError(next.error) }),
+      ...(next.error === null ? {} : { lastError: lastError(next.error), ...FAILING }),
     };
   }
   const status: CommandStatus = next.to;
@@ -187,14 +199,36 @@ function changesOf(queue: Queue, next: NextState): Record<string, unknown> {
     session: null,
     settledAt: '$$NOW',
     ...Object.fromEntries((LEFT_BEHIND[queue] ?? []).map((field) => [field, '$$REMOVE'])),
-    ...(next.to === 'DEAD' ? { lastError: lastError(next.error) } : { result: literal(next.result) }),
+    ...(next.to === 'DEAD' ? { lastError: lastError(next.error) } : { result: literal(next.result), ...NOT_FAILING }),
   };
 }
 
+/** The first failure of a row stores its time, and later ones keep it. */
+const FAILING = { failing: true, failingSince: { $ifNull: ['$failingSince', '$$NOW'] } } as const;
+
 /** MongoDB merges this with the stored error, so that every field is written. */
-function lastError({ fingerprint, message, code = null }: Failure): Record<keyof CommandError, unknown> {
+function lastError({
+  fingerprint,
+  message,
+  code = null,
+  refusal = null,
+}: Failure): Record<keyof CommandError, unknown> {
   const text = { fingerprint: literal(fingerprint), message: literal(message) };
-  return { ...text, at: '$$NOW', code: literal(code), codeAt: '$$NOW' };
+  return { ...text, at: '$$NOW', code: literal(code), codeAt: '$$NOW', refusal: refusalAfter(refusal) };
+}
+
+/** Returns the stored refusal. An equal one before it keeps the time at which the row of them began. */
+function refusalAfter(refusal: Refusal | null): unknown {
+  if (refusal === null) return literal(null);
+  const [service, status] = [literal(refusal.service), literal(refusal.status)];
+  const isSame = {
+    $and: [
+      { $eq: ['$lastError.refusal.service', service] },
+      { $eq: ['$lastError.refusal.status', status] },
+      { $ne: [{ $ifNull: ['$failing', null] }, null] },
+    ],
+  };
+  return { service, status, since: { $cond: [isSame, '$lastError.refusal.since', '$$NOW'] } };
 }
 
 /**
@@ -229,7 +263,7 @@ export async function saveProgress<Q extends Queue>(
   const lease = leaseEnd === undefined ? {} : { lockedUntil: leaseEnd, nextRunAt: leaseEnd };
   const written = await mailboxOf<Queue>(mongo, queue).updateOne(
     { _id, key, fence, status: 'PENDING' },
-    { $set: { progress, ...lease } },
+    { $set: { progress, ...lease }, $currentDate: { movedAt: true } },
     { session },
   );
   if (written.matchedCount !== 1) throw new LeaseLost(command);

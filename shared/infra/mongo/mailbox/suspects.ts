@@ -1,10 +1,10 @@
-import { type Filter, MongoServerError } from 'mongodb';
+import type { Filter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { updateRow } from '#infra/mongo/guarded-row.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { type Command, type CommandRef, type Queue, SUSPECT_LAPSES } from '#shared/kernel/command.ts';
 import { MAILBOXES } from './commands.ts';
-import { mailboxOf } from './mailbox.ts';
+import { mailboxOf, noneBeforeMigration } from './mailbox.ts';
 import { LeaseLost } from './settle.ts';
 
 const SUSPECTS = { status: 'PENDING', lapses: SUSPECT_LAPSES } as const satisfies Filter<Command>;
@@ -57,14 +57,6 @@ export async function allSuspects(mongo: Mongo, now: number): Promise<Suspect[]>
     return { _id, queue, aloneUntil: isRunning ? lockedUntil : null };
   });
 }
-
-/** The tool of an operator may read a database that the release has not migrated yet. No process counts lapses there. */
-function noneBeforeMigration(error: unknown): Command[] {
-  if (error instanceof MongoServerError && error.code === BAD_VALUE && error.message.includes('hint')) return [];
-  throw error;
-}
-
-const BAD_VALUE = 2;
 
 /** The one place of the whole cluster in which a suspect runs. */
 export interface IsolationSlot {

@@ -76,14 +76,14 @@ export async function readStatus(mongo: Mongo, now: number, redis: () => Promise
   const [depths, answers, faults] = await Promise.all([queueDepths(mongo, now, live), redis(), schemaFaults(mongo)]);
   const { at, queues } = queueList(depths, now, live);
   const alarms = alarmsOf({
-    queues: depths.map((depth) => ({ ...depth, actor: actorOf(depth.queue) })),
+    queues: depths.map(withActor),
     liveActors: new Set(live.map(({ actor }) => actor)),
     redis: { answers },
     unanswering: live.flatMap(({ unanswering = [] }) => unanswering),
     now,
     schemaFaults: faults,
   });
-  const [well, notes] = [alarms.length === 0, notesOf(queues, live)];
+  const [well, notes] = [alarms.length === 0, notesOf(depths.map(withActor), live, now)];
   return {
     at,
     well,
@@ -93,6 +93,10 @@ export async function readStatus(mongo: Mongo, now: number, redis: () => Promise
     running: sumOf(queues, 'running'),
     due: sumOf(queues, 'due'),
   };
+}
+
+function withActor(depth: QueueDepth) {
+  return { ...depth, actor: actorOf(depth.queue) };
 }
 
 /** Time for which a reading is used again, in milliseconds. */

@@ -242,6 +242,8 @@ function mailboxIndexes(collection: CollectionName): DeclaredIndex[] {
     plain(collection, 'due', { queue: 1, status: 1, nextRunAt: 1 }, { status: 'PENDING' }),
     // Workers and operators find the suspects of a queue, those that have been held longest first. No other command is in this index.
     plain(collection, 'suspects', { queue: 1, nextRunAt: 1 }, { status: 'PENDING', lapses: SUSPECT_LAPSES }),
+    // Operators see the commands of a queue whose last run failed, those that have failed longest first. No other command is in this index.
+    plain(collection, 'failing', { queue: 1, failingSince: 1 }, { status: 'PENDING', failing: true }),
     unique(collection, 'live_key', { key: 1 }, { live: true }),
     plain(collection, 'of_subject', { subject: 1 }),
     // A trace finds what one request has caused. All but the few recurring commands name a request, so a partial index would save nothing.

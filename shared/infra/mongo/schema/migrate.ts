@@ -37,7 +37,7 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'turns of receivers, second passes of erasures, and pages of the audit by indexes of their own names',
     compatibleFrom: 1,
   },
-  { version: 9, name: 'suspects: commands that run alone', compatibleFrom: 1 },
+  { version: 9, name: 'suspects, which run alone, and failing commands', compatibleFrom: 1 },
 ];
 
 /** The schema version that this code needs. */
