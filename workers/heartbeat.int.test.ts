@@ -13,7 +13,7 @@ t.test('the row of a worker shows whether the process connects to a router, if i
     slots: 8,
     busy: () => [],
     unanswering: () => [],
-    settled: () => ({}),
+    ended: () => ({ settled: {}, failed: {}, died: {} }),
   };
   for (const router of [true, false, undefined]) {
     const heart = startHeartbeat(mongo, { ...self, workerId: `w-${router}`, router });

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { type EndedRuns, WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import type { Unanswering } from '#infra/neighbours/unanswering.ts';
 import type { Queue } from '#shared/kernel/command.ts';
@@ -24,13 +24,15 @@ export function startHeartbeat(
     slots: number;
     busy: () => string[];
     unanswering: () => Unanswering[];
-    /** Returns the number of commands that the process has settled since its start, by queue. */
-    settled: () => Readonly<Record<string, number>>;
+    /** Returns the number of runs of the process since its start. */
+    ended: () => EndedRuns;
   },
 ): { stop: () => Promise<void> } {
   const rows = mongo.db.collection<WorkerRow>(WORKERS);
   const startedAt = new Date();
-  const inLastMinute = openDifference(self.settled);
+  const settled = openDifference(() => self.ended().settled);
+  const failed = openDifference(() => self.ended().failed);
+  const died = openDifference(() => self.ended().died);
 
   async function beat(): Promise<void> {
     await rows.updateOne(
@@ -49,7 +51,9 @@ export function startHeartbeat(
           busy: self.busy(),
           rssBytes: process.memoryUsage.rss(),
           unanswering: self.unanswering(),
-          settled: inLastMinute(),
+          settled: settled(),
+          failed: failed(),
+          died: died(),
         },
         $currentDate: { seenAt: true },
       },

@@ -35,10 +35,11 @@ export interface Kernel {
 }
 
 /**
- * How a run ended for this worker. `not-ours`: the claim was refused or failed, or the outcome could not be written. `fenced`:
+ * How a run ended for this worker. `retried`: it failed and has spent an attempt. `failed`: it failed and its attempt is refunded, because an outage,
+ * a stop, a paused provider or a refused setting is at fault. `snoozed`: it chose to wait, and has not failed. `not-ours`: the claim was refused or failed, or the outcome could not be written. `fenced`:
  * the lease was lost, or the process stopped before MongoDB confirmed the outcome. Both leave the command to a later claim.
  */
-export type RunResult = 'done' | 'rejected' | 'retried' | 'snoozed' | 'dead' | 'not-ours' | 'fenced';
+export type RunResult = 'done' | 'rejected' | 'retried' | 'failed' | 'snoozed' | 'dead' | 'not-ours' | 'fenced';
 
 /** A claimed command, with the session and the lease in which it is run and settled. */
 export interface Life<Q extends Queue> {

@@ -71,7 +71,7 @@ async function claimAndRun<Q extends Queue>(
       }
     });
     span?.set({ 'examhall.command.ending': result });
-    if (result === 'retried' || result === 'dead') span?.fail(result);
+    if (result === 'retried' || result === 'failed' || result === 'dead') span?.fail(result);
     kernel.ran(command, result, (performance.now() - claimedAt) / 1_000);
     return result;
   });
@@ -156,9 +156,9 @@ function announce<Q extends Queue>(
       kernel.log.info({ ...ended, ending: 'rejected' }, 'command settled');
       return 'rejected';
     case 'snooze':
-      if (outcome.error !== undefined)
-        kernel.log.warn({ ...fields, err: outcome.error }, 'command snoozed after error; attempt refunded');
-      return 'snoozed';
+      if (outcome.error === undefined) return 'snoozed';
+      kernel.log.warn({ ...fields, err: outcome.error }, 'command snoozed after error; attempt refunded');
+      return 'failed';
     case 'retry':
     case 'dead':
       if (next.to === 'DEAD') return announceDead(kernel, command, ended, outcome.error);

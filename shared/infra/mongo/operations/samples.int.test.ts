@@ -24,8 +24,8 @@ t.test('of several front doors one stores the sample of a minute', async (t) => 
   };
   const seenAt = new Date(now);
   await mongo.db.collection<WorkerRow>(WORKERS).insertMany([
-    { ...row, _id: 'a', seenAt, settled: { grading: 7 } },
-    { ...row, _id: 'b', seenAt, settled: { grading: 5 } },
+    { ...row, _id: 'a', seenAt, settled: { grading: 7 }, failed: { grading: 3 }, died: { grading: 1 } },
+    { ...row, _id: 'b', seenAt, settled: { grading: 5 }, failed: {}, died: { grading: 1 } },
     { ...row, _id: 'older', seenAt },
     { ...row, _id: 'killed', seenAt: new Date(now - MINUTE), settled: { grading: 100 } },
   ]);
@@ -34,9 +34,10 @@ t.test('of several front doors one stores the sample of a minute', async (t) => 
   t.notOk(await storeSample(mongo, now), 'again within the minute');
   t.equal(await mongo.db.collection(CLUSTER_SAMPLES).countDocuments({}), 1);
   const course = (await readCourses(mongo, now)).get('grading');
-  t.match(
-    { due: course?.due.at(-1), settled: course?.settled.at(-1), at: course?.due.length },
-    { due: 1, settled: 12, at: 60 },
+  const last = (name: 'due' | 'settled' | 'failed' | 'died') => course?.[name].at(-1);
+  t.strictSame(
+    { due: last('due'), settled: last('settled'), failed: last('failed'), died: last('died'), at: course?.due.length },
+    { due: 1, settled: 12, failed: 3, died: 2, at: 60 },
   );
   t.ok((course?.oldestDueMs.at(-1) ?? 0) >= 90_000);
   t.ok(await storeSample(mongo, now + MINUTE), 'the next minute');
@@ -53,6 +54,8 @@ t.test('a minute without a sample has no value', async (t) => {
   ];
   const due = coursesOf(rows, NOW).get('grading')?.due ?? [];
   t.strictSame(due, [1, ...Array.from({ length: 58 }, () => null), 2]);
+  const { failed = [] } = coursesOf(rows, NOW).get('grading') ?? {};
+  t.strictSame([failed.length, failed.at(-1)], [60, null], 'a sample of an earlier version counts no failures');
   t.equal(coursesOf([], NOW).size, 0);
 });
 

@@ -1,6 +1,6 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import { liveWorkers } from '#infra/mongo/live-workers.ts';
+import { type EndedRuns, liveWorkers } from '#infra/mongo/live-workers.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { HOUR, MINUTE } from '#shared/kernel/time.ts';
 
@@ -15,8 +15,11 @@ export interface ClusterSample {
 interface QueueSample {
   queue: string;
   due: number;
-  /** Commands that live workers have settled within the last minute. */
+  /** Commands that live workers have settled within the last minute: done or rejected. */
   settled: number;
+  /** Runs that failed within the last minute, and commands that died. Absent in samples of an earlier version, whose `settled` counts deaths. */
+  failed?: number;
+  died?: number;
   oldestDueMs: number;
 }
 
@@ -36,11 +39,14 @@ export async function storeSample(mongo: Mongo, now: number): Promise<boolean> {
   if (known !== null) return false;
   const live = await liveWorkers(mongo, now);
   const depths = await queueDepths(mongo, now, live);
-  const settledIn = (queue: string) => live.reduce((sum, { settled = {} }) => sum + (settled[queue] ?? 0), 0);
+  const sumIn = (queue: string, count: keyof EndedRuns) =>
+    live.reduce((sum, row) => sum + (row[count]?.[queue] ?? 0), 0);
   const queues = depths.map(({ queue, due, oldestDueMs }) => ({
     queue,
     due,
-    settled: settledIn(queue),
+    settled: sumIn(queue, 'settled'),
+    failed: sumIn(queue, 'failed'),
+    died: sumIn(queue, 'died'),
     oldestDueMs: oldestDueMs ?? 0,
   }));
   try {
@@ -59,6 +65,8 @@ export type Course = readonly (number | null)[];
 export interface QueueCourse {
   due: Course;
   settled: Course;
+  failed: Course;
+  died: Course;
   oldestDueMs: Course;
 }
 
@@ -82,14 +90,17 @@ export function coursesOf(rows: readonly ClusterSample[], now: number): Readonly
     const place = length - 1 - (last - Math.floor(at.getTime() / MINUTE));
     if (place < 0 || place >= length) continue;
     for (const { queue, ...values } of queues) {
-      const course = courses.get(queue) ?? { due: empty(length), settled: empty(length), oldestDueMs: empty(length) };
+      const course = courses.get(queue) ?? emptyCourse(length);
       courses.set(queue, course);
-      for (const name of ['due', 'settled', 'oldestDueMs'] as const) course[name][place] = values[name];
+      for (const name of COURSES) course[name][place] = values[name] ?? null;
     }
   }
   return courses;
 }
 
-function empty(length: number): null[] {
-  return Array.from({ length }, () => null);
+const COURSES = ['due', 'settled', 'failed', 'died', 'oldestDueMs'] as const satisfies readonly (keyof QueueCourse)[];
+
+function emptyCourse(length: number): Record<keyof QueueCourse, (number | null)[]> {
+  const empty = () => Array.from({ length }, () => null);
+  return { due: empty(), settled: empty(), failed: empty(), died: empty(), oldestDueMs: empty() };
 }

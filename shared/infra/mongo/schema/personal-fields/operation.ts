@@ -70,6 +70,8 @@ export const OPERATION_FIELDS = {
       busy: 'no person',
       rssBytes: 'no person',
       settled: 'no person',
+      failed: 'no person',
+      died: 'no person',
       unanswering: 'no person',
     },
   } satisfies Declaration<WorkerRow>,
