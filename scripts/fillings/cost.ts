@@ -84,6 +84,22 @@ function marked(base: unknown, { steps, node, above }: Place): { body: unknown; 
   return { body: root.body, sample };
 }
 
+/** Measures the processor time of this thread. The time of other programs does not count. */
+export function processorMeter(): Meter {
+  let from = 0;
+  return {
+    begin() {
+      from = processorMs();
+    },
+    lap() {
+      const [before, now] = [from, processorMs()];
+      from = now;
+      return now - before;
+    },
+    end: () => undefined,
+  };
+}
+
 /** Measures the longest stretch in which the event loop did nothing else, in processor time of this thread. */
 export function stretchMeter(): Meter {
   let [longest, from, isOn] = [0, 0, false];

@@ -7,10 +7,16 @@ type TextOf = (length: number) => string;
 const repeated =
   (unit: string): TextOf =>
   (length) =>
-    unit.repeat(Math.ceil(length / unit.length)).slice(0, length);
+    // A pair of units that the cut parts would be no text.
+    unit
+      .repeat(Math.ceil(length / unit.length))
+      .slice(0, length)
+      .replace(/[\ud800-\udbff]$/, '');
 const [ABOVE, BELOW] = ['\u0301', '\u0323'];
 
 const letters = repeated('Hai đường thẳng song song không cắt nhau. ');
+/** Letters for a text with a pattern: most patterns are those of ids. */
+const plainLetters = repeated('abcdefghijklmnopqrstu');
 
 /** Texts of kinds that have made software slow. */
 const HOSTILE_TEXTS: Readonly<Record<string, TextOf>> = {
@@ -22,15 +28,14 @@ const HOSTILE_TEXTS: Readonly<Record<string, TextOf>> = {
     return `a${ABOVE.repeat(half)}${BELOW.repeat(half)}`.slice(0, length);
   },
   spaces: (length) => `a${' '.repeat(length)}`.slice(0, length),
-  // Its lower case has two characters.
-  'dotted capitals': repeated('İ'),
   digits: repeated('7'),
-  'quotes and backslashes': repeated('"\\'),
-  'opening brackets': repeated('<'),
-  'pairs of units': (length) => '😀'.repeat(Math.floor(length / 2)),
+  // Escapes of JSON and of markup, a letter whose lower case has two characters, and a pair of units.
+  'letters to escape': repeated('"\\<İ😀'),
 };
-/** The same for lists of records, whose texts are places of their own as well. */
-const FOR_RECORDS: readonly string[] = ['permitted marks', 'quotes and backslashes'];
+/** Kinds whose cost is that of their length: names are too short for them. */
+const FOR_LONG_TEXTS: readonly string[] = ['permitted marks', 'a run of marks'];
+/** Kinds for lists of records, whose texts are places of their own as well. */
+const FOR_RECORDS: readonly string[] = ['permitted marks', 'letters to escape'];
 
 /** One way to fill a place. */
 export interface Filling {
@@ -49,7 +54,7 @@ export interface Pair {
 export function fillingsOf({ kind, node }: Place): readonly Pair[] {
   switch (kind) {
     case 'text':
-      return TEXTS;
+      return isName(node) ? TEXTS.filter(({ hostile }) => !FOR_LONG_TEXTS.includes(hostile.name)) : TEXTS;
     case 'list':
       return kindOf(node.items ?? {}) === 'record'
         ? TEXTS.filter(({ hostile }) => FOR_RECORDS.includes(hostile.name))
@@ -87,8 +92,8 @@ function ofMembers(name: string, memberOf: (name: string, n: number, maxDepth: n
 
 /** Deepest nesting of a map that declares none. A body may have 64 levels, a few of which are above the map. */
 const MAX_DEPTH = 56;
-/** Members of an ordinary object. */
-const FEW = 20;
+/** Members of an object, and items of a list, that are not many: the fields that a record may have. */
+const FEW = 1_000;
 
 const LETTERS = ofTexts('letters', letters);
 const TEXTS: readonly Pair[] = Object.entries(HOSTILE_TEXTS).map(([name, textOf]) => ({
@@ -153,25 +158,34 @@ function isName({ maxLength = Number.POSITIVE_INFINITY }: SchemaNode): boolean {
   return maxLength <= NAME_LENGTH;
 }
 
+/** True for a short text that is no id, such as the type of a question: another one would be unknown. */
+function isCode(name: string, node: SchemaNode): boolean {
+  return kindOf(node) === 'text' && isName(node) && !/id$/i.test(name);
+}
+
 /** A length that each repeated text fills with whole repetitions, and the bytes by which a cut repetition may be longer than others. */
 const PERIODS = 42 * 31 * 2;
 const SPARE_BYTES = 64;
 
 function textIn(
-  { minLength = 0, maxLength = Number.POSITIVE_INFINITY }: SchemaNode,
+  { minLength = 0, maxLength = Number.POSITIVE_INFINITY, pattern }: SchemaNode,
   room: number,
   { textOf, suffix }: Growth,
 ): string {
   const bytesOfPeriods = Buffer.byteLength(JSON.stringify(textOf(PERIODS))) - 2;
   const fitting = Math.floor(((room - SPARE_BYTES) * PERIODS) / bytesOfPeriods);
   const length = Math.max(minLength, Math.min(maxLength, fitting));
-  return length > suffix.length ? textOf(length - suffix.length) + suffix : textOf(length);
+  const text = length > suffix.length ? textOf(length - suffix.length) + suffix : textOf(length);
+  const isRefused = textOf === letters && pattern !== undefined && !new RegExp(pattern, 'u').test(text);
+  return isRefused ? plainLetters(length - suffix.length) + suffix : text;
 }
 
 function listIn(node: SchemaNode, sample: unknown, room: number, growth: Growth): unknown[] {
   const { minItems = 0, maxItems = Number.POSITIVE_INFINITY } = node;
+  // Without room too, a list keeps one item if its sample has one: rules require it of some lists, such as that of the correct options.
+  const least = Math.max(minItems, Array.isArray(sample) && sample.length > 0 ? 1 : 0);
   const fitting = Math.floor(room / leastItem(node, sample, growth));
-  const count = Math.max(minItems, Math.min(maxItems, fitting));
+  const count = Math.max(least, Math.min(maxItems, fitting));
   const each = Math.floor(room / count) - 1;
   return Array.from({ length: count }, (_, index) => itemIn(node, sample, { room: each, index }, growth));
 }
@@ -201,22 +215,24 @@ function recordIn(node: SchemaNode, sample: unknown, room: number, growth: Growt
     const field = properties[name];
     return field === undefined || known[name] === null ? [] : [{ name, field, sample: known[name] }];
   });
-  const record = Object.fromEntries(fields.map(({ name, field, sample }) => [name, grown(field, sample, 0, growth)]));
+  const record = Object.fromEntries(
+    fields.map(({ name, field, sample }) => [
+      name,
+      growth.isItem && isCode(name, field) ? sample : grown(field, sample, 0, growth),
+    ]),
+  );
   const left = () => Math.max(0, room - Buffer.byteLength(JSON.stringify(record)));
 
   const growing = fields.filter(({ field }) => kindOf(field) !== null && !isName(field));
-  const texts = growing.filter(({ field }) => kindOf(field) === 'text');
-  const containers = growing.filter((one) => !texts.includes(one));
-  for (const [list, isLast] of [
-    [containers, texts.length === 0],
-    [texts, true],
-  ] as const) {
-    const share = Math.floor(left() / Math.max(1, list.length));
-    for (const { name, field, sample } of list) {
-      const wanted = kindOf(field) === 'list' ? leastItem(field, sample, growth) * (field.maxItems ?? 0) : share;
-      record[name] = grown(field, sample, isLast ? share : Math.min(share, wanted), growth);
-    }
+  // Lists that name each other's items have equally many, if there is room for all of them.
+  const lists = growing.filter(({ field }) => kindOf(field) === 'list');
+  for (const { name, field, sample } of lists) {
+    const wanted = leastItem(field, sample, growth) * (field.maxItems ?? 0);
+    record[name] = grown(field, sample, Math.min(left(), wanted), growth);
   }
+  const others = growing.filter((one) => !lists.includes(one));
+  const share = Math.floor(left() / Math.max(1, others.length));
+  for (const { name, field, sample } of others) record[name] = grown(field, sample, share, growth);
   return record;
 }
 

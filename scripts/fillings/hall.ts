@@ -71,9 +71,9 @@ export async function openHall(t: Teardown, { env = {}, delivers = false }: Hall
         body,
         afterwards,
       } = (await PREPARED[operation.id]?.({ url, n, place: place.name })) ?? {};
-      const proofs = Object.entries(operation.security).map(([scheme, values]) => {
-        const name = schemes[scheme]?.name ?? 'Authorization';
-        return [name, proofOf(scheme, namedIn(operation.example, values), n)];
+      const proofs = Object.entries(operation.security).flatMap(([scheme, values]) => {
+        const proof = proofOf(scheme, namedIn(operation.example, values), n);
+        return proof === undefined ? [] : [[schemes[scheme]?.name ?? 'Authorization', proof]];
       });
       return {
         target: operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => params[name] ?? `made-${n}`),
@@ -91,9 +91,16 @@ function namedIn(example: unknown, values: readonly string[]): string | undefine
   return values.find((value) => text.includes(`"${value}"`)) ?? values[0];
 }
 
-/** Returns the header of a scheme. `value`: the role or the service that is required. */
-function proofOf(scheme: string, value: string | undefined, n: number): string {
+/**
+ * Returns the header of a scheme; undefined if the cluster requires none, or if the call itself has it. `value`: the role or the service
+ * that is required.
+ */
+function proofOf(scheme: string, value: string | undefined, n: number): string | undefined {
   switch (scheme) {
+    case 'gatewayToken':
+    case 'accessToken':
+    case 'refreshToken':
+      return undefined;
     case 'receiverToken':
     case 'senderToken':
       return TOKENS.internal;
@@ -105,7 +112,7 @@ function proofOf(scheme: string, value: string | undefined, n: number): string {
     case 'actorId':
       return `person-${n}`;
     default:
-      return value ?? '';
+      return value ?? 'STUDENT';
   }
 }
 

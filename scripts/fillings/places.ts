@@ -31,6 +31,7 @@ export interface Place {
 
 interface OpenApiOperation {
   operationId: string;
+  summary: string;
   security?: readonly Readonly<Record<string, readonly string[]>>[];
   requestBody?: { description: string; content: { 'application/json': { schema: SchemaNode; example?: unknown } } };
 }
@@ -44,31 +45,31 @@ export interface OpenApiDocument {
   };
 }
 
-/**
- * Returns every operation that takes a body, with each place of the body. Of operations that take the same body from the same callers,
- * which are two paths of one route, returns the first.
- */
+/** Returns every operation that takes a body, with each place of the body. Of the paths of one route, which share a summary, returns the first. */
 export function bodyOperations(document: OpenApiDocument): BodyOperation[] {
   const operations = new Map<string, BodyOperation>();
   for (const [path, item] of Object.entries(document.paths)) {
-    for (const [method, { operationId, security = [], requestBody }] of Object.entries(item)) {
-      if (requestBody === undefined) continue;
+    for (const [method, { operationId: id, summary, security = [], requestBody }] of Object.entries(item)) {
+      if (requestBody === undefined || operations.has(summary)) continue;
       const { schema, example } = requestBody.content['application/json'];
-      const same = JSON.stringify([schema, security, example]);
-      if (operations.has(same) && placesBelow(document, schema).length > 1) continue;
-      operations.set(operations.has(same) ? operationId : same, {
-        id: operationId,
+      operations.set(summary, {
+        id,
         method: method.toUpperCase(),
         path,
-        maxBytes: maxBytesOf(operationId, requestBody.description),
+        maxBytes: maxBytesOf(id, requestBody.description),
         security: security[0] ?? {},
         isOfServices: security.length > 0 && security.every((way) => 'internalService' in way),
         example,
-        places: placesBelow(document, schema),
+        places: placesIn(whole(document, schema), [], []),
       });
     }
   }
   return [...operations.values()];
+}
+
+/** Returns how long (ms) one body may hold the event loop. */
+export function permittedMs({ isOfServices }: BodyOperation): number {
+  return isOfServices ? 100 : 50;
 }
 
 /** Returns the size limit that the description of a body states. @throws Error if it states none */
@@ -78,16 +79,12 @@ function maxBytesOf(operationId: string, description: string): number {
   return Number(bytes);
 }
 
-function placesBelow(document: OpenApiDocument, schema: SchemaNode): Place[] {
-  return walked(whole(document, schema), [], []);
-}
-
-function walked(node: SchemaNode, steps: readonly string[], above: readonly SchemaNode[]): Place[] {
+function placesIn(node: SchemaNode, steps: readonly string[], above: readonly SchemaNode[]): Place[] {
   const kind = kindOf(node);
   const own: Place[] = kind === null ? [] : [{ kind, steps, name: `/${steps.join('/')}`, node, above }];
   const items = node.items === undefined ? [] : [['*', node.items] as const];
   const below = [...Object.entries(node.properties ?? {}), ...items].flatMap(([step, field]) =>
-    walked(field, [...steps, step], [...above, node]),
+    placesIn(field, [...steps, step], [...above, node]),
   );
   return [...own, ...below];
 }

@@ -90,13 +90,18 @@ export const PREPARED: Readonly<Record<string, Prepare>> = {
   replayDeadLetters: async ({ place }) => ({ body: selectionFor(place) }),
   ackDeadLetters: async ({ place }) => ({ body: selectionFor(place) }),
   dropDeadLetters: async ({ place }) => ({ body: selectionFor(place) }),
-  changeSubscription: async ({ url }) => {
-    const body = { url: 'https://school.example/events', types: ['attempt.graded'] };
-    const sent = callHttp(url, 'POST', '/v1/ops/subscriptions', { headers: bearer(TOKENS.ops), body });
-    const { data } = await accepted(sent);
-    return { params: { id: data.subscription.id } };
-  },
+  changeSubscription: async ({ url }) => ({ params: { id: await subscription(url) } }),
 };
+
+/** Returns the id of a subscription: their number is limited, so that calls share one. */
+async function subscription(url: string): Promise<string> {
+  const path = '/v1/ops/subscriptions';
+  const headers = bearer(TOKENS.ops);
+  const [known] = (await accepted(callHttp(url, 'GET', path, { headers }))).data.subscriptions;
+  if (known !== undefined) return known.id;
+  const body = { url: 'https://school.example/events', types: ['attempt.graded'] };
+  return (await accepted(callHttp(url, 'POST', path, { headers, body }))).data.subscription.id;
+}
 
 /** Returns the selection of dead letters that has the place: by their ids or by a filter. */
 function selectionFor(place: string): Json {

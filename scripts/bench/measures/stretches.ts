@@ -3,11 +3,8 @@ import type { Row } from '#scripts/bench/row.ts';
 import { costOf, type FilledPlace, stretchMeter } from '#scripts/fillings/cost.ts';
 import { fillingsOf } from '#scripts/fillings/fillings.ts';
 import { type Hall, openHall } from '#scripts/fillings/hall.ts';
-import type { Place } from '#scripts/fillings/places.ts';
+import { type Place, permittedMs } from '#scripts/fillings/places.ts';
 
-/** Longest stretch (ms) that one request may take; twice as long for a body that only services send. */
-const AIM_MS = 50;
-const AIM_OF_SERVICES_MS = 100;
 /** Places in the report. Those that may belong there are measured several times. */
 const LISTED = 10;
 const CANDIDATES = 30;
@@ -76,7 +73,7 @@ function notesOn(all: readonly FilledPlace[]): string[] {
 }
 
 function rowOf({ operation, place, filling }: FilledPlace, times: readonly number[], notes: string[]): Row {
-  const aim = operation.isOfServices ? AIM_OF_SERVICES_MS : AIM_MS;
+  const aim = permittedMs(operation);
   return {
     name: `${operation.id} ${place.name}, ${filling?.name}`,
     unit: 'ms',
