@@ -155,7 +155,8 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     observe: httpMetrics(metrics),
   });
   doorMetrics(metrics, door, context.streams);
-  const sampling = startSampling({ mongo, now: clock.now, log, usable });
+  const heldLoop = measureEventLoop({ metrics, now: clock.now, stop: draining.signal });
+  const sampling = startSampling({ mongo, now: clock.now, log, usable, heldLoop });
   drainOnSignal({
     signals: host.signals,
     exit: host.exit,
@@ -174,7 +175,6 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     },
   });
   const port = await door.listen(config.port, config.host);
-  measureEventLoop(metrics, draining.signal);
   log.info({ host: config.host, port, services, version: VERSION }, 'front door is open');
   return log;
 }

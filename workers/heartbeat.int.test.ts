@@ -13,6 +13,7 @@ t.test('the row of a worker shows whether the process connects to a router, if i
     slots: 8,
     busy: () => [],
     unanswering: () => [],
+    heldLoop: () => null,
     ended: () => ({ settled: {}, failed: {}, died: {} }),
   };
   for (const router of [true, false, undefined]) {

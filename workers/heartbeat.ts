@@ -5,6 +5,7 @@ import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import type { Unanswering } from '#infra/neighbours/unanswering.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
+import type { HeldLoop } from '#shared/operations/busy-alarms.ts';
 
 const BEAT_MS = 5 * SECOND;
 
@@ -24,6 +25,7 @@ export function startHeartbeat(
     slots: number;
     busy: () => string[];
     unanswering: () => Unanswering[];
+    heldLoop: () => HeldLoop | null;
     /** Returns the number of runs of the process since its start. */
     ended: () => EndedRuns;
   },
@@ -51,6 +53,7 @@ export function startHeartbeat(
           busy: self.busy(),
           rssBytes: process.memoryUsage.rss(),
           unanswering: self.unanswering(),
+          heldLoop: self.heldLoop(),
           settled: settled(),
           failed: failed(),
           died: died(),

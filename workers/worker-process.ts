@@ -13,6 +13,7 @@ import { drainOnSignal, OWN_PROCESS } from '#infra/process/drain.ts';
 import { measureEventLoop } from '#infra/process/event-loop.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import { UNLIMITED_ATTEMPTS } from '#shared/kernel/command.ts';
+import type { HeldLoop } from '#shared/operations/busy-alarms.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { MakeActor } from './actors.ts';
 import { startHeartbeat } from './heartbeat.ts';
@@ -90,9 +91,9 @@ export async function startWorkerProcess(
   };
   if (await untilUsable({ check, log, stop: draining.signal })) {
     const router = await isRouter(mongo).catch(() => undefined);
-    loops = startLoops(runtime, kernel, { name, actor, router, ended: measured.ended, env: host.env });
+    const heldLoop = measureEventLoop({ metrics: metrics.served, now: clock.now, stop: draining.signal });
+    loops = startLoops(runtime, kernel, { name, actor, router, ended: measured.ended, heldLoop, env: host.env });
     measured.slotsOf(loops.worker);
-    if (metrics.served !== null) measureEventLoop(metrics.served, draining.signal);
     health.begin();
   }
   return log;
@@ -125,6 +126,7 @@ interface LoopOptions {
   router: boolean | undefined;
   /** Returns the number of runs since the start. */
   ended: () => EndedRuns;
+  heldLoop: () => HeldLoop | null;
   /** The environment of threads; undefined: that of the process. */
   env: NodeJS.ProcessEnv | undefined;
 }
@@ -133,7 +135,7 @@ interface LoopOptions {
 function startLoops(
   { deps, clock, redis, unanswering }: WorkerRuntime,
   kernel: Kernel,
-  { name, actor, router, ended, env }: LoopOptions,
+  { name, actor, router, ended, heldLoop, env }: LoopOptions,
 ): RunningLoops {
   const { mongo, log, config } = deps;
   const queues = queuesOf(actor);
@@ -156,6 +158,7 @@ function startLoops(
     busy: worker.busy,
     unanswering,
     ended,
+    heldLoop,
   });
   log.info({ queues, concurrency }, 'worker is ready');
   return {

@@ -39,6 +39,7 @@ const WORDS = words(
       `${commands} ${commands === 1 ? 'command has' : 'commands have'} backed off for over 10 minutes, the first for ${age}`,
     newestError: 'Newest error',
     stalled: (age: string) => `a run has stored no step for ${age}`,
+    busyLoop: (held: string) => `one piece of work held its event loop for ${held}`,
     schema: 'The schema of the database does not fit this version',
     run: 'Run',
     unserved: (waiting: number) => `${waiting} waiting:`,
@@ -81,6 +82,7 @@ const WORDS = words(
     heldBack: (commands, age) => `${commands} lệnh phải lùi lại hơn 10 phút, lệnh đầu tiên trong ${age}`,
     newestError: 'Lỗi mới nhất',
     stalled: (age) => `một lần chạy không lưu bước nào trong ${age}`,
+    busyLoop: (held) => `một công việc đã chiếm vòng lặp sự kiện trong ${held}`,
     schema: 'Lược đồ của cơ sở dữ liệu không hợp với phiên bản này',
     run: 'Hãy chạy',
     unserved: (waiting) => `${waiting} lệnh đang chờ cấu hình:`,
@@ -158,7 +160,7 @@ ${notes.map((note) => noteBar(note, read, language))}`;
 
 /** Returns an alarm in the language of the page, by its kind. The details of a schema are in English, as the release prints them. */
 export function alarmBar(alarm: Alarm, { queues, workers, now }: Read, language: Language): Html {
-  const { kind, about, text, remedy } = alarm;
+  const { kind, about, text, remedy, heldMs } = alarm;
   const w = WORDS[language];
   switch (kind) {
     case 'redis-down':
@@ -171,6 +173,8 @@ export function alarmBar(alarm: Alarm, { queues, workers, now }: Read, language:
       return html`<p class="alarm">${heldBackText(alarm, now, language)} <span lang="en">${marked(remedy)}</span></p>`;
     case 'stalled-run':
       return html`<p class="alarm"><strong>${about}</strong>: ${w.stalled(ageOf(alarm, now, language))}. <span lang="en">${marked(remedy)}</span></p>`;
+    case 'busy-loop':
+      return html`<p class="alarm"><strong>${about}</strong>: ${w.busyLoop(spanText(heldMs ?? 0, language))}. <span lang="en">${remedy}</span></p>`;
     case 'schema':
       return html`<p class="alarm"><strong>${w.schema}</strong>: <span lang="en">${text}</span>. ${w.run} <code>examhall migrate --status</code>.</p>`;
     default:

@@ -10,10 +10,11 @@ export const STATUS_COMMANDS: CliCommands = {
   status: {
     summary: 'check whether all is well; otherwise print what to do',
     details: `Exit code 1 with an alarm: work is due without a live worker, a queue is a minute late, a
-command that harmed two workers is held or runs alone, a dead letter is neither acknowledged nor
-dropped, Redis stores no rings, a service does not answer or refuses its token, its sender or its
-address, commands have failed for ten minutes, a run hangs, or the schema does not fit. A note is no
-alarm: commands wait for a setting, or reports to other systems fail or are dead.`,
+command that harmed two workers is held or runs alone, one piece of work held an event loop
+for 2.5 s, a dead letter is neither acknowledged nor dropped, Redis stores no rings, a service does
+not answer or refuses its token, its sender or its address, commands have failed for ten minutes, a
+run hangs, or the schema does not fit. A note is no alarm: commands wait for a setting, or reports to
+other systems fail or are dead.`,
     options: ['json', 'watch'],
     examples: ['status', 'status --watch', 'status --json || notify-operator'],
     run: tellStatus,

@@ -50,13 +50,14 @@ export interface Alarm {
     | 'backlog'
     | 'suspect'
     | 'stalled-run'
+    | 'busy-loop'
     | 'redis-down'
     | 'dependency-refuses'
     | 'dependency-down'
     | 'held-back'
     | 'dead-letters';
   /**
-   * The queue or the service that it concerns; null for the whole cluster.
+   * The queue, the service or the process that it concerns; null for the whole cluster.
    */
   about: string | null;
   /**
@@ -89,6 +90,10 @@ export interface Alarm {
    * The newest error of commands that are held back.
    */
   error?: string;
+  /**
+   * Milliseconds for which one piece of work held the event loop of the process; absent for other kinds.
+   */
+  heldMs?: number;
 }
 
 /**

@@ -10,6 +10,7 @@ const WELL: AlarmFacts = {
   liveActors: new Set(),
   redis: { answers: true },
   unanswering: [],
+  busyLoops: [],
   now: 0,
   schemaFaults: [],
 };

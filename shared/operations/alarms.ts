@@ -1,6 +1,7 @@
 import type { Alarm, Note } from '#shared/generated/operations.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
+import { type BusyLoop, busyAlarms } from './busy-alarms.ts';
 import { type LiveWorker, unservedReason } from './command-reason.ts';
 import {
   type FailingQueue,
@@ -23,6 +24,8 @@ export interface AlarmFacts {
   redis: { answers: boolean };
   /** Services that did not answer the last call of a live worker; a service may be listed once for each. */
   unanswering: readonly UnansweringFacts[];
+  /** Work that held the event loops of front doors and workers. */
+  busyLoops: readonly BusyLoop[];
   /** Unix milliseconds by MongoDB's clock. */
   now: number;
   /** Reasons why no process starts on this schema. */
@@ -54,7 +57,8 @@ interface UnansweringFacts {
 const BACKLOG_MS = MINUTE;
 
 /** Returns the alarms of a cluster, most urgent first; an empty list if all is well. */
-export function alarmsOf({ queues, liveActors, redis, unanswering, now, schemaFaults }: AlarmFacts): Alarm[] {
+export function alarmsOf(facts: AlarmFacts): Alarm[] {
+  const { queues, liveActors, redis, unanswering, busyLoops, now, schemaFaults } = facts;
   return [
     ...schemaFaults.map(
       (text): Alarm => ({ kind: 'schema', about: null, text, remedy: 'run `examhall migrate --status`' }),
@@ -62,6 +66,7 @@ export function alarmsOf({ queues, liveActors, redis, unanswering, now, schemaFa
     ...queues.flatMap((facts) => workAlarm(facts, liveActors)),
     ...queues.flatMap((facts) => suspectAlarm(facts, liveActors)),
     ...stalledRunAlarms(queues, now),
+    ...busyAlarms(busyLoops, now),
     ...(redis.answers ? [] : [REDIS_DOWN]),
     ...refusalAlarms(queues, now),
     ...dependencyAlarms(unanswering, now),

@@ -1,5 +1,6 @@
 import type { Unanswering } from '#infra/neighbours/unanswering.ts';
 import { SECOND } from '#shared/kernel/time.ts';
+import type { HeldLoop } from '#shared/operations/busy-alarms.ts';
 import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
 
 /** Numbers of runs of a process, by queue. */
@@ -33,6 +34,8 @@ export interface WorkerRow extends Partial<EndedRuns> {
   rssBytes: number;
   /** Services that did not answer the last call of this process. Absent in rows of older processes. */
   unanswering?: Unanswering[];
+  /** The longest recent piece of work that held the event loop of this process. Absent in rows of older processes. */
+  heldLoop?: HeldLoop | null;
 }
 
 export const WORKERS = 'workers';

@@ -7,6 +7,8 @@ import type { ActorLoad, ClusterStatus, QueueList, QueueState, WorkerList } from
 import { actorOf, type Queue } from '#shared/kernel/command.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 import { alarmsOf, notesOf } from '#shared/operations/alarms.ts';
+import type { BusyLoop } from '#shared/operations/busy-alarms.ts';
+import { readHeldLoops } from './samples.ts';
 
 /** Reads the live worker processes. */
 export async function readWorkers(mongo: Mongo, now: number): Promise<WorkerList> {
@@ -73,13 +75,19 @@ function sumOf(queues: readonly QueueState[], count: 'due' | 'running'): number 
 /** Reads the alarms and notes of the cluster with their remedies. `redis` resolves to false if Redis stores no rings. */
 export async function readStatus(mongo: Mongo, now: number, redis: () => Promise<boolean>): Promise<ClusterStatus> {
   const live = await liveWorkers(mongo, now);
-  const [depths, answers, faults] = await Promise.all([queueDepths(mongo, now, live), redis(), schemaFaults(mongo)]);
+  const [depths, answers, faults, doors] = await Promise.all([
+    queueDepths(mongo, now, live),
+    redis(),
+    schemaFaults(mongo),
+    readHeldLoops(mongo, now),
+  ]);
   const { at, queues } = queueList(depths, now, live);
   const alarms = alarmsOf({
     queues: depths.map(withActor),
     liveActors: new Set(live.map(({ actor }) => actor)),
     redis: { answers },
     unanswering: live.flatMap(({ unanswering = [] }) => unanswering),
+    busyLoops: [...doors, ...live.flatMap(busyLoopOf)],
     now,
     schemaFaults: faults,
   });
@@ -97,6 +105,10 @@ export async function readStatus(mongo: Mongo, now: number, redis: () => Promise
 
 function withActor(depth: QueueDepth) {
   return { ...depth, actor: actorOf(depth.queue) };
+}
+
+function busyLoopOf({ _id, heldLoop }: WorkerRow): BusyLoop[] {
+  return heldLoop == null ? [] : [{ process: _id, ...heldLoop }];
 }
 
 /** Time for which a reading is used again, in milliseconds. */

@@ -3,6 +3,7 @@ import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { type EndedRuns, liveWorkers } from '#infra/mongo/live-workers.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { HOUR, MINUTE } from '#shared/kernel/time.ts';
+import { BUSY_COUNTS_MS, type BusyLoop } from '#shared/operations/busy-alarms.ts';
 
 /** The state of every queue at one minute, for the charts of the console. */
 export interface ClusterSample {
@@ -10,6 +11,8 @@ export interface ClusterSample {
   _id: string;
   at: Date;
   queues: QueueSample[];
+  /** Work that held the event loop of a front door, which has no row of its own. Absent without such work. */
+  heldLoops?: BusyLoop[];
 }
 
 interface QueueSample {
@@ -31,10 +34,14 @@ const MINUTE_LETTERS = 'YYYY-MM-DDTHH:MM'.length;
 
 const samples = (mongo: Mongo) => mongo.db.collection<ClusterSample>(CLUSTER_SAMPLES);
 
+function minuteOf(now: number): string {
+  return new Date(now).toISOString().slice(0, MINUTE_LETTERS);
+}
+
 /** Stores the sample of the minute, unless another process has stored it. Returns true if this process has. */
 export async function storeSample(mongo: Mongo, now: number): Promise<boolean> {
   const at = new Date(now);
-  const _id = at.toISOString().slice(0, MINUTE_LETTERS);
+  const _id = minuteOf(now);
   const known = await samples(mongo).findOne({ _id }, { projection: { _id: 1 }, maxTimeMS: QUERY_LIMIT_MS });
   if (known !== null) return false;
   const live = await liveWorkers(mongo, now);
@@ -56,6 +63,21 @@ export async function storeSample(mongo: Mongo, now: number): Promise<boolean> {
     if (isDuplicateKey(error)) return false;
     throw error;
   }
+}
+
+/** Adds work that held the event loop of a front door to the sample of the minute, which exists after `storeSample`. */
+export async function storeHeldLoop(mongo: Mongo, now: number, held: BusyLoop): Promise<void> {
+  await samples(mongo).updateOne({ _id: minuteOf(now) }, { $push: { heldLoops: held } });
+}
+
+/** Returns the recent work that held the event loops of front doors. */
+export async function readHeldLoops(mongo: Mongo, now: number): Promise<BusyLoop[]> {
+  // A sample is up to a minute older than what is added to it.
+  const rows = await samples(mongo)
+    .find({ at: { $gt: new Date(now - BUSY_COUNTS_MS - MINUTE) } }, { maxTimeMS: QUERY_LIMIT_MS })
+    .project<Pick<ClusterSample, 'heldLoops'>>({ heldLoops: 1 })
+    .toArray();
+  return rows.flatMap(({ heldLoops = [] }) => heldLoops);
 }
 
 /** A value of each minute of the last hour, the oldest first; null for a minute without a sample. */

@@ -73,6 +73,7 @@ export const OPERATION_FIELDS = {
       failed: 'no person',
       died: 'no person',
       unanswering: 'no person',
+      heldLoop: 'no person',
     },
   } satisfies Declaration<WorkerRow>,
   isolation_slot: {
@@ -88,7 +89,7 @@ export const OPERATION_FIELDS = {
   } satisfies Declaration<IsolationSlot>,
   cluster_samples: {
     links: [],
-    fields: { _id: 'no person', at: 'no person', queues: 'no person' },
+    fields: { _id: 'no person', at: 'no person', queues: 'no person', heldLoops: 'no person' },
   } satisfies Declaration<ClusterSample>,
   console_ends: {
     links: [],
