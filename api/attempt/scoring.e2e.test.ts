@@ -270,3 +270,18 @@ t.test('every scoring mode yields the scores computed by hand', async (t) => {
   t.ok(Math.abs(scorePercent - (total / 1e6 / data.maxScore) * 100) < 1e-9, `${scorePercent} is not rounded`);
   t.equal((await client.admin().get(id)).data.questions[0].answerKey.correctOptionIds[0], 'a');
 });
+
+t.test('all right is all points and 100 percent in every reply, whatever the digits of a score', async (t) => {
+  const scores = [...Array.from({ length: 6 }, () => 10 / 6), 5e-324, 0.0000001];
+  const questions = scores.map((score, index) => choice(`q${index}`, { score }));
+  const { student, id, attempt } = await client.sitting({ questions });
+  t.equal(attempt.maxScore, 10.0000001);
+  for (const index of scores.keys()) await student.save(id, { questionId: `q${index}`, answer: choose('a') });
+  const { data } = await student.submit(id);
+  t.match(data, {
+    totalScore: 10.0000001,
+    correctCount: 8,
+    answers: scores.map((score) => ({ isCorrect: true, score })),
+  });
+  t.match((await student.result(id)).data, { scorePercent: 100, attempt: { totalScore: 10.0000001 } });
+});

@@ -204,15 +204,24 @@ t.test('a ladder must fit the mode and the number of statements', async (t) => {
   ]);
 });
 
-t.test('scores and minScores beyond their limits are refused', async (t) => {
+t.test('any points are accepted whose totals and percentages JSON can hold', async (t) => {
   t.strictSame(faults({ ...single, scoringRule: { mode: 'PARTIAL', minScore: 1.5 } }), [
     '/questions/0/scoringRule/minScore',
   ]);
   t.strictSame(faults({ ...single, scoringRule: { mode: 'PARTIAL', maxScore: 2, minScore: 2 } }), []);
-  t.strictSame(faults({ ...single, score: 1e300 }), ['/questions/0/score']);
-  t.strictSame(faults({ ...single, scoringRule: { mode: 'PARTIAL', maxScore: 1e-300, minScore: -1 } }), [
-    '/questions/0/scoringRule/minScore',
-  ]);
+  const two = { ...single, questionId: 'two' };
+  for (const score of [Number.MIN_VALUE, 10 / 3, 1e10, Number.MAX_VALUE]) {
+    t.strictSame(faults({ ...single, score }), [], `${score}`);
+  }
+  const large = { mode: 'PARTIAL', maxScore: 1e300, incorrectPenalty: 1e301, minScore: -1e302 } as const;
+  t.strictSame(faults({ ...single, scoringRule: large }), []);
+  t.strictSame(faults({ ...single, score: Number.MAX_VALUE }, { ...two, score: 1e300 }), ['/questions'], 'the sum');
+  const penal = { mode: 'PARTIAL', maxScore: 1e-9, minScore: -1 } as const;
+  t.strictSame(faults({ ...single, score: 1e298, scoringRule: penal }), []);
+  t.strictSame(faults({ ...single, score: 1e300, scoringRule: penal }), ['/questions'], 'the lowest total');
+  const tiny = { mode: 'PARTIAL', maxScore: 1e-307, minScore: -1 } as const;
+  t.strictSame(faults({ ...single, scoringRule: tiny }), ['/questions'], 'the lowest percentage');
+  t.strictSame(faults({ ...single, score: 0, scoringRule: { mode: 'PARTIAL', minScore: -1 } }), [], 'practice');
 });
 
 t.test('names that two questions or two options share are refused', async (t) => {

@@ -11,7 +11,7 @@ import {
   type ScoringMode,
   type ScoringRule,
 } from './question.ts';
-import { questionFaults } from './question-faults.ts';
+import { questionFaults, totalsFaults } from './question-faults.ts';
 
 /** One element of a start's `questions`, which passed its schema. Fields that are not named here are never copied. */
 export interface QuestionInput {
@@ -65,6 +65,7 @@ export function* copyPaper(questions: readonly QuestionInput[]): Pieces<{ paper:
     return { rejected: 'VALIDATION_FAILED', details: [{ path: '/questions', message: 'at least one is required' }] };
   }
   const { copies, details } = yield* copyQuestions([...questions.entries()]);
+  if (details.length === 0) details.push(...totalsFaults(copies));
   if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
   return { paper: inSentOrder(copies, questions) };
 }

@@ -32,11 +32,5 @@ export const MAX_START_BYTES = 12 * MIB;
 /** Additional start keys that are stored on one open attempt: the newest ones, because a client repeats its last request. */
 export const MAX_START_KEY_ALIASES = 50;
 
-/**
- * Maximum absolute score of a question. Up to this limit, a JSON number represents all six decimal places of a score, and no
- * sum of scores reaches Infinity.
- */
-export const MAX_QUESTION_SCORE = 1_000_000_000;
-
 /** Maximum of attempts in a student's own list, which contains the newest ones. */
 export const MAX_LISTED_ATTEMPTS = 100;

@@ -1,7 +1,6 @@
 import { isBlank } from '#shared/attempt/scoring/short-answer.ts';
-import { decimal } from '#shared/kernel/decimal.ts';
+import { sumExactly } from '#shared/kernel/decimal.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { MAX_QUESTION_SCORE } from './limits.ts';
 import { isScoredByHand, modeFits, type Question, ruleTypeOf } from './question.ts';
 
 /**
@@ -35,15 +34,12 @@ function* optionFaults(question: Question, optionOrder: readonly string[] | null
 
 function* ruleFaults(question: Question): Generator<FaultDetail> {
   const { score, scoringRule: rule, type } = question;
-  if (score > MAX_QUESTION_SCORE) yield { path: '/score', message: `must be <= ${MAX_QUESTION_SCORE}` };
   if (!modeFits(question)) {
     yield { path: '/scoringRule/mode', message: `${rule.mode} does not fit the type ${type}` };
   }
   const ruleMax = rule.maxScore ?? score;
   if (rule.minScore !== undefined && rule.minScore > ruleMax) {
     yield { path: '/scoringRule/minScore', message: 'must not be above maxScore' };
-  } else if (rule.minScore !== undefined && scaledTooFar(rule.minScore, score, ruleMax)) {
-    yield { path: '/scoringRule/minScore', message: `must be >= -${MAX_QUESTION_SCORE} on the question's scale` };
   }
   if (rule.ladder === undefined) return;
   const path = '/scoringRule/ladder';
@@ -53,9 +49,18 @@ function* ruleFaults(question: Question): Generator<FaultDetail> {
   }
 }
 
-/** Returns true if the scaled `minScore` is below -MAX_QUESTION_SCORE. JSON could not represent the resulting totals. */
-function scaledTooFar(minScore: number, score: number, ruleMax: number): boolean {
-  return decimal(minScore).times(score).lessThan(decimal(-MAX_QUESTION_SCORE).times(ruleMax));
+/**
+ * Returns a fault if the highest or the lowest total of a paper, or its percentage, could be beyond the largest JSON number. A question loses
+ * at most `minScore / maxScore` of its score; rounding to six places at most doubles that.
+ */
+export function* totalsFaults(questions: readonly Question[]): Generator<FaultDetail> {
+  const most = sumExactly(questions.map(({ score }) => score));
+  const shares = questions.map(
+    ({ score, scoringRule: { minScore = 0, maxScore } }) => minScore / (maxScore ?? (score || 1)),
+  );
+  const least = 2 * Math.min(0, ...shares);
+  if ([most, least * most, least * 100].every(Number.isFinite)) return;
+  yield { path: '/questions', message: 'must have totals and percentages that a JSON number can hold' };
 }
 
 function* keyPartFaults(question: Question): Generator<FaultDetail> {

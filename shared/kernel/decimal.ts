@@ -38,6 +38,16 @@ export function roundScore(value: Decimal): number {
   return rounded === 0 ? 0 : rounded;
 }
 
+/**
+ * Returns the points of a grade that a person or a model made out of `full`: rounded to six places, or `full` itself if both are equal there.
+ * Such a grade is often a sum of binary fractions, and 9.999999 for each part of a full 10 would be no full mark.
+ */
+export function markByHand(score: number, full: number): number {
+  const rounded = roundScore(decimal(score));
+  // Nothing for what is worth less than the sixth place is nothing, although both round to 0.
+  return rounded === roundScore(decimal(full)) && score > 0 ? full : rounded;
+}
+
 /** Returns the sum of JSON numbers. Adds them as exact decimals and converts to a number once, at the end. */
 export function sumExactly(values: Iterable<number>): number {
   let sum = decimal(0);

@@ -284,8 +284,12 @@ t.test('a question scored by hand is pending if answered, and scores 0 if unansw
   t.strictSame(gradeByHand(sampleQuestion({ score: 2 }), 1.9999999), { isCorrect: true, score: 2 });
 });
 
-t.test('full score is decided before rounding', async (t) => {
-  check(t, sampleQuestion({ score: 0.0000001 }), [[picked('a'), 0, true]]);
+t.test('a full mark is the score of the question, and is decided before rounding', async (t) => {
+  for (const score of [0.0000001, 10 / 3, 5e-324, 1e300])
+    check(t, sampleQuestion({ score }), [[picked('a'), score, true]]);
+  check(t, choice(0.0000009, { mode: 'PARTIAL', incorrectPenalty: 0.0000001 }, ['a']), [
+    [picked('a', 'b'), 0.0000009, false, 'rounding does not exceed it'],
+  ]);
   const nearly = choice(1, { mode: 'PARTIAL', incorrectPenalty: 0.0000001 }, ['a']);
   check(t, nearly, [[picked('a', 'b'), 1, false]]);
 });

@@ -1,10 +1,13 @@
 import type { AnswerContent } from '#shared/attempt/attempt.ts';
 import { isScoredByHand, type Question, ruleTypeOf } from '#shared/attempt/question.ts';
-import { decimal, roundScore } from '#shared/kernel/decimal.ts';
+import { decimal, markByHand, roundScore } from '#shared/kernel/decimal.ts';
 import { FULL, isFull, ladderShare, NOTHING, partialShare, pointsOf, type Share } from './share.ts';
 import { isBlank, textShare } from './short-answer.ts';
 
-/** Points rounded to six places; `isCorrect` is decided before rounding. Both are null while a grade by hand is pending. */
+/**
+ * A full mark is the score of the question itself, and `isCorrect`. Any other score is rounded to six places and never above that. Both are
+ * null while a grade by hand is pending.
+ */
 export type Grade = { isCorrect: boolean; score: number } | { isCorrect: null; score: null };
 
 const PENDING: Grade = { isCorrect: null, score: null };
@@ -33,10 +36,8 @@ export function isInRange(score: number, max: number): boolean {
 
 /** Returns the grade of a score by hand, which is in range and on the question's own scale. */
 export function gradeByHand(question: Question, score: number): { isCorrect: boolean; score: number } {
-  const rounded = roundScore(decimal(score));
-  // Nothing for a question that is worth less than the sixth place is nothing, although both round to 0.
-  const isFull = rounded === roundScore(decimal(question.score)) && (score > 0 || question.score === 0);
-  return { isCorrect: isFull, score: isFull ? question.score : rounded };
+  const points = markByHand(score, question.score);
+  return { isCorrect: points === question.score, score: points };
 }
 
 /** Returns true for an empty selection, statements without any value, or a text of white space only. */
@@ -62,8 +63,10 @@ function shareOf(question: Question, ruleMax: number, answer: AnswerContent): Sh
   }
 }
 
-function gradeOf(question: Question, earned: Share): Grade {
-  return { isCorrect: isFull(earned), score: roundScore(pointsOf(earned, question.score)) };
+/** Rounding a full mark would lose points: three times 3.333333 is less than a paper of three times 10/3. */
+function gradeOf({ score }: Question, earned: Share): Grade {
+  if (isFull(earned)) return { isCorrect: true, score };
+  return { isCorrect: false, score: Math.min(roundScore(pointsOf(earned, score)), score) };
 }
 
 /** Returns the share of a choice under EXACT or PARTIAL. A repeated selection counts once. */

@@ -69,15 +69,6 @@ t.test('order and repetition of a selection do not change its score', async () =
   );
 });
 
-t.test('a partial score equals the exact rational result, rounded once', async () => {
-  fc.assert(
-    fc.property(partial, fc.subarray(IDS, { minLength: 1 }), (question, selected) => {
-      return scoreOf(question, { selected }) === rationalPartial(question, selected);
-    }),
-    { numRuns: 500 },
-  );
-});
-
 t.test('a ladder score rises with every correct statement', async () => {
   const judgement = fc.constantFrom(true, false, null);
   const mode = fc.constantFrom('TRUE_FALSE_GROUP' as const, 'THPT_TRUE_FALSE_LADDER' as const, 'PARTIAL' as const);
@@ -245,24 +236,4 @@ function written(digits: bigint, places: number, mark: string): string {
 
 function toMillionths(score: number): number {
   return Math.round(score * 1_000_000);
-}
-
-/** Computes the contract's formula in whole thousandths with BigInt, without a library, and rounds only at the end. */
-function rationalPartial(question: Question, selected: readonly string[]): number {
-  const whole = (value: number) => BigInt(Math.round(value * 1_000));
-  const key = new Set(question.answerKey.correctOptionIds ?? []);
-  const right = BigInt(selected.filter((id) => key.has(id)).length);
-  const wrong = BigInt(selected.length) - right;
-  const { maxScore = 1, incorrectPenalty = 0, minScore = 0 } = question.scoringRule;
-  const size = BigInt(key.size);
-  let numerator = whole(maxScore) * right - whole(incorrectPenalty) * wrong * size;
-  const floor = whole(minScore) * size;
-  const full = whole(maxScore) * size;
-  if (numerator < floor) numerator = floor;
-  if (numerator > full) numerator = full;
-  // Computes score × numerator / full in half millionths, so that a tie is visible. Ties round to the larger magnitude.
-  const scaled = whole(question.score) * numerator * 1_000n * 2n;
-  const magnitude = (scaled < 0n ? -scaled : scaled) / full;
-  const rounded = (magnitude + 1n) / 2n;
-  return Number(scaled < 0n ? -rounded : rounded) / 1_000_000 || 0;
 }
