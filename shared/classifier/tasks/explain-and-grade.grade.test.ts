@@ -36,6 +36,18 @@ t.test('the score of a grade is the exact sum of its criteria', async (t) => {
   });
 });
 
+t.test('all points of all criteria are all points, whatever their digits', async (t) => {
+  const thirds = essay([1 / 3, 1 / 3, 1 / 3], { maxScore: 1 });
+  t.strictSame(gradeFaults(thirds), [], 'a sum is compared at six places');
+  t.match(readGrade(thirds, graded(1 / 3, 1 / 3, 0.3333333)), {
+    score: 1,
+    criteria: [{ score: 1 / 3 }, { score: 1 / 3 }, { score: 1 / 3 }],
+  });
+  const binary = essay([0.1, 0.2], { maxScore: 0.1 + 0.2 });
+  t.strictSame(gradeFaults(binary), []);
+  t.match(readGrade(binary, graded(0.1, 0.2)), { score: 0.1 + 0.2 });
+});
+
 t.test('a missing or out-of-bounds score invalidates the grade', async (t) => {
   for (const scores of [[1], [1, 2.000001], [-0.000001, 1], [1, Number.NaN], [1, Number.POSITIVE_INFINITY]]) {
     t.equal(readGrade(essay([1, 2]), graded(...scores)), null, String(scores));

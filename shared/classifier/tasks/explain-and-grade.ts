@@ -1,7 +1,7 @@
 import { duplicateIndexes } from '#shared/classifier/new-job.ts';
 import { closedObject } from '#shared/classifier/schema.ts';
 import type { EssayGradeRequest, ExplanationRequest, GradeResult, Solution } from '#shared/generated/classifier.ts';
-import { decimal, roundScore, sumExactly } from '#shared/kernel/decimal.ts';
+import { decimal, markByHand, roundScore, sumExactly } from '#shared/kernel/decimal.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { ModelTask } from './task.ts';
 
@@ -88,17 +88,17 @@ interface WrittenGrade {
   criteria: Record<string, { score: number; comment: string }>;
 }
 
-/** Returns the grade of an answer; its score is the sum of the criteria. Returns null if a score is missing or out of bounds. */
+/** Returns the grade of an answer; its score is the sum of the criteria, at six places. Returns null if a score is missing or out of bounds. */
 export function readGrade({ maxScore, rubric }: EssayGradeRequest, json: unknown): GradeResult | null {
   const { criteria: written, feedback } = json as WrittenGrade;
   const criteria = rubric.criteria.map(({ id, maxScore: most }, index) => {
     const { score, comment } = written[keyOf(index)] ?? { score: Number.NaN, comment: '' };
     const isWithin = score >= 0 && score <= most;
-    // Rounded to the scale of stored scores; rounding must not exceed the criterion's maximum.
-    return { id, score: isWithin ? Math.min(roundScore(decimal(score)), most) : Number.NaN, maxScore: most, comment };
+    return { id, score: isWithin ? markByHand(score, most) : Number.NaN, maxScore: most, comment };
   });
   if (criteria.some((criterion) => Number.isNaN(criterion.score))) return null;
-  return { score: sumExactly(criteria.map((criterion) => criterion.score)), maxScore, feedback, criteria };
+  const score = markByHand(sumExactly(criteria.map((criterion) => criterion.score)), maxScore);
+  return { score, maxScore, feedback, criteria };
 }
 
 /** Returns the faults of a grade request that the schema cannot detect: duplicate criterion ids and a wrong `maxScore`. */
@@ -106,6 +106,9 @@ export function gradeFaults({ maxScore, rubric: { criteria } }: EssayGradeReques
   const twice = duplicateIndexes(criteria.map(({ id }) => id));
   const faults = twice.map((index) => ({ path: `/rubric/criteria/${index}/id`, message: 'duplicate value' }));
   const sum = sumExactly(criteria.map((criterion) => criterion.maxScore));
-  if (sum !== maxScore) faults.push({ path: '/maxScore', message: 'must be the sum of the maxScore of all criteria' });
+  // A rubric page adds in binary fractions: 0.1 and 0.2 are 0.30000000000000004 there.
+  if (roundScore(decimal(sum)) !== roundScore(decimal(maxScore))) {
+    faults.push({ path: '/maxScore', message: 'must be the sum of the maxScore of all criteria' });
+  }
   return faults;
 }
