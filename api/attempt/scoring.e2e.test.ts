@@ -148,9 +148,9 @@ const GOLDEN: [(id: string) => object, object | null, number | null, boolean | n
         answerKey: { acceptedTexts: ['pi'], numericAnswers: [{ value: 3.14 }] },
       }),
     type('3,14'),
-    0,
-    false,
-    'EXACT text has no numbers',
+    1,
+    true,
+    'EXACT text is SHORT_TEXT',
   ],
   [(id) => shortText(id, ['x']), type(' \n'), 0, false, 'white space is unanswered'],
   [
@@ -212,9 +212,16 @@ const GOLDEN: [(id: string) => object, object | null, number | null, boolean | n
   [
     (id) => numeric(id, [{ value: 2, tolerance: 1 }], rule('EXACT')),
     type('2.5'),
-    0,
-    false,
-    'EXACT number: tolerance 0',
+    1,
+    true,
+    'EXACT number: the tolerance that was sent counts',
+  ],
+  [
+    (id) => shortText(id, ['3,14'], rule('EXACT', { tolerance: 0.05 })),
+    type('3.1'),
+    1,
+    true,
+    'also in a text, for an accepted number',
   ],
   [(id) => numeric(id, [{ value: 2 }], rule('EXACT')), type('2.0'), 1, true, 'EXACT number'],
   [

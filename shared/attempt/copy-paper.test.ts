@@ -145,7 +145,10 @@ t.test('a question of an unknown type follows the rules of its mode and keeps it
   t.strictSame(key(short, {}), ['/questions/0/answerKey/acceptedTexts']);
   t.strictSame(key(numeric, { acceptedTexts: ['1'] }), ['/questions/0/answerKey/numericAnswers']);
   t.strictSame(key(single, { acceptedTexts: ['a'] }), ['/questions/0/answerKey/correctOptionIds']);
-  t.strictSame(key({ ...short, scoringRule: { mode: 'EXACT' } }, numbers), ['/questions/0/answerKey/acceptedTexts']);
+  for (const mode of ['EXACT', 'PARTIAL'] as const) {
+    t.strictSame(key({ ...short, scoringRule: { mode } }, numbers), [], `${mode}: numbers are the key of a text too`);
+    t.strictSame(key({ ...short, scoringRule: { mode } }, {}), ['/questions/0/answerKey/acceptedTexts']);
+  }
 });
 
 t.test('a question of 0 points is accepted as practice', async (t) => {

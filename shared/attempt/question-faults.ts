@@ -103,7 +103,7 @@ function* missingKeyFaults(question: Question): Generator<FaultDetail> {
       const hasNumbers = (key.numericAnswers ?? []).length > 0;
       if (scoringRule.mode === 'NUMERIC') {
         if (!hasNumbers) yield { path: '/answerKey/numericAnswers', message: 'must not be empty' };
-      } else if (!hasTexts && !(scoringRule.mode === 'SHORT_TEXT' && hasNumbers)) {
+      } else if (!hasTexts && !hasNumbers) {
         yield { path: '/answerKey/acceptedTexts', message: 'must not be empty' };
       }
       return;

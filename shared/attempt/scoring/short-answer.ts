@@ -4,17 +4,15 @@ import { composed, hasMarkRun } from '#shared/kernel/text.ts';
 import { FULL, NOTHING, partialShare, type Share } from './share.ts';
 
 /**
- * Scores a text as a whole: right or wrong. A numeric question compares the numbers of its key, a text question the accepted
- * texts, and SHORT_TEXT both. Only an unknown type can have PARTIAL here; the text is then its only part, so that penalty
- * and floor apply.
+ * Scores a text as a whole: right or wrong. A numeric question compares the numbers of its key, a text question the accepted texts too.
+ * EXACT is the mode of the type under another name, so that a tolerance that was sent counts under it as well. Only an unknown type can have
+ * PARTIAL here; the text is then its only part, so that penalty and floor apply.
  */
 export function textShare(question: Question, ruleMax: number, text: string): Share {
   const { mode } = question.scoringRule;
   const ofNumbers = mode === 'NUMERIC' || ruleTypeOf(question) === 'NUMERIC';
   const given = squeezed(text);
-  const isRight =
-    (!ofNumbers && equalsAccepted(question, given)) ||
-    ((ofNumbers || mode === 'SHORT_TEXT') && equalsNumber(question, given));
+  const isRight = (!ofNumbers && equalsAccepted(question, given)) || equalsNumber(question, given, ofNumbers);
   if (mode !== 'PARTIAL') return isRight ? FULL : NOTHING;
   return partialShare(question.scoringRule, ruleMax, { right: isRight ? 1 : 0, wrong: isRight ? 0 : 1, key: 1 });
 }
@@ -54,34 +52,44 @@ function foldedKeyOf(question: Question): FoldedKey {
   return key;
 }
 
-function equalsNumber(question: Question, text: string): boolean {
+/** Significant digits that every JSON number returns as they were written. */
+const SOUND_DIGITS = 15;
+/** Share of a number by which binary arithmetic on it may be off. */
+const BINARY_ERROR = decimal('1e-12');
+
+/**
+ * NUMERIC: returns true if `|x − key| ≤ tolerance` for any of the key's numbers, in exact decimals. A number's own tolerance takes precedence
+ * over the rule's; the default is 0. A RELATIVE tolerance is a share of |key|.
+ *
+ * Importers compute keys and ranges in binary fractions: 0.1 + 0.2 is 0.30000000000000004, and the range 0.1 to 0.3 becomes 0.2 ±
+ * 0.09999999999999999. A key therefore also counts as it reads at 15 digits, and a tolerance above 0 is a little wider.
+ */
+function equalsNumber(question: Question, text: string, ofNumbers: boolean): boolean {
   const given = parseNumber(text);
-  return given !== null && matchesNumber(question, given);
+  if (given === null) return false;
+  const { tolerance: ofRule = 0, toleranceType } = question.scoringRule;
+  return numbersOf(question, ofNumbers).some(({ value, tolerance = ofRule }) =>
+    readingsOf(value).some((key) => {
+      const size = key.absoluteValue();
+      const sent = toleranceType === 'RELATIVE' ? size.times(tolerance) : decimal(tolerance);
+      const allowed = sent.isZero() ? sent : sent.plus(BINARY_ERROR.times(size.greaterThan(sent) ? size : sent));
+      return given.minus(key).absoluteValue().lessThanOrEqualTo(allowed);
+    }),
+  );
+}
+
+function readingsOf(value: Decimal): Decimal[] {
+  return value.precision() <= SOUND_DIGITS ? [value] : [value, value.toSignificantDigits(SOUND_DIGITS)];
 }
 
 /**
- * NUMERIC: returns true if `|x − key| ≤ tolerance` for any of the key's numbers, in exact decimals. A number's own tolerance
- * takes precedence over the rule's; the default is 0. A RELATIVE tolerance is a share of |key|. EXACT ignores tolerances.
+ * Returns the numbers of the key. In a question of texts with a tolerance, even 0, accepted texts that are numbers are included: an accepted
+ * `0.5` then also accepts `0,50`.
  */
-function matchesNumber(question: Question, given: Decimal): boolean {
-  const { scoringRule } = question;
-  return numbersOf(question).some(({ value, tolerance = scoringRule.tolerance ?? 0 }) => {
-    const distance = given.minus(value).absoluteValue();
-    if (scoringRule.mode === 'EXACT') return distance.isZero();
-    const isRelative = scoringRule.toleranceType === 'RELATIVE';
-    const allowed = isRelative ? value.absoluteValue().times(tolerance) : decimal(tolerance);
-    return distance.lessThanOrEqualTo(allowed);
-  });
-}
-
-/**
- * Returns the numbers of the key. Under SHORT_TEXT with a tolerance, even 0, accepted texts that are numbers are included:
- * an accepted `0.5` then also accepts `0,50`.
- */
-function numbersOf({ answerKey, scoringRule }: Question): { value: Decimal; tolerance?: number }[] {
+function numbersOf({ answerKey, scoringRule }: Question, ofNumbers: boolean): { value: Decimal; tolerance?: number }[] {
   const { acceptedTexts = [], numericAnswers = [] } = answerKey;
   const numbers = numericAnswers.map((answer) => ({ ...answer, value: decimal(answer.value) }));
-  if (scoringRule.mode !== 'SHORT_TEXT' || scoringRule.tolerance === undefined) return numbers;
+  if (ofNumbers || scoringRule.tolerance === undefined) return numbers;
   const inTexts = acceptedTexts.flatMap((text) => parseNumber(text) ?? []);
   return [...numbers, ...inTexts.map((value) => ({ value }))];
 }
