@@ -123,6 +123,17 @@ t.test('refuses unacceptable JSON', async (t) => {
   t.match(await wire.reply(), { status: 400, json: { code: 'INVALID_JSON' } }, 'not UTF-8');
 });
 
+t.test('refuses a member that an object has twice', async (t) => {
+  const { port } = await openTestDoor(t);
+  for (const body of ['{"name":"a","name":"b"}', '{"free":{"x":[{"a":1,"\\u0061":1}]}}']) {
+    const reply = await ask(t, port, 'POST', '/v1/echo/a', [JSON_TYPE], body);
+    t.match(reply, {
+      status: 400,
+      json: { code: 'INVALID_JSON', message: 'An object of the body has a member twice' },
+    });
+  }
+});
+
 t.test('accepts unusual but valid JSON', async (t) => {
   const { port } = await openTestDoor(t);
   const names = [
@@ -154,6 +165,10 @@ t.test('reports values that cannot be stored and faults of shape together', asyn
     ['{"name":"\\ud800"}', ['/name']],
     ['{"free":{"a\\u0000b":1}}', ['/free/a\u0000b']],
     ['{"free":{"x/y~z":[0,-1e999]}}', ['/free/x~1y~0z/1']],
+    [
+      '{"size":100000000000000000001,"free":{"code":98765432109876543210,"n":[6.02e23,2.8e16]}}',
+      ['/size', '/free/code'],
+    ],
     ['[]', ['']],
     ['null', ['']],
     ['"text"', ['']],

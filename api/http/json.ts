@@ -2,12 +2,16 @@ import { isUtf8 } from 'node:buffer';
 import { escapePointer } from '#infra/schema/fault-message.ts';
 import { MAX_FAULTS } from '#infra/schema/validator.ts';
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
-import { MAX_MEMBERS, parseJson, TooManyMembers } from '#shared/kernel/large-json.ts';
+import { MAX_MEMBERS, type ParsedJson, parseJson, TooManyMembers } from '#shared/kernel/large-json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
+import { pointersTo } from './json-numbers.ts';
+import { scanJson, type UnfitNumber } from './json-scan.ts';
 
 const MAX_DEPTH = 64;
 const BYTE_ORDER_MARK = Buffer.from('\ufeff');
+/** Values that are visited in one piece. */
+const PIECE_VALUES = 4_096;
 
 /** A parsed body, with the faults of its values that no schema can express. */
 interface ParsedBody {
@@ -16,10 +20,10 @@ interface ParsedBody {
 }
 
 /**
- * Parses a body. Returns INVALID_JSON for bytes that are not UTF-8 or not JSON, nesting over 64, too many members and forbidden keys.
- * `__proto__`, and `constructor` holding `prototype`, would reach a prototype if code merged the body into an object.
- * Values that JSON allows but MongoDB or a reply cannot hold (1e400, lone surrogates, NUL in a key) are returned as faults. So is a run of
- * combining marks, except in the fields of `anyMarks`, JSON pointers.
+ * Parses a body. Returns INVALID_JSON for bytes that are not UTF-8 or not JSON, nesting over 64, too many members, a member that an object has
+ * twice, and forbidden keys. `__proto__`, and `constructor` holding `prototype`, would reach a prototype if code merged the body into an object.
+ * Values that JSON allows but MongoDB or a reply cannot hold (numbers that no double holds, lone surrogates, NUL in a key) are returned as
+ * faults. So is a run of combining marks, except in the fields of `anyMarks`, JSON pointers.
  * One leading byte order mark is ignored (RFC 8259, section 8.1). The parser's own message quotes the body and is dropped.
  */
 export function* parseBody(sent: Buffer, anyMarks: readonly string[] = []): Pieces<ParsedBody | Rejection> {
@@ -30,103 +34,29 @@ export function* parseBody(sent: Buffer, anyMarks: readonly string[] = []): Piec
     return { rejected: 'INVALID_JSON', message: `The body is nested deeper than ${MAX_DEPTH} levels` };
   }
   if (!scan.ascii && !isUtf8(bytes)) return { rejected: 'INVALID_JSON', message: 'The body is not UTF-8' };
-  let value: unknown;
+  let parsed: ParsedJson;
   try {
-    value = yield* parseJson(bytes, scan.ascii ? 'latin1' : 'utf8');
+    parsed = yield* parseJson(bytes, scan.ascii ? 'latin1' : 'utf8');
   } catch (error) {
     if (!(error instanceof TooManyMembers)) return { rejected: 'INVALID_JSON' };
     return { rejected: 'INVALID_JSON', message: `An object of the body has more than ${MAX_MEMBERS} members` };
   }
-  const faults: FaultDetail[] = [];
+  // Parsers take the first or the last of two members: a gateway may have checked the other one.
+  if (parsed.members < scan.members) {
+    return { rejected: 'INVALID_JSON', message: 'An object of the body has a member twice' };
+  }
+  const { value } = parsed;
+  const faults = yield* numberFaults(bytes, scan.unfit);
   if (scan.suspicious && !(yield* walk(value, '', { faults, anyMarks, visited: 0 })))
     return { rejected: 'INVALID_JSON', message: 'The body contains a forbidden key' };
   return { value, faults };
 }
 
-/** Result of one pass over the bytes of a JSON text before it is parsed. */
-interface Scan {
-  /** Deepest nesting of arrays and objects, counted no further than `maxDepth + 1`. */
-  depth: number;
-  /** True if a number could be infinite, or a string could be a forbidden key, malformed Unicode or a run of marks. */
-  suspicious: boolean;
-  ascii: boolean;
-}
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const SMALL_U = 0x75;
-/** First byte of U+0300, before which no character is a combining mark. */
-const FIRST_MARK = 0xcc;
-/** Characters that may be marks and follow each other without being searched for a run. */
-const MAX_MARKS = 30;
-/** Bytes that are scanned, and values that are visited, in one piece. */
-const PIECE_BYTES = 256 * 1_024;
-const PIECE_VALUES = 4_096;
-/** Digits up to which a number without an exponent is finite: 1e308 has 309 digits. */
-const MAX_FINITE_DIGITS = 308;
-
-/**
- * Counts nesting before `JSON.parse` builds it: 8 MiB of `[` would become millions of arrays first. `suspicious` decides
- * whether the parsed tree must be walked; nearly all bodies need no walk. The depth is exact for valid JSON; the parser
- * refuses invalid JSON.
- */
-export function* scanJson(bytes: Uint8Array, maxDepth: number): Pieces<Scan> {
-  let pauseAt = PIECE_BYTES;
-  let depth = 0;
-  let deepest = 0;
-  let digits = 0;
-  let every = 0;
-  let suspicious = false;
-  const end = bytes.length;
-  for (let i = 0; i < end; i += 1) {
-    if (i >= pauseAt) {
-      pauseAt = i + PIECE_BYTES;
-      yield;
-    }
-    const byte = bytes[i] ?? 0;
-    every |= byte;
-    if (byte >= 0x30 && byte <= 0x39) {
-      digits += 1;
-      if (digits > MAX_FINITE_DIGITS) suspicious = true;
-      continue;
-    }
-    if (byte === QUOTE) {
-      i += 1;
-      if (mayBeForbidden(bytes, i)) suspicious = true;
-      let marks = 0;
-      for (; i < end && bytes[i] !== QUOTE; i += 1) {
-        const letter = bytes[i] ?? 0;
-        every |= letter;
-        if (letter >= FIRST_MARK) {
-          marks += 1;
-          if (marks > MAX_MARKS) suspicious = true;
-        } else if (letter < 0x80) {
-          marks = 0;
-          if (letter === BACKSLASH) {
-            i += 1;
-            if (bytes[i] === SMALL_U) suspicious = true;
-          }
-        }
-      }
-    } else if (byte === 0x5b || byte === 0x7b) {
-      depth += 1;
-      if (depth > deepest) deepest = depth;
-      if (depth > maxDepth) break;
-    } else if (byte === 0x5d || byte === 0x7d) {
-      depth -= 1;
-    } else if ((byte === 0x65 || byte === 0x45) && digits > 0) {
-      // Only an exponent can make a short number infinite.
-      suspicious = true;
-    }
-    if (byte !== 0x2e) digits = 0;
-  }
-  return { depth: deepest, suspicious, ascii: every < 0x80 };
-}
-
-/** Returns true at the first letters of `__proto__` or `constructor`. Any other spelling needs an escape. */
-function mayBeForbidden(bytes: Uint8Array, at: number): boolean {
-  if (bytes[at] === 0x5f) return bytes[at + 1] === 0x5f;
-  return bytes[at] === 0x63 && bytes[at + 3] === 0x73 && bytes[at + 4] === 0x74;
+/** Returns the faults of numbers with their paths, which a body without such numbers need not be read again for. */
+function* numberFaults(bytes: Buffer, unfit: readonly UnfitNumber[]): Pieces<FaultDetail[]> {
+  const positions = unfit.map(({ at }) => at);
+  const pointers = yield* pointersTo(bytes, positions);
+  return unfit.map(({ message }, index) => ({ path: pointers[index] ?? '', message }));
 }
 
 /** The faults of a body, the fields that may have runs of marks, and the number of values that were visited. */
@@ -138,7 +68,7 @@ interface Walk {
 
 /** Collects faults of a value and below it. Returns false on a forbidden key. Recursion ends: the scan refused depth over `MAX_DEPTH`. */
 function* walk(value: unknown, path: string, about: Walk): Pieces<boolean> {
-  const message = scalarFault(value);
+  const message = textFault(value);
   if (message !== undefined && !(message === MARK_RUN_FAULT && about.anyMarks.includes(path)))
     note(about, path, message);
   if (typeof value !== 'object' || value === null) return true;
@@ -165,17 +95,15 @@ function isPermitted(key: string, child: unknown, path: string, about: Walk): bo
   return true;
 }
 
-/** Returns what is wrong with a text or a number, or undefined. */
-function scalarFault(value: unknown): string | undefined {
-  if (typeof value === 'string') {
-    if (!value.isWellFormed()) return 'must be well-formed Unicode';
-    return hasMarkRun(value) ? MARK_RUN_FAULT : undefined;
-  }
-  return typeof value === 'number' && !Number.isFinite(value) ? 'must be a finite number' : undefined;
+/** Returns what is wrong with a text, or undefined. */
+function textFault(value: unknown): string | undefined {
+  if (typeof value !== 'string') return undefined;
+  if (!value.isWellFormed()) return 'must be well-formed Unicode';
+  return hasMarkRun(value) ? MARK_RUN_FAULT : undefined;
 }
 
 function isSoundScalar(value: unknown): boolean {
-  return (typeof value !== 'object' || value === null) && scalarFault(value) === undefined;
+  return (typeof value !== 'object' || value === null) && textFault(value) === undefined;
 }
 
 function holdsPrototype(value: unknown): boolean {

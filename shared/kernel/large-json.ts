@@ -17,12 +17,34 @@ export const MAX_MEMBERS = 133_000;
 /** Thrown for an object of more than MAX_MEMBERS members. */
 export class TooManyMembers extends Error {}
 
+export interface ParsedJson {
+  value: unknown;
+  /** Members of all objects; fewer than the text has if an object has a name twice, because `JSON.parse` takes the last of such members. */
+  members: number;
+}
+
 /**
  * Returns the value of a JSON text as `JSON.parse` does, in pieces if the text is large. @throws SyntaxError if it is not JSON, and
  * TooManyMembers
  */
-export function* parseJson(text: Buffer, encoding: 'latin1' | 'utf8'): Pieces<unknown> {
-  return text.length <= SMALL_BYTES ? JSON.parse(text.toString(encoding)) : yield* parseLarge(text, encoding);
+export function* parseJson(text: Buffer, encoding: 'latin1' | 'utf8'): Pieces<ParsedJson> {
+  if (text.length > SMALL_BYTES) return yield* parseLarge(text, encoding);
+  const value: unknown = JSON.parse(text.toString(encoding));
+  return { value, members: membersOf(value) };
+}
+
+/** Counts the members of all objects. Recursion ends, because `JSON.parse` does. */
+function membersOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  let members = 0;
+  if (Array.isArray(value)) {
+    for (const item of value) if (typeof item === 'object') members += membersOf(item);
+    return members;
+  }
+  const object = value as Readonly<Record<string, unknown>>;
+  // Object.values would take three times as long for a large object. What JSON.parse returns has no members but its own.
+  for (const name in object) members += 1 + membersOf(object[name]);
+  return members;
 }
 
 /** An array or object whose end is not found yet. */
@@ -60,7 +82,7 @@ const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 
  * Returns the value of a JSON text as `JSON.parse` does, in pieces: it parses some members of a large array or object at a time,
  * and puts them together. @throws SyntaxError if the text is not JSON, and TooManyMembers
  */
-export function* parseLarge(bytes: Buffer, encoding: 'latin1' | 'utf8', pieceBytes = PIECE_BYTES): Pieces<unknown> {
+export function* parseLarge(bytes: Buffer, encoding: 'latin1' | 'utf8', pieceBytes = PIECE_BYTES): Pieces<ParsedJson> {
   const text = new LargeText(bytes, encoding);
   const open = new OpenLevels();
   let root: { value: unknown; from: number; to: number } | undefined;
@@ -95,10 +117,10 @@ export function* parseLarge(bytes: Buffer, encoding: 'latin1' | 'utf8', pieceByt
     }
   }
   if (!open.isEmpty()) throw new SyntaxError('a bracket without its other one');
-  if (root === undefined) return text.parsed(0, bytes.length);
+  if (root === undefined) return { value: text.parsed(0, bytes.length), members: 0 };
   text.requireSpace(0, root.from);
   text.requireSpace(root.to, bytes.length);
-  return root.value;
+  return { value: root.value, members: text.members };
 }
 
 /** The open arrays and objects, outermost first. A level is used again: a text may have millions of empty lists. */
@@ -131,6 +153,8 @@ class OpenLevels {
 
 /** A text of which parts are parsed. Each method throws SyntaxError if its part is not JSON. */
 class LargeText {
+  /** Members of what was parsed so far. */
+  members = 0;
   readonly #bytes: Buffer;
   readonly #encoding: 'latin1' | 'utf8';
 
@@ -140,7 +164,9 @@ class LargeText {
   }
 
   parsed(from: number, to: number): unknown {
-    return JSON.parse(this.#bytes.toString(this.#encoding, from, to));
+    const value: unknown = JSON.parse(this.#bytes.toString(this.#encoding, from, to));
+    this.members += membersOf(value);
+    return value;
   }
 
   /** Adds the members before a comma if there is enough to be parsed. Returns true if it has parsed. @throws TooManyMembers */
@@ -169,7 +195,7 @@ class LargeText {
       const name = this.parsed(begins, at.colon);
       if (typeof name !== 'string') throw new SyntaxError('a name that is no string');
       this.requireSpace(at.colon + 1, from);
-      setMember(objectOf(at), name, value);
+      if (setMember(objectOf(at), name, value)) this.members += 1;
     }
     at.isAfterPart = true;
   }
@@ -192,8 +218,18 @@ class LargeText {
   /** Adds the members up to a position, which is that of a comma or of the bracket. There must be one. */
   #addMembers(at: Open, to: number): void {
     const text = this.#bytes.toString(this.#encoding, at.parsedTo, to);
-    const added = at.isArray ? addItems(arrayOf(at), `[${text}]`) : addEntries(objectOf(at), `{${text}}`);
-    if (added === 0) throw new SyntaxError('a comma without a member');
+    const added: unknown = JSON.parse(at.isArray ? `[${text}]` : `{${text}}`);
+    this.members += membersOf(added);
+    const count = at.isArray
+      ? addItems(arrayOf(at), added as unknown[])
+      : this.#addEntries(objectOf(at), added as object);
+    if (count === 0) throw new SyntaxError('a comma without a member');
+  }
+
+  #addEntries(object: Record<string, unknown>, added: object): number {
+    const entries = Object.entries(added);
+    for (const [name, value] of entries) if (!setMember(object, name, value)) this.members -= 1;
+    return entries.length;
   }
 }
 
@@ -207,27 +243,21 @@ function objectOf(at: Open): Record<string, unknown> {
   return at.value as Record<string, unknown>;
 }
 
-function addItems(array: unknown[], text: string): number {
-  const items = JSON.parse(text) as unknown[];
+function addItems(array: unknown[], items: readonly unknown[]): number {
   for (const item of items) array.push(item);
   return items.length;
 }
 
-function addEntries(object: Record<string, unknown>, text: string): number {
-  const added = JSON.parse(text) as Record<string, unknown>;
-  const names = Object.keys(added);
-  for (const name of names) setMember(object, name, added[name]);
-  return names.length;
-}
-
-/** Sets a member as `JSON.parse` does: `__proto__` is a name like any other. */
-function setMember(object: Record<string, unknown>, name: string, value: unknown): void {
+/** Sets a member as `JSON.parse` does: `__proto__` is a name like any other. Returns false if the object had one of this name. */
+function setMember(object: Record<string, unknown>, name: string, value: unknown): boolean {
+  const isNew = !Object.hasOwn(object, name);
   if (name !== '__proto__') object[name] = value;
   else Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
+  return isNew;
 }
 
-/** Returns the position of the quote that ends the string which begins at `from`. */
-function endOfString(bytes: Buffer, from: number): number {
+/** Returns the position of the quote that ends the string which begins at `from`, or the end of the text. */
+export function endOfString(bytes: Buffer, from: number): number {
   let i = from + 1;
   for (; i < bytes.length && bytes[i] !== QUOTE; i += 1) if (bytes[i] === BACKSLASH) i += 1;
   return i;

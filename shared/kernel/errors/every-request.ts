@@ -66,7 +66,7 @@ export const REQUEST_ERRORS = {
     status: 400,
     message: 'The body is not acceptable JSON',
     cause:
-      'The body is not JSON in UTF-8, or is nested deeper than 64 levels. Or an object of it has more than 133,000 members or a forbidden key: `__proto__`, or `constructor` with `prototype`.',
+      'The body is not JSON in UTF-8, or is nested deeper than 64 levels. Or an object of it has more than 133,000 members, a member twice, or a forbidden key: `__proto__`, or `constructor` with `prototype`.',
     remedy: 'Correct the code that writes the body.',
     retry: 'no',
   },
