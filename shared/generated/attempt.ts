@@ -246,7 +246,7 @@ export interface AttemptAnswer {
    */
   isCorrect: boolean | null;
   /**
-   * null while hidden or ungraded.
+   * The score of the question for a full mark, otherwise rounded to six places; null while hidden or ungraded.
    */
   score: number | null;
   /**
@@ -1056,7 +1056,7 @@ export interface ScoringRule {
    */
   minScore?: number;
   /**
-   * Permitted distance from a right number; default 0.
+   * Permitted distance from a right number, in mode EXACT too; default 0.
    */
   tolerance?: number;
   /**

@@ -394,7 +394,7 @@ export interface AttemptAnswer {
    */
   isCorrect: boolean | null;
   /**
-   * null while hidden or ungraded.
+   * The score of the question for a full mark, otherwise rounded to six places; null while hidden or ungraded.
    */
   score: number | null;
   /**
@@ -4372,7 +4372,7 @@ export interface ScoringRule {
    */
   minScore?: number;
   /**
-   * Permitted distance from a right number; default 0.
+   * Permitted distance from a right number, in mode EXACT too; default 0.
    */
   tolerance?: number;
   /**
@@ -4412,7 +4412,7 @@ export interface ScoringRuleInput {
    */
   minScore?: number | null;
   /**
-   * Permitted distance from a right number; default 0.
+   * Permitted distance from a right number, in mode EXACT too; default 0.
    */
   tolerance?: number | null;
   /**
