@@ -63,9 +63,9 @@ t.test('a refusal states the service, its status, since when, how many commands 
   if (refused === undefined) throw new Error('there is no such alarm');
   t.match(
     shown(refused, 'en'),
-    /<strong>notification<\/strong>: answers 401 for 5 min, and 26 commands wait\. Correct .*NOTIFICATION_INTERNAL_SERVICE_TOKEN/,
+    /<strong>notification<\/strong>: answers 401 for 4 min, and 26 commands wait\. Correct .*NOTIFICATION_INTERNAL_SERVICE_TOKEN/,
   );
-  t.match(shown(refused, 'vi'), /trả lời 401 trong 5 phút, và 26 lệnh đang chờ/);
+  t.match(shown(refused, 'vi'), /trả lời 401 trong 4 phút, và 26 lệnh đang chờ/);
 });
 
 t.test('an alarm of a suspect names the command', async (t) => {
@@ -93,7 +93,7 @@ t.test('notes follow the verdict, which then does not state that all is well', a
   t.match(told('en'), /<strong>upkeep:webhooks<\/strong>: <a href="\/ops\/dead-letters\?queue=upkeep:webhooks">3 dead/);
   t.match(
     told('en'),
-    /<strong>upkeep:webhooks<\/strong>: 26 commands have backed off for over 10 minutes, the first for 5 min\./,
+    /<strong>upkeep:webhooks<\/strong>: 26 commands have backed off for over 10 minutes, the first for 4 min\./,
   );
   t.match(told('vi'), /Không có báo động\.[\s\S]*12 lệnh đang chờ cấu hình: <span lang="en">/);
   t.notMatch(told('en'), /All is well|class="alarm"/);
