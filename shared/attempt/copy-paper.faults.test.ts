@@ -32,6 +32,20 @@ t.test('paper faults are returned beside schema faults, except for questions wit
   t.same(atOnce(paperFaults({ questions: [question({ answerKey: {} })] }, [{ path: '/questions', message: '' }])), []);
 });
 
+t.test('an accepted text that shows nothing is a fault', async (t) => {
+  const acceptedTexts = ['x', ' ', '\u200b', '\ufeff \u2060'];
+  const short = question({
+    type: 'SHORT_TEXT',
+    options: [],
+    scoringRule: { mode: 'SHORT_TEXT' },
+    answerKey: { acceptedTexts },
+  });
+  t.same(
+    atOnce(paperFaults({ questions: [short] }, [])).map(({ path }) => path),
+    [1, 2, 3].map((at) => `/questions/0/answerKey/acceptedTexts/${at}`),
+  );
+});
+
 t.test('checking a paper accepts any value that the schema has refused', async () => {
   const field = fc.constantFrom(
     'id',

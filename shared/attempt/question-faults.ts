@@ -1,4 +1,4 @@
-import { isBlank } from '#shared/attempt/scoring/short-answer.ts';
+import { isBlank } from '#shared/attempt/scoring/typed-text.ts';
 import { sumExactly } from '#shared/kernel/decimal.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { isScoredByHand, modeFits, type Question, ruleTypeOf } from './question.ts';

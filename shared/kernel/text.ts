@@ -48,3 +48,13 @@ export function compatible(text: string): string {
 export function decomposed(text: string): string {
   return hasMarkRun(text) ? text : text.normalize('NFD');
 }
+
+const UNSEEN = /\p{Default_Ignorable_Code_Point}+/gu;
+
+/**
+ * Returns a text without the characters that show nothing by themselves, such as a zero-width space, a joiner or a byte order mark. They
+ * come along with text that is copied from a page or a document.
+ */
+export function withoutUnseen(text: string): string {
+  return text.replace(UNSEEN, '');
+}

@@ -166,6 +166,26 @@ t.test('SHORT_TEXT compares a text with the accepted texts and numbers', async (
   ]);
 });
 
+t.test('SHORT_TEXT compares what a student typed with what the author meant', async (t) => {
+  const answerKey = { acceptedTexts: ["rock'n'roll\u200b", 'Hòa Bình', '\u20137'], numericAnswers: [{ value: -8 }] };
+  const short: Partial<Question> = { type: 'SHORT_TEXT', options: [], scoringRule: { mode: 'SHORT_TEXT' } };
+  check(t, sampleQuestion({ ...short, answerKey }), [
+    [typed('Rock\u2019n\u2019roll'), 1, true],
+    [typed('hoà\u2060 bình'), 1, true],
+    [typed('hoá bình'), 0, false],
+    [typed('-7'), 1, true],
+    [typed('\u22128,0\ufeff'), 1, true],
+    [typed('\u200b\ufeff'), 0, false],
+    [typed(`-7${'\ufe0f'.repeat(30)}`), 1, true],
+    [typed(`-7${'\ufe0f'.repeat(31)}`), 0, false, 'a run of marks matches nothing, even if they show nothing'],
+    [typed(`-8${'\ufe0f'.repeat(31)}`), 0, false],
+  ]);
+  const unseen = { acceptedTexts: ['\u200b'] };
+  check(t, sampleQuestion({ ...short, answerKey: unseen }), [
+    [typed('\ufeff'), 0, false, 'a blank answer meets no old key'],
+  ]);
+});
+
 t.test('SHORT_TEXT with a tolerance also compares accepted texts as numbers', async (t) => {
   const ask = (scoringRule: ScoringRule, acceptedTexts: string[], numericAnswers: { value: number }[] = []) =>
     sampleQuestion({ type: 'SHORT_TEXT', options: [], scoringRule, answerKey: { acceptedTexts, numericAnswers } });
@@ -285,7 +305,9 @@ t.test('a question scored by hand is pending if answered, and scores 0 if unansw
   for (const mode of ['MANUAL', 'ESSAY'] as const) {
     check(t, sampleQuestion({ type: 'ESSAY', options: [], answerKey: {}, scoringRule: { mode } }), [
       [typed('Bài làm'), null, null],
+      [typed('<p><img src="x"></p>'), null, null, 'a picture is an answer'],
       [typed(' \n'), 0, false],
+      [typed('<p><br></p>\ufeff'), 0, false, 'the empty page of an editor'],
       [undefined, 0, false],
     ]);
   }

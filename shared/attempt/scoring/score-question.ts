@@ -2,7 +2,8 @@ import type { AnswerContent } from '#shared/attempt/attempt.ts';
 import { isScoredByHand, type Question, ruleTypeOf } from '#shared/attempt/question.ts';
 import { decimal, markByHand, roundScore } from '#shared/kernel/decimal.ts';
 import { FULL, isFull, ladderShare, NOTHING, partialShare, pointsOf, type Share } from './share.ts';
-import { isBlank, textShare } from './short-answer.ts';
+import { textShare } from './short-answer.ts';
+import { isBlank, isBlankEssay } from './typed-text.ts';
 
 /**
  * A full mark is the score of the question itself, and `isCorrect`. Any other score is rounded to six places and never above that. Both are
@@ -17,7 +18,7 @@ const PENDING: Grade = { isCorrect: null, score: null };
  * by hand, so that no teacher has to grade an empty page. `answer` is undefined if no answer is stored.
  */
 export function scoreQuestion(question: Question, answer: AnswerContent | undefined): Grade {
-  if (answer === undefined || isUnanswered(answer)) return gradeOf(question, NOTHING);
+  if (answer === undefined || isUnanswered(question, answer)) return gradeOf(question, NOTHING);
   if (isScoredByHand(question)) return PENDING;
   // A practice question has 0 points, which cannot serve as a scale. A scale of 1 still yields the right `isCorrect`.
   const ruleMax = question.scoringRule.maxScore ?? (question.score || 1);
@@ -40,11 +41,11 @@ export function gradeByHand(question: Question, score: number): { isCorrect: boo
   return { isCorrect: points === question.score, score: points };
 }
 
-/** Returns true for an empty selection, statements without any value, or a text of white space only. */
-function isUnanswered(answer: AnswerContent): boolean {
+/** Returns true for an empty selection, statements without any value, or a text that shows nothing. */
+function isUnanswered(question: Question, answer: AnswerContent): boolean {
   if (answer.selected !== undefined) return answer.selected.length === 0;
   if (answer.statements !== undefined) return answer.statements.every((statement) => statement.value === null);
-  if (answer.text !== undefined) return isBlank(answer.text);
+  if (answer.text !== undefined) return isScoredByHand(question) ? isBlankEssay(answer.text) : isBlank(answer.text);
   return true;
 }
 

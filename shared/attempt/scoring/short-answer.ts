@@ -1,7 +1,8 @@
 import { type Question, ruleTypeOf } from '#shared/attempt/question.ts';
 import { type Decimal, decimal } from '#shared/kernel/decimal.ts';
-import { composed, hasMarkRun } from '#shared/kernel/text.ts';
+import { hasMarkRun, withoutUnseen } from '#shared/kernel/text.ts';
 import { FULL, NOTHING, partialShare, type Share } from './share.ts';
+import { foldSqueezed, foldText, MAX_SHRINKAGE, squeezed, trimWhiteSpace } from './typed-text.ts';
 
 /**
  * Scores a text as a whole: right or wrong. A numeric question compares the numbers of its key, a text question the accepted texts too.
@@ -11,20 +12,19 @@ import { FULL, NOTHING, partialShare, type Share } from './share.ts';
 export function textShare(question: Question, ruleMax: number, text: string): Share {
   const { mode } = question.scoringRule;
   const ofNumbers = mode === 'NUMERIC' || ruleTypeOf(question) === 'NUMERIC';
-  const given = squeezed(text);
-  const isRight = (!ofNumbers && equalsAccepted(question, given)) || equalsNumber(question, given, ofNumbers);
+  // A text with a run of combining marks is wrong without being read: a student may store 4 MiB of them.
+  const given = hasMarkRun(text) ? null : squeezed(text);
+  const isRight =
+    given !== null && ((!ofNumbers && equalsAccepted(question, given)) || equalsNumber(question, given, ofNumbers));
   if (mode !== 'PARTIAL') return isRight ? FULL : NOTHING;
   return partialShare(question.scoringRule, ruleMax, { right: isRight ? 1 : 0, wrong: isRight ? 0 : 1, key: 1 });
 }
 
-/**
- * Returns true if a squeezed text folds to an accepted one. A text that is too long for that, or that has a run of combining marks, is wrong
- * without being folded: a student may store 4 MiB of them.
- */
+/** Returns true if a squeezed text folds to an accepted one. A text that is too long for that is wrong without being folded. */
 function equalsAccepted(question: Question, given: string): boolean {
   const key = foldedKeyOf(question);
-  if (given.length > MAX_SHRINKAGE * key.longest || hasMarkRun(given)) return false;
-  return key.texts.has(folded(given, key.caseSensitive));
+  if (given.length > MAX_SHRINKAGE * key.longest) return false;
+  return key.texts.has(foldSqueezed(given, key.caseSensitive));
 }
 
 /** The accepted texts of a question in the form in which they are compared. */
@@ -94,87 +94,24 @@ function numbersOf({ answerKey, scoringRule }: Question, ofNumbers: boolean): { 
   return [...numbers, ...inTexts.map((value) => ({ value }))];
 }
 
-/** An optional sign (`+`, `-` or U+2212), digits with an optional decimal mark (`.` or `,`) and an optional exponent. */
-const NUMBER = /^[+\-\u2212]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE]([+\-\u2212]?[0-9]+))?$/u;
+/** The dashes and minus signs that a phone or a word processor types for `-`. */
+const MINUS = /[\u2010-\u2013\u2212\uFE63\uFF0D]/g;
+/** An optional sign, digits with an optional decimal mark (`.` or `,`) and an optional exponent. */
+const NUMBER = /^[+-]?(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE]([+-]?[0-9]+))?$/;
 
 const MAX_NUMBER_CHARACTERS = 400;
 const MAX_EXPONENT = 400;
 
 /**
- * Returns the exact number that a student or an author typed, or null if the text is not a number. Surrounding white space is
- * ignored and does not count towards the 400 characters. Thousands marks are unsupported: `1,234` is 1.234, `1.234,5` is invalid.
- * The length is checked first and the pattern cannot backtrack, so that the cost is linear in the length.
+ * Returns the exact number that a student or an author typed, or null if the text is not a number. Characters that show nothing and
+ * surrounding white space are ignored and do not count towards the 400 characters. Thousands marks are unsupported: `1,234` is
+ * 1.234, `1.234,5` is invalid. The length is checked first and the pattern cannot backtrack, so that the cost is linear in the length.
  */
 export function parseNumber(text: string): Decimal | null {
-  const trimmed = trimWhiteSpace(text);
+  const trimmed = trimWhiteSpace(withoutUnseen(text));
   if (trimmed.length > MAX_NUMBER_CHARACTERS) return null;
-  const match = NUMBER.exec(trimmed);
-  if (match === null) return null;
-  const plain = trimmed.replaceAll('\u2212', '-').replace(',', '.');
-  const exponent = match[1] === undefined ? 0 : Number(match[1].replace('\u2212', '-'));
-  if (Math.abs(exponent) > MAX_EXPONENT) return null;
-  return decimal(plain);
-}
-
-const WHITE_SPACE = /^\p{White_Space}$/u;
-const WHITE_SPACE_RUN = /\p{White_Space}+/gu;
-
-/**
- * Strips Unicode white space from both ends. It loops by hand, because a regular expression anchored at the end rescans every
- * inner run: 100,000 spaces before a letter would block the worker for seconds.
- */
-export function trimWhiteSpace(text: string): string {
-  let start = 0;
-  let end = text.length;
-  while (start < end && WHITE_SPACE.test(text.charAt(start))) start += 1;
-  while (end > start && WHITE_SPACE.test(text.charAt(end - 1))) end -= 1;
-  return text.slice(start, end);
-}
-
-/** Returns true if the text is empty or consists of white space. */
-export function isBlank(text: string): boolean {
-  return !/\P{White_Space}/u.test(text);
-}
-
-/**
- * Returns the form in which short texts are compared: NFC, trimmed, with inner runs of white space reduced to one space. If
- * `caseSensitive` is false, full Unicode case folding is applied. Accents are kept. Folding is idempotent.
- */
-export function foldText(text: string, caseSensitive: boolean): string {
-  return folded(squeezed(text), caseSensitive);
-}
-
-/**
- * Returns a text without white space at its ends, with inner runs of it reduced to one space. NFC may follow, because it neither makes
- * nor removes white space.
- */
-function squeezed(text: string): string {
-  return trimWhiteSpace(text.replace(WHITE_SPACE_RUN, ' '));
-}
-
-/**
- * Upper bound of the length of a squeezed text, for each UTF-16 unit of its folded form. Folding never has fewer characters than the text
- * when both are decomposed; a character decomposes into four at most; and a character has two units at most.
- */
-const MAX_SHRINKAGE = 8;
-
-/** Folds a squeezed text. */
-function folded(text: string, caseSensitive: boolean): string {
-  const letters = composed(text);
-  // Case folding can separate a letter and its accent (U+0390), so the text is composed again.
-  return caseSensitive ? letters : composed(foldCase(letters));
-}
-
-/**
- * Folds case like full Unicode case folding (CaseFolding.txt, statuses C and F), using JavaScript's mappings. The sequence
- * lower, upper, lower yields the same classes of equal texts. The first lower turns U+1E9E into ß, and upper turns ß into SS
- * and both small sigmas into Σ. The dotless ı is excluded, because it folds to itself although its upper case is I.
- * The representative of a class may differ from the table: Cherokee folds to small letters here and to capitals in the table,
- * and a final sigma stays final.
- */
-function foldCase(text: string): string {
-  return text
-    .split('ı')
-    .map((part) => part.toLowerCase().toUpperCase().toLowerCase())
-    .join('ı');
+  const plain = trimmed.replace(MINUS, '-');
+  const match = NUMBER.exec(plain);
+  if (match === null || Math.abs(Number(match[1] ?? 0)) > MAX_EXPONENT) return null;
+  return decimal(plain.replace(',', '.'));
 }
