@@ -112,13 +112,54 @@ export function notificationView(row: Notification) {
   };
 }
 
+/** The marks that Unicode composes with letters of Latin, Greek and Cyrillic script. */
+const MARKS = '\u0300-\u036F';
+/** A character with its marks. */
+const CLUSTER = new RegExp(`[^${MARKS}][${MARKS}]*|[${MARKS}]+`, 'gu');
+const SPELLED = new RegExp(`^.[${MARKS}]{0,3}$`, 'su');
+
+/** A stand-in for MongoDB refuses a pattern of more than 1,000 bytes. Only a query of many letters with two marks each has one. */
+const MAX_PATTERN_BYTES = 900;
+
 /**
- * Returns a PCRE pattern that matches `q` literally, with composed or decomposed accents. Vietnamese is written in both forms,
- * and a stored text keeps the form that its sender chose.
+ * Returns a PCRE pattern that matches `q` literally, whatever the Unicode form of either text. A stored text keeps the form that its
+ * sender chose: composed, decomposed, or one mark composed and one combining, as Microsoft's keyboard for Vietnamese types it.
  */
 export function literalPattern(q: string): string {
-  const forms = new Set([q, composed(q), decomposed(q)]);
-  return [...forms].map(escaped).join('|');
+  const clusters = composed(q).match(CLUSTER) ?? [];
+  const inAnyForm = anyOf([escaped(q), clusters.map((cluster) => anyOf(spellings(cluster))).join('')]);
+  const isShort = Buffer.byteLength(inAnyForm) <= MAX_PATTERN_BYTES;
+  const pattern = isShort ? inAnyForm : anyOf([q, composed(q), decomposed(q)].map(escaped));
+  // A last letter with a further mark is another letter, as it is where the two are one character.
+  return `${pattern}(?:[^${MARKS}]|$)`;
+}
+
+function anyOf(patterns: Iterable<string>): string {
+  const distinct = [...new Set(patterns)];
+  return distinct.length === 1 ? distinct.join('') : `(?:${distinct.join('|')})`;
+}
+
+/**
+ * Returns a pattern of each text that shows this character with its marks: some marks composed, the others in any order. A letter of
+ * Vietnamese has two marks; of more than three, only the composed and the decomposed form is returned.
+ */
+function spellings(cluster: string): string[] {
+  const apart = decomposed(cluster);
+  const forms = [cluster, apart];
+  const [base = '', ...marks] = SPELLED.test(apart) ? apart : [];
+  for (const order of orders(marks)) {
+    for (let at = 0; at <= order.length; at += 1) {
+      const head = composed(base + order.slice(0, at).join(''));
+      forms.push(head + order.slice(at).join(''));
+    }
+  }
+  return forms.filter((form) => form !== '').map(escaped);
+}
+
+/** Returns every order of a few marks. */
+function orders(marks: readonly string[]): string[][] {
+  if (marks.length === 0) return [[]];
+  return marks.flatMap((mark, at) => orders(marks.toSpliced(at, 1)).map((others) => [mark, ...others]));
 }
 
 /** Escapes a text for PCRE. A pattern is sent as a NUL-terminated text, so NUL becomes `\x00`; PCRE has no `\u` escapes. */
