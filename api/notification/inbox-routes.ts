@@ -43,12 +43,12 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       operation: 'listNotifications',
       summary: "List the caller's notifications; an ADMIN lists those of one user or of all users",
       description:
-        "Returns a page of the caller's inbox, newest first, with the number of unread notifications. An ADMIN reads every inbox, or that of `userId`. Follow the stream instead of polling.",
+        "Returns a page of the caller's inbox, newest first, with the number of unread notifications. An ADMIN reads every inbox, or that of `userId`. Read on with `before`: numbered pages shift while notifications arrive or are deleted. Follow the stream instead of polling.",
       tag: INBOX,
       guards: anybody,
       query: 'notification/list-query',
       replies: list,
-      errors: [],
+      errors: ['NOTIFICATION_NOT_FOUND'],
       handle: (call) => listInbox(deps, call, 'role'),
     },
     {
@@ -187,7 +187,7 @@ export function inboxRoutes(deps: NotificationDeps): Route[] {
       guards: parent,
       query: 'notification/list-query',
       replies: list,
-      errors: [],
+      errors: ['NOTIFICATION_NOT_FOUND'],
       handle: (call) => listInbox(deps, call, 'own'),
     },
     {

@@ -86,6 +86,40 @@ t.test('marking read twice keeps the first time', async (t) => {
   t.strictSame((await admin.read(id)).data.notification, first);
 });
 
+t.test('a list goes on after a notification of its scope, also after a deleted one', async (t) => {
+  const owner = client.as('PARENT');
+  const ids: string[] = [];
+  for (let n = 0; n < 5; n += 1) ids.unshift(await sent(owner.id));
+  const foreign = await sent(client.as('STUDENT').id);
+  const after = async (list: (query: string) => ReturnType<typeof owner.list>, query: string) => {
+    const { data } = await list(query);
+    t.match(data, { page: 1, limit: 2, total: 5, totalPages: 3, unreadCount: 5 }, query);
+    return data.items.map(({ id }: { id: string }) => id);
+  };
+  for (const list of [owner.list, owner.alerts]) {
+    t.strictSame(await after(list, '?limit=2'), ids.slice(0, 2));
+    t.strictSame(await after(list, `?limit=2&before=${ids[1]}`), ids.slice(2, 4));
+    t.strictSame(await after(list, `?limit=2&page=1&before=${ids[3]}`), ids.slice(4));
+    t.strictSame(await after(list, `?limit=2&before=${ids[4]}`), []);
+    t.strictSame(await after(list, '?limit=2&before='), ids.slice(0, 2), 'empty is absent');
+    for (const id of [foreign, 'never-was']) {
+      t.match(await list(`?before=${id}`), { status: 404, json: { code: 'NOTIFICATION_NOT_FOUND' } }, id);
+    }
+    const paged = { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: '/page' }] } };
+    t.match(await list(`?page=2&before=${ids[1]}`), paged);
+  }
+  t.match((await admin.list(`?userId=${owner.id}&before=${ids[3]}`)).data.items, [{ id: ids[4] }]);
+  t.match(await admin.list(`?userId=${owner.id}&before=${foreign}`), { status: 404 });
+  t.match((await admin.list(`?limit=1&before=${foreign}`)).data.items, [{ id: ids[0] }], 'of all inboxes');
+  await owner.remove(ids[1] ?? '');
+  const { data } = await owner.list(`?limit=2&before=${ids[1]}`);
+  t.match(
+    data,
+    { items: [{ id: ids[2] }, { id: ids[3] }], total: 4, unreadCount: 4 },
+    'the deleted one keeps its place',
+  );
+});
+
 t.test('a list is filtered by scope, state and text, and paged', async (t) => {
   const owner = client.as('TEACHER');
   const other = client.as('TEACHER');

@@ -1,5 +1,10 @@
 import type { Call, Reply } from '#api/route.ts';
-import { findNotification, findNotificationOfAnyUser, listNotifications } from '#infra/mongo/notification/inbox.ts';
+import {
+  findNotification,
+  findNotificationOfAnyUser,
+  findPosition,
+  listNotifications,
+} from '#infra/mongo/notification/inbox.ts';
 import { deleteAll, deleteNotification, markAllRead, markRead } from '#infra/mongo/notification/inbox-changes.ts';
 import { findPreferences, patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
@@ -14,10 +19,20 @@ import {
 } from '#shared/notification/preferences.ts';
 import { callerOf, type NotificationDeps, ownerIn, pagedData, pageOf, type Scope } from './deps.ts';
 
-/** Returns a page of the caller's notifications. With `role`, an ADMIN gets those of one user or of all users. */
-export async function listInbox(deps: NotificationDeps, call: Call<unknown, ListQuery>, scope: Scope): Promise<Reply> {
+/**
+ * Returns a page of the caller's notifications. With `role`, an ADMIN gets those of one user or of all users. Rejects `before` if it names
+ * none of these.
+ */
+export async function listInbox(
+  deps: NotificationDeps,
+  call: Call<unknown, ListQuery>,
+  scope: Scope,
+): Promise<Reply | Rejection> {
   const { query } = call;
   const page = pageOf(query);
+  if (query.before !== undefined && page.page !== 1) {
+    return { rejected: 'VALIDATION_FAILED', details: [{ path: '/page', message: 'must be 1 beside `before`' }] };
+  }
   const wanted = {
     userId: ownerIn(scope, callerOf(call.identity)) ?? query.userId ?? null,
     organizationId: query.organizationId ?? null,
@@ -25,7 +40,15 @@ export async function listInbox(deps: NotificationDeps, call: Call<unknown, List
     // Every text contains the empty one, so it filters nothing.
     q: query.q === undefined || query.q === '' ? null : query.q,
   };
-  const { rows, total, unread } = await listNotifications(deps.mongo, wanted, page);
+  const after =
+    query.before === undefined
+      ? undefined
+      : await findPosition(deps.mongo, { _id: query.before, userId: wanted.userId });
+  if (after === null) return { rejected: 'NOTIFICATION_NOT_FOUND' };
+  const { rows, total, unread } = await listNotifications(deps.mongo, wanted, {
+    ...page,
+    ...(after === undefined ? {} : { after }),
+  });
   return { status: 200, data: { ...pagedData(rows.map(notificationView), page, total), unreadCount: unread } };
 }
 

@@ -72,6 +72,7 @@ export const MANUAL: Readonly<Record<Feature, string>> = {
   'option writeConcern.w=majority': 'acknowledged once no failover can roll it back',
   'option writeConcern.wtimeout': 'driver, when a commit is repeated',
 
+  'query $and': 'all of the filters match',
   'query $exists': 'the field exists, null or not',
   'query $gt': 'greater, of the same type',
   'query $gte': 'greater or equal, of the same type',

@@ -7,13 +7,19 @@ const NARROWED = {
   organization: ['', 'organizationId'],
   text: ['', '$or(title $regex $options|content $regex $options)'],
 };
+/** A page after a row is found by these two, whatever the list is. */
+const AFTER = ['$and($or(createdAt $lt|_id $lt))', 'createdAt $lte'] as const;
 
 function listsOfAllInboxes(): string[] {
   const { place, state, organization, text } = NARROWED;
   const shapes = text.flatMap((a) => state.flatMap((b) => organization.flatMap((c) => place.map((d) => [a, b, c, d]))));
+  const named = (fields: readonly (string | undefined)[]) => fields.filter(Boolean).join(', ');
   return shapes.flatMap((fields) => {
-    const shape = fields.filter((field) => field !== '').join(', ');
-    return [`notifications find {${shape}}`, `notifications aggregate {${shape}}`];
+    const [text, ...others] = fields;
+    const after = named([AFTER[0], text, AFTER[1], ...others]);
+    return [named(fields), after]
+      .map((shape) => `notifications find {${shape}}`)
+      .concat(`notifications aggregate {${named(fields)}}`);
   });
 }
 

@@ -605,9 +605,13 @@ export interface ListQuery {
    */
   filter?: ListFilter;
   /**
-   * Literal text in title or content; case is ignored.
+   * Literal text in title or content; case and Unicode form are ignored.
    */
   q?: string;
+  /**
+   * Id of the last notification that was read: the page has those after it. It may be deleted since. Without `page`.
+   */
+  before?: Identifier;
   /**
    * Page number, 1-10,000; default 1. A value outside the range is 400.
    */

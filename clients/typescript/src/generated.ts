@@ -5580,9 +5580,13 @@ export interface ListNotificationsQuery {
    */
   filter?: ListFilter;
   /**
-   * Literal text in title or content; case is ignored.
+   * Literal text in title or content; case and Unicode form are ignored.
    */
   q?: string;
+  /**
+   * Id of the last notification that was read: the page has those after it. It may be deleted since. Without `page`.
+   */
+  before?: Identifier;
   /**
    * Page number, 1-10,000; default 1. A value outside the range is 400.
    */
@@ -5607,9 +5611,13 @@ export interface ListParentAlertsQuery {
    */
   filter?: ListFilter;
   /**
-   * Literal text in title or content; case is ignored.
+   * Literal text in title or content; case and Unicode form are ignored.
    */
   q?: string;
+  /**
+   * Id of the last notification that was read: the page has those after it. It may be deleted since. Without `page`.
+   */
+  before?: Identifier;
   /**
    * Page number, 1-10,000; default 1. A value outside the range is 400.
    */
@@ -6598,7 +6606,13 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'INTERNAL'
+      | 'NOTIFICATION_NOT_FOUND'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Create one notification for a resolved recipient. */
   createNotification: {
@@ -6750,7 +6764,14 @@ export interface Operations {
     pending: never;
     needs: 'as';
     oneOf: never;
-    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+    codes:
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'NOTIFICATION_NOT_FOUND'
+      | 'REQUEST_TIMEOUT'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
   };
   /** Mark all of the caller's own alerts read. */
   markAllParentAlertsRead: {

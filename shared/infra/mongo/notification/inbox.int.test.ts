@@ -11,6 +11,7 @@ import { fanOuts, notifications } from './collections.ts';
 import {
   countUnread,
   findNotification,
+  findPosition,
   type ListFilter,
   listNotifications,
   type WantedNotifications,
@@ -83,6 +84,8 @@ t.test('each filter selects its rows, and the unread count ignores the filter', 
     await shows({ organizationId: 'org-1' }, plain);
     await shows({ organizationId: 'org-1', filter: 'READ' });
     await shows({ q: 'họp' }, read, support);
+    for (const q of ['HỌP', 'ho\u0323p', 'mời H', 'mo\u031b\u0300i'])
+      t.match(await listed(mongo, { userId, q, filter: 'READ' }), { total: 1 }, q);
     await shows({ q: 'họp', filter: 'UNREAD' }, support);
     await shows({ q: '.*' });
     await shows({ q: 'hop' });
@@ -99,6 +102,73 @@ t.test('each filter selects its rows, and the unread count ignores the filter', 
   t.match(await listed(mongo, {}), { total: 4, unread: 3 }, 'a published row is visible before it is moved');
   t.match(await findNotification(mongo, staged), { _id: staged._id });
 });
+
+t.test('a title that a keyboard typed in a mixed form is found in every form', async (t) => {
+  const mongo = await openTestMongo(t);
+  const title = 'Ki\u00ea\u0309m tra t\u00e2\u0323p trung';
+  await storeNotifications(mongo, 1, () => ({ title }));
+  for (const q of [
+    title,
+    ...['NFC', 'NFD'].map((form) => title.normalize(form)),
+    'KIỂM',
+    'tập tr',
+    'ki\u1ebb\u0302m',
+  ]) {
+    t.match(await listed(mongo, { q }), { total: 1 }, q);
+  }
+  for (const q of ['kiêm', 'tâp', 'kie', 'tạp']) t.match(await listed(mongo, { q }), { total: 0 }, q);
+});
+
+t.test(
+  'a reader who goes on from the last row sees each row once, whatever arrives or is deleted meanwhile',
+  async (t) => {
+    const mongo = await openTestMongo(t);
+    const chance = openChance((line) => t.comment(line));
+    const changed = () => ({
+      createdAt: new Date(1e12 + chance.below(4)),
+      isRead: chance.next() < 0.5,
+      userId: chance.pick(USERS),
+    });
+    for (let round = 0; round < scaled(12, 100); round += 1) {
+      const userId = chance.pick(['u1', null]);
+      const filter = chance.pick(['ALL', 'UNREAD'] as const);
+      await storeNotifications(mongo, 12, changed);
+      const wanted = { ...EVERYTHING, userId, filter };
+      const before = await listNotifications(mongo, wanted, { page: 1, limit: 100 });
+      const deleted = new Set<string>();
+      const seen: string[] = [];
+      for (let after: string | null = null; ; ) {
+        const from = after === null ? null : await findPosition(mongo, { _id: after, userId });
+        t.equal(from === null, after === null, 'a deleted row keeps its place');
+        const { rows, total, unread } = await listNotifications(mongo, wanted, {
+          page: 1,
+          limit: 3,
+          ...(from !== null && { after: from }),
+        });
+        const whole = await listNotifications(mongo, wanted, { page: 1, limit: 1 });
+        t.strictSame([total, unread], [whole.total, whole.unread], 'the totals are those of the whole list');
+        seen.push(...rows.map(({ _id }) => _id));
+        after = rows.at(-1)?._id ?? null;
+        if (after === null) break;
+        const gone = chance.pick([...rows, ...before.rows]);
+        if ((await deleteNotification(mongo, gone)) !== null) deleted.add(gone._id);
+        await storeNotifications(mongo, 1, () => ({ ...changed(), createdAt: new Date(1e12 + 9) }));
+      }
+      t.equal(new Set(seen).size, seen.length, 'none twice');
+      t.strictSame(
+        seen.filter((id) => !deleted.has(id)),
+        before.rows.map(({ _id }) => _id).filter((id) => !deleted.has(id)),
+        'none is left out, and none that arrived is added',
+      );
+      await notifications(mongo).deleteMany({});
+    }
+    const [row = freshNotification()] = await storeNotifications(mongo, 1, () => ({ userId: 'u1' }));
+    t.equal(await findPosition(mongo, { _id: row._id, userId: 'u2' }), null, 'a row of another user');
+    t.equal(await findPosition(mongo, { _id: 'unknown', userId: null }), null);
+    const [staged = freshNotification()] = await storeNotifications(mongo, 1, () => ({ place: 'staging' }));
+    t.equal(await findPosition(mongo, { _id: staged._id, userId: null }), null, 'a row that no reader has seen');
+  },
+);
 
 t.test('a row keeps its first read time and is deleted once', async (t) => {
   const mongo = await openTestMongo(t);

@@ -20,7 +20,12 @@ export interface Page {
   /** Number of the page, from 1. */
   page: number;
   limit: number;
+  /** The page has the rows after this one alone. Default: it begins with the newest row. */
+  after?: Position;
 }
+
+/** Place of a row in the order of a list. */
+export type Position = Pick<Notification, '_id' | 'createdAt'>;
 
 interface ListedNotifications {
   /** The wanted page, newest first. */
@@ -41,7 +46,7 @@ export function listNotifications(mongo: Mongo, wanted: WantedNotifications, pag
 async function readPage(
   mongo: Mongo,
   wanted: WantedNotifications,
-  { page, limit }: Page,
+  { page, limit, after }: Page,
   place: PlaceFilter,
 ): Promise<ListedNotifications> {
   const { filter, ...index } = selectionOf(wanted, place);
@@ -50,12 +55,30 @@ async function readPage(
   const isUnread = wanted.filter === 'UNREAD' && wanted.organizationId === null && wanted.q === null;
   const [rows, unreadCount, total] = await Promise.all([
     notifications(mongo)
-      .find(filter, { ...read, ...index, sort: { createdAt: -1, _id: -1 }, skip: (page - 1) * limit, limit })
+      .find(after === undefined ? filter : olderThan(after, filter), {
+        ...read,
+        ...index,
+        sort: { createdAt: -1, _id: -1 },
+        skip: (page - 1) * limit,
+        limit,
+      })
       .toArray(),
     notifications(mongo).countDocuments(unreadFilter, { ...read, ...unreadIndex }),
     isUnread ? null : notifications(mongo).countDocuments(filter, { ...read, ...index }),
   ]);
-  return { rows, total: totalBeside(rows.length, { page, limit }, total ?? unreadCount), unread: unreadCount };
+  const counted = total ?? unreadCount;
+  const known =
+    after === undefined ? totalBeside(rows.length, { page, limit }, counted) : Math.max(counted, rows.length);
+  return { rows, total: known, unread: unreadCount };
+}
+
+/**
+ * Returns the filter of the rows after this one. The bound of `createdAt` alone bounds the index. Rows of one fan-out have one time, so that
+ * their ids decide.
+ */
+function olderThan({ _id, createdAt }: Position, filter: Filter<NotificationRow>): Filter<NotificationRow> {
+  const isAfter = { $or: [{ createdAt: { $lt: createdAt } }, { _id: { $lt: _id } }] };
+  return { ...filter, createdAt: { $lte: createdAt }, $and: [isAfter] };
 }
 
 /**
@@ -78,14 +101,27 @@ export function findNotificationOfAnyUser(mongo: Mongo, _id: string): Promise<No
   return findVisible(mongo, { _id });
 }
 
+/**
+ * Returns the place in the lists of this user, or of all users, of a row that is or was visible; otherwise null. A deleted row keeps its
+ * place, so that a reader who has seen it can go on from there.
+ */
+export async function findPosition(
+  mongo: Mongo,
+  { _id, userId }: { _id: string; userId: string | null },
+): Promise<Position | null> {
+  const row = await findVisible(mongo, userId === null ? { _id } : { _id, userId }, { orDeleted: true });
+  return row === null ? null : { _id, createdAt: row.createdAt };
+}
+
 async function findVisible(
   mongo: Mongo,
   one: NotificationKey | Pick<NotificationKey, '_id'>,
+  { orDeleted }: { orDeleted: boolean } = { orDeleted: false },
 ): Promise<Notification | null> {
   for (let staged: string | null = null; ; ) {
     const row = await notifications(mongo).findOne(one, { maxTimeMS: QUERY_LIMIT_MS });
     if (row === null) return null;
-    if (await isVisible(mongo, row)) return row;
+    if ((orDeleted && row.place === 'DELETED') || (await isVisible(mongo, row))) return row;
     // Between the two queries its fan-out may have been published, finished and deleted. The row is then in another place, so
     // read it again.
     if (row.place === 'DELETED' || row.place === staged) return null;

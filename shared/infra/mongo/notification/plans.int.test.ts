@@ -16,6 +16,7 @@ import {
   countUnread,
   findNotification,
   findNotificationOfAnyUser,
+  findPosition,
   listNotifications,
   recentNotifications,
 } from './inbox.ts';
@@ -78,6 +79,7 @@ async function useInboxes(mongo: Mongo): Promise<void> {
     await recentNotifications(mongo, userId, new Date(0));
     await findNotification(mongo, row);
     await findNotificationOfAnyUser(mongo, row._id);
+    for (const owner of [userId, null]) await findPosition(mongo, { _id: row._id, userId: owner });
     await markRead(mongo, row);
     await deleteNotification(mongo, row);
     await summarizeSupport(mongo, 5);
@@ -107,7 +109,11 @@ async function listInEveryWay(mongo: Mongo, user: string): Promise<void> {
   for (const userId of [user, null]) {
     for (const filter of ['ALL', 'UNREAD', 'READ', 'SUPPORT'] as const) {
       for (const organizationId of ['org-1', null]) {
-        for (const q of ['text', null]) await listNotifications(mongo, { userId, filter, organizationId, q }, page);
+        for (const q of ['text', null]) {
+          const wanted = { userId, filter, organizationId, q };
+          await listNotifications(mongo, wanted, page);
+          await listNotifications(mongo, wanted, { ...page, after: { _id: 'n-1', createdAt: new Date() } });
+        }
       }
     }
   }
