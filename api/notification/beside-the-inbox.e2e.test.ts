@@ -133,8 +133,55 @@ t.test('a snapshot creates or updates its user’s notification, never another�
   await owner.remove(id);
   t.match(await producer.snapshot(id, { userId: owner.id }), { status: 200 });
   t.match(await owner.get(id), { status: 404 }, 'a snapshot does not restore a deleted notification');
-  for (const bad of [{ createdAt: undefined }, { isRead: undefined }, { isRead: 'no' }, { extra: 1 }, { title: '' }]) {
-    t.match(await producer.snapshot(`${id}:bad`, bad), { status: 400 }, JSON.stringify(bad));
+  const bare = { createdAt: undefined, isRead: undefined };
+  t.match((await producer.snapshot(`${id}:bare`, bare)).data.notification, {
+    isRead: false,
+    readAt: null,
+    createdAt: /^\d{4}/,
+  });
+  const readAt = '2026-01-02T00:00:00.000Z';
+  t.match((await producer.snapshot(`${id}:time`, { isRead: undefined, readAt })).data.notification, {
+    isRead: true,
+    readAt,
+  });
+  for (const bad of [
+    { isRead: 'no' },
+    { extra: 1 },
+    { title: '' },
+    { title: undefined },
+    { id: `${id}:other` },
+    { actorId: 'a b' },
+  ]) {
+    const [name = ''] = Object.keys(bad);
+    const refused = { status: 400, json: { code: 'VALIDATION_FAILED', details: [{ path: `/${name}` }] } };
+    t.match(await producer.snapshot(`${id}:bad`, bad), refused, JSON.stringify(bad));
+  }
+});
+
+t.test('what a read returns can be put back, and is then as it was', async (t) => {
+  const owner = client.as('STUDENT');
+  const links = { actorId: 'teacher-1', entity: 'Exam', entityId: 'e-1', preferenceType: 'P', organizationId: 'org-1' };
+  const data = { $where: 1, 'a.b': [null, { c: 'đ' }], n: 0.1 };
+  await sent(owner.id);
+  await sent(owner.id, { ...links, data, content: '' });
+  const source = { sourceService: 'exam-service', sourceEventId: owner.id };
+  await producer.event({ ...source, notifications: [notificationBody(owner.id, { type: 'SUPPORT_TICKET_REPLY' })] });
+  const [newest] = (await owner.list()).data.items;
+  await owner.read(newest.id);
+  const { items } = (await owner.list()).data;
+  t.match(items, [
+    { sourceEventRef: `exam-service:${owner.id}`, isRead: true, readAt: /^\d/ },
+    { data, ...links },
+    { data: null },
+  ]);
+  for (const notification of items) {
+    t.strictSame((await producer.snapshot(notification.id, notification)).data, { notification });
+    t.strictSame((await owner.get(notification.id)).data, { notification }, 'unchanged');
+    const copy = { ...notification, id: `copy-of-${notification.id}` };
+    t.strictSame((await admin.snapshot(copy.id, copy)).data, { notification: copy }, 'in a new place');
+    await producer.snapshot(copy.id, { ...copy, entity: 'Course', data: { a: 1 }, actorId: null });
+    const changed = { ...copy, entity: 'Course', data: { a: 1 } };
+    t.strictSame((await owner.get(copy.id)).data, { notification: changed }, 'null keeps the stored value');
   }
 });
 

@@ -66,7 +66,7 @@ async function race(person: string, collection: string, intake: Intake, body: ob
   const erased = erasedBeforeInsert(person, collection);
   const door = doorOn(erased.mongo);
   const identity = { sender: 's', actor: { id: person, role: 'ADMIN' } };
-  const reply = await intake(door.deps, { body, params: { notificationId: `n-${person}` }, identity } as never);
+  const reply = await intake(door.deps, { body, params: { notificationId: `legacy-${newId()}` }, identity } as never);
   t.ok(erased.times() > 0, 'the erasure ran');
   t.notOk(door.woken.includes(person), 'the stream of the person is not woken');
   await nothingNames(person);
@@ -169,6 +169,16 @@ t.test('a snapshot or a reported delivery attempt of a user whom an erasure over
     const userId = `person-${newId()}`;
     t.match(await race(userId, collection, intake as Intake, { ...body, userId }), { rejected: 'PERSON_ERASED' });
   }
+  const about = `person-${newId()}`;
+  const aboutErased = { ...snapshot, userId: 'student-1', entityId: about };
+  t.match(await race(about, NOTIFICATIONS, storeSnapshot as Intake, aboutErased), { rejected: 'PERSON_ERASED' });
+  const actorId = `person-${newId()}`;
+  const reply = await race(actorId, NOTIFICATIONS, storeSnapshot as Intake, {
+    ...snapshot,
+    userId: 'student-1',
+    actorId,
+  });
+  t.match(reply, { status: 201, data: { notification: { actorId: null } } });
 });
 
 t.test('preferences of a user whom an erasure overtakes are not stored', async (t) => {

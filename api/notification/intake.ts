@@ -101,25 +101,32 @@ export async function createBatch(deps: NotificationDeps, call: Call<BatchReques
 }
 
 /**
- * Stores a notification as another system has it. No channel delivers it, because that system has already done so. Rejects a
- * snapshot whose notification belongs to another user.
+ * Stores a notification as another system has it, or as this service returned it. No channel delivers it, because that system has already
+ * done so. Rejects a snapshot whose notification belongs to another user, or is to an erased person or about one.
  */
 export async function storeSnapshot(deps: NotificationDeps, call: Call<SnapshotRequest>): Promise<Reply | Rejection> {
-  const snapshot = readSnapshot(call.params.notificationId ?? '', call.body);
-  if (await isErased(deps.mongo, snapshot.userId)) return { rejected: 'PERSON_ERASED' };
+  const { notificationId = '' } = call.params;
+  if (call.body.id != null && call.body.id !== notificationId) {
+    return { rejected: 'VALIDATION_FAILED', details: [{ path: '/id', message: 'must equal the id in the path' }] };
+  }
+  const sent = readSnapshot(notificationId, call.body);
+  const persons = personsIn([sent], null);
+  const erased = await erasedAmong(deps.mongo, persons);
+  if (concernsErased(sent, erased)) return { rejected: 'PERSON_ERASED' };
+  const snapshot = withoutErasedActor(sent, erased);
   const { organizationId = null } = call.identity;
   const now = new Date(deps.now());
   const stored = await putSnapshot(deps.mongo, snapshot, (first) => newFromSnapshot(first, { now, organizationId }));
-  const late = await eraseStoredMeanwhile(deps.mongo, [snapshot.userId], { now: now.getTime() });
-  if (late.size > 0) return { rejected: 'PERSON_ERASED' };
+  const late = await eraseStoredMeanwhile(deps.mongo, persons, { known: erased, now: now.getTime() });
+  if (concernsErased(sent, late)) return { rejected: 'PERSON_ERASED' };
   switch (stored.kind) {
     case 'foreign':
       return { rejected: 'NOTIFICATION_OWNER_MISMATCH' };
     case 'created':
     case 'updated': {
       deps.notifyStreams([snapshot.userId]);
-      const data = { notification: notificationView(stored.notification) };
-      return { status: stored.kind === 'created' ? 201 : 200, data };
+      const notification = notificationView(withoutErasedActor(stored.notification, late));
+      return { status: stored.kind === 'created' ? 201 : 200, data: { notification } };
     }
   }
 }

@@ -857,9 +857,13 @@ export interface PushSubscriptionRequest {
 }
 
 /**
- * A notification as another system stores it. Fields that are not named here keep their values.
+ * A notification as another system stores it, or as this service returned it. Fields that are not named here keep their values.
  */
 export interface SnapshotRequest {
+  /**
+   * Must equal the id in the path.
+   */
+  id?: Identifier;
   /**
    * The owner; it never changes.
    */
@@ -881,11 +885,37 @@ export interface SnapshotRequest {
    */
   content: string;
   /**
-   * True if the recipient has read it.
+   * Key by which the recipient's preferences were read; default: the type.
    */
-  isRead: boolean;
+  preferenceType?: NotificationType;
   /**
-   * Stored only if `isRead` is true; default: the stored time, otherwise now.
+   * The person or system that caused the notification.
+   */
+  actorId?: PersonId;
+  /**
+   * Kind of the object that the notification is about.
+   */
+  entity?: string;
+  /**
+   * Id of that object.
+   */
+  entityId?: Identifier;
+  /**
+   * Data for clients; stored unchanged.
+   */
+  data?: {
+    [k: string]: unknown;
+  };
+  /**
+   * `{sourceService}:{sourceEventId}` of the notification's event.
+   */
+  sourceEventRef?: string;
+  /**
+   * True if the recipient has read it; default: true beside `readAt`, otherwise the stored value or false.
+   */
+  isRead?: boolean;
+  /**
+   * Not stored if `isRead` is false. Default for a read notification: the stored time, otherwise now.
    */
   readAt?: Timestamp;
   /**
@@ -893,9 +923,9 @@ export interface SnapshotRequest {
    */
   deletedAt?: Timestamp;
   /**
-   * Time at which the other system created it.
+   * Time at which the other system created it; default: the stored time, otherwise now.
    */
-  createdAt: Timestamp;
+  createdAt?: Timestamp;
 }
 
 /**

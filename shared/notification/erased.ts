@@ -8,7 +8,7 @@ export type ErasedIds = ReadonlySet<string>;
 type NamesPersons = Pick<NotificationInput, 'userId' | 'entityId' | 'actorId'>;
 
 /** Returns every id in a request that may belong to a person. */
-export function personsIn(notifications: readonly NotificationInput[], event: EventInput | null): string[] {
+export function personsIn(notifications: readonly NamesPersons[], event: EventInput | null): string[] {
   const ids = notifications.flatMap(({ userId, entityId, actorId }) => [userId, entityId, actorId]);
   const ofEvent = event === null ? [] : [event.entityId, event.actorId, ...(event.targetUserIds ?? [])];
   return [...new Set([...ids, ...ofEvent].filter((id) => id !== undefined && id !== null))];

@@ -42,5 +42,14 @@ t.test('the values of a snapshot take precedence over defaults', async (t) => {
   const readAt = '2026-09-02T00:00:00.000Z';
   t.match(rowOf({ readAt, organizationId: 'p' }), { readAt: new Date(readAt), organizationId: 'p' });
   t.match(rowOf({ isRead: false, readAt }), { isRead: false, readAt: null }, 'an unread one was read at no time');
+  t.match(rowOf({ isRead: undefined }), { isRead: false, readAt: null });
+  t.match(
+    rowOf({ isRead: undefined, readAt }),
+    { isRead: true, readAt: new Date(readAt) },
+    'a time alone tells that it is read',
+  );
+  t.match(rowOf({ createdAt: undefined }), { createdAt: now });
+  const links = { preferenceType: 'P', actorId: 'a', entity: 'E', entityId: 'e', sourceEventRef: 's:1' };
+  t.match(rowOf({ ...links, data: { a: 1 } }), { ...links, data: '{"a":1}' });
   t.match(rowOf({ deletedAt: readAt }), { place: 'DELETED', deletedAt: new Date(readAt) });
 });

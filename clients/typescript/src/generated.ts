@@ -4545,9 +4545,13 @@ export interface Settlement {
 export type ShowResultMode = 'IMMEDIATE' | 'AFTER_CLOSE' | 'MANUAL';
 
 /**
- * A notification as another system stores it. Fields that are not named here keep their values.
+ * A notification as another system stores it, or as this service returned it. Fields that are not named here keep their values.
  */
 export interface SnapshotRequest {
+  /**
+   * Must equal the id in the path.
+   */
+  id?: Identifier | null;
   /**
    * The owner; it never changes.
    */
@@ -4569,11 +4573,37 @@ export interface SnapshotRequest {
    */
   content: string;
   /**
-   * True if the recipient has read it.
+   * Key by which the recipient's preferences were read; default: the type.
    */
-  isRead: boolean;
+  preferenceType?: NotificationType | null;
   /**
-   * Stored only if `isRead` is true; default: the stored time, otherwise now.
+   * The person or system that caused the notification.
+   */
+  actorId?: PersonId | null;
+  /**
+   * Kind of the object that the notification is about.
+   */
+  entity?: string | null;
+  /**
+   * Id of that object.
+   */
+  entityId?: Identifier | null;
+  /**
+   * Data for clients; stored unchanged.
+   */
+  data?: {
+    [k: string]: unknown;
+  } | null;
+  /**
+   * `{sourceService}:{sourceEventId}` of the notification's event.
+   */
+  sourceEventRef?: string | null;
+  /**
+   * True if the recipient has read it; default: true beside `readAt`, otherwise the stored value or false.
+   */
+  isRead?: boolean | null;
+  /**
+   * Not stored if `isRead` is false. Default for a read notification: the stored time, otherwise now.
    */
   readAt?: Timestamp | null;
   /**
@@ -4581,9 +4611,9 @@ export interface SnapshotRequest {
    */
   deletedAt?: Timestamp | null;
   /**
-   * Time at which the other system created it.
+   * Time at which the other system created it; default: the stored time, otherwise now.
    */
-  createdAt: Timestamp;
+  createdAt?: Timestamp | null;
 }
 
 /**

@@ -50,6 +50,10 @@ t.test('a snapshot inserts or replaces a row, but never one of another user', as
       place: 'INBOX',
     },
   });
+  const created = snapshot.createdAt;
+  const named = { entity: '$title', entityId: 'e', actorId: 'a', data: '{"$a":1}', sourceEventRef: 's:1' };
+  const kept = { preferenceType: 'P', isRead: true, readAt, createdAt: created };
+  t.match(await put({ ...named, isRead: null, createdAt: null, title: 'T2' }), { notification: { ...named, ...kept } });
   t.strictSame(await put({ userId: 'thief', title: 'mine' }), { kind: 'foreign' });
   t.match(await notifications(mongo).findOne({ _id: snapshot.id }), { userId: 'u', title: 'T2' });
 

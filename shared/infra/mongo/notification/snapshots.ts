@@ -4,7 +4,7 @@ import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { isNewId } from '#shared/kernel/ids.ts';
 import { isSupportType, type Notification } from '#shared/notification/notification.ts';
-import type { Snapshot } from '#shared/notification/snapshot.ts';
+import { OPTIONAL_FIELDS, type Snapshot } from '#shared/notification/snapshot.ts';
 import { notifications, snapshotIds } from './collections.ts';
 
 /**
@@ -55,17 +55,19 @@ async function isStored(mongo: Mongo, _id: string): Promise<boolean> {
 
 /** Updates the user's row with the fields of the snapshot. Returns null if the user has no such row. */
 async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot | null> {
-  const { id, userId, organizationId, type, title, content, isRead, readAt, deletedAt, createdAt } = snapshot;
+  const { id, userId, type, title, content, isRead, readAt, deletedAt } = snapshot;
   const firstRead = readAt === null ? { $ifNull: ['$readAt', '$$NOW'] } : literal(readAt);
+  const named = OPTIONAL_FIELDS.flatMap((field) => {
+    const value = snapshot[field] ?? null;
+    return value === null ? [] : [[field, literal(value)] as const];
+  });
   const update = guardedUpdate([], {
-    ...(organizationId === null ? {} : { organizationId: literal(organizationId) }),
+    ...Object.fromEntries(named),
     type: literal(type),
     title: literal(title),
     content: literal(content),
     isSupport: isSupportType(type),
-    createdAt: literal(createdAt),
-    isRead: literal(isRead),
-    readAt: isRead ? firstRead : literal(null),
+    ...(isRead === null ? {} : { isRead: literal(isRead), readAt: isRead ? firstRead : literal(null) }),
     ...(deletedAt === null ? {} : { place: 'DELETED', deletedAt: { $ifNull: ['$deletedAt', literal(deletedAt)] } }),
   });
   const row = await notifications(mongo).findOneAndUpdate({ _id: id, userId }, update.pipeline, {
