@@ -42,6 +42,28 @@ function escaped(key: string): string {
   return encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'));
 }
 
+t.test('every route that drops fields of its body names them in its replies, and no other route does', async (t) => {
+  const schemas = loadSchemas();
+  const drops = ({ body }: (typeof routes)[number]) =>
+    body !== undefined && schemas.document(body.schema)['x-unknown-fields'] === 'dropped';
+  for (const route of routes) {
+    const naming = route.replies.map(({ schema }) => schemas.document(schema).properties?.ignored !== undefined);
+    t.strictSame(
+      naming,
+      naming.map(() => drops(route)),
+      route.operation,
+    );
+  }
+  const dropping = routes.filter(drops).map(({ operation }) => operation);
+  t.strictSame(dropping.sort(), [
+    'createWeakTopicAlert',
+    'handOffGrade',
+    'releaseResults',
+    'takeNotificationEvent',
+    'takeWeakTopicAlert',
+  ]);
+});
+
 t.test('a route or the server returns every code of the catalogue', async (t) => {
   // This code appears only in the `error` of a job and of its questions, never as a reply.
   t.strictSame(unansweredCodes(routes), ['AI_QUESTION_CONTEXT_FAILED']);

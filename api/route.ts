@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { DroppedField } from '#infra/schema/segment.ts';
 import type { ErrorCode, FaultDetail, Rejection } from '#shared/kernel/errors.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 
@@ -189,6 +190,8 @@ export interface Call<Body = unknown, Query = unknown> {
   params: Readonly<Record<string, string>>;
   query: Query;
   body: Body;
+  /** Unknown fields that the shape of the body permits and that were dropped, outside arrays. Absent: none. */
+  dropped?: readonly DroppedField[];
   headers: Readonly<Record<string, string | undefined>>;
   /** Path and query as sent. */
   target?: string;

@@ -17,7 +17,7 @@ import {
 import { openHostCheck } from '#api/http/host.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
 import { isForm } from '#api/http/media-type.ts';
-import { furtherFaults, parsedBody, UNREAD } from '#api/http/parsed-body.ts';
+import { furtherFaults, parsedBody, UNREAD, withIgnored } from '#api/http/parsed-body.ts';
 import {
   NO_SNIFFING,
   type Refusal,
@@ -175,10 +175,11 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
       return refused({ rejected: 'VALIDATION_FAILED', details: details.slice(0, MAX_FAULTS) });
     }
 
-    const input = { body: body.value, query: asked === undefined ? NO_QUERY : asked.query };
+    const { value, dropped } = body;
+    const input = { body: value, dropped, query: asked === undefined ? NO_QUERY : asked.query };
     const answer = await mounted.route.handle(new RouteCall(exchange, head, input, running));
     if (isRejection(answer)) return refused(answer);
-    return answer.kind === undefined ? { kind: 'reply', reply: answer } : answer;
+    return answer.kind === undefined ? { kind: 'reply', reply: withIgnored(answer, dropped) } : answer;
   }
 
   /** Counts the wrong token of a refused request, if it has one. Beyond the limit of its network, the caller gets 429 instead. */

@@ -288,10 +288,14 @@ t.test('drops unknown fields of a handoff and never stores them', async (t) => {
   const { id } = await graded();
   const canary = `canary-${randomUUID()}`;
   const criteria = [{ id: 'c1', score: 1, maxScore: 2, extra: canary }];
-  t.match(await client.sendHandoff(id, { criteria, extra: canary, $set: { a: canary } }), {
-    status: 200,
-    data: { applied: true },
-  });
+  const sourceEventId = randomUUID();
+  const sent = await client.sendHandoff(id, { sourceEventId, criteria, extra: canary, $set: { a: canary } });
+  t.match(sent, { status: 200, data: { applied: true } });
+  t.strictSame(sent.data.ignored, ['extra', '$set'], 'the fields of the body that have no effect');
+  const replay = await client.sendHandoff(id, { sourceEventId, criteria, gradedBy: 'a' });
+  t.match(replay, { status: 200, data: { applied: false } });
+  t.strictSame(replay.data.ignored, ['gradedBy'], 'a replay names its own');
+  t.notOk('ignored' in (await client.sendHandoff(id, { sourceEventId, criteria })).data);
   for (const { name } of await cluster.mongo.listCollections().toArray()) {
     for await (const row of cluster.mongo.collection(name).find({})) {
       if (JSON.stringify(row).includes(canary)) t.fail(`stored in ${name}`);

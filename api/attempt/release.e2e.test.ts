@@ -226,6 +226,19 @@ t.test('a release whose worker is late answers 202 with null counts and is still
   t.match(replay.data, { updatedAttempts: 0, queuedNotifications: 0 });
 });
 
+t.test('the reply to a release names the fields that have no effect', async (t) => {
+  const examId = newExamId();
+  await sat(examId);
+  const event = flat(examId);
+  const payload = { schemaVersion: 1, classroomIds: ['12A'] };
+  const released = await client.release({ ...event, classId: '12A', studentIds: null, payload });
+  t.match(released, { status: 200, data: { updatedAttempts: 1 } });
+  t.strictSame(released.data.ignored, ['classId', 'studentIds'], 'the fields of the body itself');
+  const replay = await client.release({ ...event, ignored: [] });
+  t.match(replay, { status: 200, data: { updatedAttempts: 0, ignored: ['ignored'] } });
+  t.notOk('ignored' in (await client.release(event)).data);
+});
+
 t.test('refuses an invalid release', async (t) => {
   const examId = newExamId();
   const { student, id } = await sat(examId);

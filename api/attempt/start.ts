@@ -8,6 +8,7 @@ import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { escapePointer } from '#infra/schema/fault-message.ts';
+import { UNKNOWN_FIELD } from '#infra/schema/segment.ts';
 import { type Attempt, type AttemptKey, type CourseContext, isOver } from '#shared/attempt/attempt.ts';
 import { copyPaper } from '#shared/attempt/copy-paper.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
@@ -15,7 +16,7 @@ import { newAttempt } from '#shared/attempt/new-attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
 import { admitStart, bindStart, planStart, refuseOpenAttempt, type StartPlan } from '#shared/attempt/start-rules.ts';
-import type { AccessDecision, StartRequest } from '#shared/generated/attempt.ts';
+import type { StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
@@ -54,7 +55,7 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
     }
     const now = new Date(deps.now());
     const plan = planStart(intent.body, now);
-    if (isRejection(plan)) return withUnknownAccess(plan, intent.body.access);
+    if (isRejection(plan)) return explained(plan, call);
     const open = earlier.find((attempt) => attempt.status === 'IN_PROGRESS');
     if (open !== undefined && isOver(open.deadlineAt, now)) {
       // Its student closed the tab. Until the sweep submits it, the dead attempt would take the place of the next one.
@@ -70,23 +71,12 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
 
-const ACCESS_FIELDS: Readonly<Record<keyof AccessDecision, true>> = {
-  assigned: true,
-  attemptLimit: true,
-  passwordVerified: true,
-  assignmentDueAt: true,
-  link: true,
-};
-
-/** Adds the unknown members of the access to a refusal for want of it: a misspelt `link` would otherwise pass for none. */
-function withUnknownAccess(refused: Rejection, access: AccessDecision): Rejection {
-  if (refused.rejected !== 'EXAM_ACCESS_DENIED' && refused.rejected !== 'EXAM_PASSWORD_REQUIRED') return refused;
-  const unknown = Object.keys(access).filter((name) => !Object.hasOwn(ACCESS_FIELDS, name));
-  const details = unknown.map((name) => ({
-    path: `/access/${escapePointer(name)}`,
-    message: 'is not a known field',
-  }));
-  return details.length === 0 ? refused : { ...refused, details };
+/** Names the unknown fields of `access` to a sender whose student has no access: one of them may be the decision, misspelled. */
+function explained(refusal: Rejection, { dropped = [] }: Pick<Call, 'dropped'>): Rejection {
+  if (refusal.rejected !== 'EXAM_ACCESS_DENIED' && refusal.rejected !== 'EXAM_PASSWORD_REQUIRED') return refusal;
+  const unknown = dropped.filter(({ path, name }) => path === `/access/${escapePointer(name)}`);
+  if (unknown.length === 0) return refusal;
+  return { ...refusal, details: unknown.map(({ path }) => ({ path, message: UNKNOWN_FIELD })) };
 }
 
 /** `raced`: a concurrent start changed what this one had read, so the next pass reads everything again. */

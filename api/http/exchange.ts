@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Call, Head, Identity } from '#api/route.ts';
+import type { DroppedField } from '#infra/schema/segment.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 
 /** One request with its response, and the server's state of both until the last byte is written. */
@@ -138,13 +139,14 @@ export class RouteCall implements Call<never, never> {
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly identity: Identity;
   readonly peer: string;
+  readonly dropped: readonly DroppedField[];
   readonly #exchange: Exchange;
   readonly #running: RunningRequests;
 
   constructor(
     exchange: Exchange,
     head: { params: Readonly<Record<string, string>>; headers: Readonly<Record<string, string | undefined>> },
-    input: { body: unknown; query: unknown },
+    input: { body: unknown; query: unknown; dropped: readonly DroppedField[] },
     running: RunningRequests,
   ) {
     this.requestId = exchange.requestId;
@@ -155,6 +157,7 @@ export class RouteCall implements Call<never, never> {
     // The route's schemas have checked both; the handler names the generated types.
     this.body = input.body as never;
     this.query = input.query as never;
+    this.dropped = input.dropped;
     this.#exchange = exchange;
     this.#running = running;
   }

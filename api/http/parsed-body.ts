@@ -1,4 +1,6 @@
+import type { Reply } from '#api/route.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
+import type { DroppedField } from '#infra/schema/segment.ts';
 import { MAX_FAULTS } from '#infra/schema/validator.ts';
 import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
@@ -8,12 +10,15 @@ import { parseForm } from './media-type.ts';
 import { refused } from './reply.ts';
 import type { MountedBody, MountedRoute } from './route-table.ts';
 
-/** A parsed body: its value, and the faults of that value. */
+/** A parsed body: its value, the faults of that value, and the unknown fields that it had. */
 interface RequestBody {
   kind: 'body';
   value: unknown;
   faults: FaultDetail[];
+  dropped: readonly DroppedField[];
 }
+
+const NONE: readonly DroppedField[] = [];
 
 /** The body of a route that reads none. */
 export const UNREAD = { kind: 'unread' } as const;
@@ -24,14 +29,25 @@ export function* parsedBody(
   { body }: MountedRoute,
 ): Pieces<RequestBody | Exclude<BodyRead, { kind: 'read' }>> {
   if (read.kind === 'refused' || read.kind === 'gone') return read;
-  if (read.kind === 'unread' || body === undefined) return { kind: 'body', value: undefined, faults: [] };
+  if (read.kind === 'unread' || body === undefined)
+    return { kind: 'body', value: undefined, faults: [], dropped: NONE };
   const parsed = yield* parse(read.bytes, body);
   if (isRejection(parsed)) return refused(parsed);
   yield;
-  const faults = merge(parsed.faults, yield* body.check(parsed.value));
+  const { faults: ofShape, dropped } = yield* body.check(parsed.value);
+  const faults = merge(parsed.faults, ofShape);
   // The first work of the handler is a piece of its own.
   yield;
-  return { kind: 'body', value: parsed.value, faults };
+  return { kind: 'body', value: parsed.value, faults, dropped };
+}
+
+/**
+ * Returns a reply that names the fields of the body itself that were dropped. A sender that limits a release to one class, by a
+ * field that this service does not know, would otherwise take the reply as obedience.
+ */
+export function withIgnored(reply: Reply, dropped: readonly DroppedField[]): Reply {
+  const ignored = dropped.flatMap(({ path, name }) => (path.lastIndexOf('/') === 0 ? [name] : []));
+  return ignored.length === 0 ? reply : { ...reply, data: { ...Object(reply.data), ignored } };
 }
 
 function* parse(bytes: Buffer, { isForm, anyMarks }: MountedBody): ReturnType<typeof parseBody> {

@@ -54,7 +54,8 @@ t.test('an event creates its rows once; a replay returns the original and create
     targetUserIds: [an, binh],
   });
   t.notOk('unknown' in first.data.event);
-  const again = await intake({ ...body, notifications: [note(randomUUID())] }, 'exam-service', 2);
+  t.strictSame(first.data.ignored, ['unknown'], 'the fields of the body itself, not those of a notification');
+  const again = await intake({ ...body, unknown: undefined, notifications: [note(randomUUID())] }, 'exam-service', 2);
   t.strictSame(again.data, { event: first.data.event, created: 0, replayed: true });
   t.equal(again.status, 200);
   const list = await inbox(an);
@@ -68,6 +69,17 @@ t.test('an event creates its rows once; a replay returns the original and create
     sourceEventRef: `exam-service:${body.sourceEventId}`,
   });
   t.match((await inbox(binh)).items[0], { organizationId: 'org-2' });
+});
+
+t.test('an event needs no type', async (t) => {
+  const user = randomUUID();
+  for (const type of [undefined, null]) {
+    const body = event({ type, notifications: [note(user)] });
+    t.match(await intake(body), { status: 201, data: { created: 1, event: { type: null } } });
+    t.match(await intake(body), { status: 200, data: { created: 0, replayed: true, event: { type: null } } });
+  }
+  t.match(await inbox(user), { total: 2 });
+  t.match(await intake(event({ type: '' })), { status: 400, json: { details: [{ path: '/type' }] } });
 });
 
 t.test('intake, batch and weak topics share one replay key', async (t) => {
@@ -227,7 +239,6 @@ t.test('a reply lists every fault of a body, those of schema and rules together'
   t.strictSame(await faults('/v1/events/notification', sender('exam-service'), half), [
     '/notifications/0/title',
     '/sourceEventId',
-    '/type',
   ]);
   const batched = { notifications: [{ ...note('an'), title: '' }], event: { sourceEventId: 'e', bogus: 1 } };
   t.strictSame(await faults('/v1/notifications/batch', sender('exam-service'), batched), [

@@ -28,7 +28,7 @@ t.test('a weak topic notifies each parent once, in the words of the previous sys
     call('POST', '/v1/events/weak-topic-alert', { headers, body });
   t.match(await send(alert), {
     status: 201,
-    data: { created: 3, replayed: false, event: { organizationId: 'org-9' } },
+    data: { created: 3, replayed: false, event: { organizationId: 'org-9' }, ignored: ['more'] },
   });
   const alerts = await call('GET', '/v1/parent/alerts', { headers: actor(parents[1] ?? '', 'PARENT') });
   t.match(alerts.data.items, [
@@ -101,6 +101,7 @@ t.test(
     const [eve, mallory] = [randomUUID(), randomUUID()];
 
     const burnt = await guess(eve);
+    t.notOk('ignored' in burnt.data);
     t.match(burnt, { status: 201, data: { created: 1, event: { actorId: eve, entityId: 'hs-guess' } } });
     t.match(
       await intake(),

@@ -106,6 +106,13 @@ export interface Health {
 export type Identifier = string;
 
 /**
+ * Fields of the request body that this service does not know and has dropped; absent without any. A replay names its own.
+ *
+ * @maxItems 1000
+ */
+export type IgnoredFields = string[];
+
+/**
  * Where to go from the root of this process.
  */
 export interface Landing {

@@ -2852,12 +2852,23 @@ export interface HandoffReply {
    * Id of the handoff, as it was sent.
    */
   sourceEventId: string;
+  /**
+   * Fields of the body that this service does not know and has dropped; absent without any. A replay names its own.
+   */
+  ignored?: IgnoredFields;
 }
 
 /**
  * Id of an object, as its owning service created it.
  */
 export type Identifier = string;
+
+/**
+ * Fields of the request body that this service does not know and has dropped; absent without any. A replay names its own.
+ *
+ * @maxItems 1000
+ */
+export type IgnoredFields = string[];
 
 /**
  * Events `snapshot` {unreadCount}, `notification` {notification}, `counts` {unreadCount}, `heartbeat` {at}; each `data` is one line of JSON.
@@ -2934,6 +2945,10 @@ export interface IntakeReply {
    * True if the event was stored before.
    */
   replayed: boolean;
+  /**
+   * Fields of the body that this service does not know and has dropped; absent without any. A replay names its own.
+   */
+  ignored?: IgnoredFields;
 }
 
 /**
@@ -2951,7 +2966,7 @@ export interface IntakeRequest {
   /**
    * Kind of event.
    */
-  type: string;
+  type?: string | null;
   /**
    * Preference key of all notifications of the event; default: the key of each.
    */
@@ -4144,6 +4159,10 @@ export interface ReleaseReply {
    * Id of the release, as it was sent.
    */
   sourceEventId: string;
+  /**
+   * Fields of the body that this service does not know and has dropped; absent without any. A replay names its own.
+   */
+  ignored?: IgnoredFields;
 }
 
 /**
@@ -7050,7 +7069,7 @@ export interface Operations {
   };
   /** Internal: receive an event of a producer and create its notifications. */
   takeNotificationEvent: {
-    input: { body: IntakeRequest };
+    input: { body?: IntakeRequest };
     data: IntakeReply;
     pending: never;
     needs: 'service';

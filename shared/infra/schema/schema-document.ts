@@ -28,11 +28,8 @@ export interface SchemaNode {
   /** `[X, {type: "null"}]` and nothing else. */
   anyOf?: readonly SchemaNode[];
   not?: SchemaNode;
-  /**
-   * Replaces `additionalProperties`. `dropped`: unknown fields are deleted before a handler receives the body. `kept`: a handler receives
-   * them unchecked, for their names only.
-   */
-  'x-unknown-fields'?: 'dropped' | 'kept';
+  /** Replaces `additionalProperties`. Unknown fields are deleted before a handler receives the body. */
+  'x-unknown-fields'?: 'dropped';
   /** Limit of a free map, in bytes of its compact JSON text. */
   'x-max-json-bytes'?: number;
   /** Limit of a free map, in levels of objects and arrays. The map itself is the first level. */

@@ -4,6 +4,7 @@ import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { atOnce, type Pieces } from '#shared/kernel/pieces.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import { escapePointer, faultOf } from './fault-message.ts';
+import { type FreeLimits, freeJsonFault } from './free-map.ts';
 import { nullMeansAbsent, type SchemaNode, typesOf } from './schema-document.ts';
 
 /**
@@ -25,12 +26,6 @@ interface Shape {
   items?: { segment: Segment; max: number };
   timestamp: boolean;
   free?: FreeLimits;
-}
-
-/** Limits of a free map. */
-interface FreeLimits {
-  maxBytes: number | undefined;
-  maxDepth: number | undefined;
 }
 
 interface Field {
@@ -109,10 +104,21 @@ function withoutArrays(node: SchemaNode): SchemaNode {
  */
 const MAX_FIELDS = 1_000;
 
+/** Message of a fault, or of a hint, that names an unknown field. */
+export const UNKNOWN_FIELD = 'is not a known field';
+
+/** An unknown field that was deleted from a value. `path` is a JSON pointer. */
+export interface DroppedField {
+  path: string;
+  name: string;
+}
+
 /** A list of faults that ends at `limit`, and the arrays whose items are still to be checked. */
 interface Work {
   faults: FaultDetail[];
   limit: number;
+  /** Gets the dropped fields; undefined for the items of an array, whose fields are not listed. */
+  dropped?: DroppedField[];
   arrays: Items[] | undefined;
   /** Free maps whose members are still to be seen. */
   maps: { map: object; path: string; limits: FreeLimits }[] | undefined;
@@ -133,12 +139,19 @@ function add({ faults, limit }: Work, fault: FaultDetail): boolean {
 
 /**
  * Checks `value` against a segment and the segments below it, and appends faults until the list has `limit` entries. Changes `value` in
- * place: it deletes nulls that mean "absent" and dropped fields, and writes the T and Z of timestamps as capitals.
+ * place: it deletes nulls that mean "absent" and dropped fields, and writes the T and Z of timestamps as capitals. Appends to `dropped` the
+ * fields that it has dropped outside arrays.
  *
  * The items of the body's own arrays are pieces. What is below an item, or beside them, is at most as large as one.
  */
-export function* run(segment: Segment, value: unknown, faults: FaultDetail[], limit: number): Pieces<void> {
-  const work = checkTop(segment, value, '', faults, limit);
+export function* run(
+  segment: Segment,
+  value: unknown,
+  faults: FaultDetail[],
+  limit: number,
+  dropped: DroppedField[] = [],
+): Pieces<void> {
+  const work = checkTop(segment, value, '', { faults, limit, dropped });
   yield* checkMaps(work);
   for (const items of work.arrays ?? []) {
     for (let index = 0; index < items.count && faults.length < limit; index += 1) {
@@ -149,7 +162,7 @@ export function* run(segment: Segment, value: unknown, faults: FaultDetail[], li
 }
 
 function checkItem({ values, path, segment }: Items, index: number, { faults, limit }: Work): void {
-  const work = checkTop(segment, values[index], `${path}/${index}`, faults, limit);
+  const work = checkTop(segment, values[index], `${path}/${index}`, { faults, limit });
   atOnce(checkMaps(work));
   for (const items of work.arrays ?? []) {
     for (let at = 0; at < items.count && faults.length < limit; at += 1) checkItem(items, at, work);
@@ -157,8 +170,14 @@ function checkItem({ values, path, segment }: Items, index: number, { faults, li
 }
 
 /** Checks `value` down to its arrays and free maps. If the list of faults is then full, none of them needs a check. */
-function checkTop(segment: Segment, value: unknown, path: string, faults: FaultDetail[], limit: number): Work {
-  const work: Work = { faults, limit, arrays: undefined, maps: undefined };
+function checkTop(
+  segment: Segment,
+  value: unknown,
+  path: string,
+  lists: Pick<Work, 'faults' | 'limit' | 'dropped'>,
+): Work {
+  const { faults, limit } = lists;
+  const work: Work = { ...lists, arrays: undefined, maps: undefined };
   visit(work, segment.shape, value, path);
   if (faults.length < limit) {
     const check = segment.check();
@@ -207,9 +226,12 @@ function visitFields(
     const field = fields.get(name);
     const member = object[name];
     if (!field) {
-      if (unknown === 'dropped') delete object[name];
-      const fault = { path: `${here}/${escapePointer(name)}`, message: 'is not a known field' };
-      if (unknown === 'refused' && !add(work, fault)) return;
+      const path = `${here}/${escapePointer(name)}`;
+      if (unknown === 'dropped') {
+        delete object[name];
+        work.dropped?.push({ path, name });
+      }
+      if (unknown === 'refused' && !add(work, { path, message: UNKNOWN_FIELD })) return;
     } else if (member === null && field.nullMeansAbsent) {
       delete object[name];
     } else if (field.shape.timestamp && typeof member === 'string') {
@@ -219,64 +241,4 @@ function visitFields(
       visit(work, field.shape, member, here + field.step);
     }
   }
-}
-
-/** An object or array of a free map, whose members from `next` on are still to be seen. */
-interface Level {
-  container: Readonly<Record<string | number, unknown>>;
-  /** Undefined for an array. */
-  names: readonly string[] | undefined;
-  length: number;
-  next: number;
-}
-
-/** Values that are seen in one piece. */
-const SEEN_AT_ONCE = 1_024;
-
-/**
- * Returns why a free map (event metadata, student info) cannot be stored as JSON text and returned unchanged, or undefined if it can.
- * An infinity (`1e400`) would be read back as null. The parser has limited the depth (64) and the size of the whole body; a map may
- * have lower limits of its own. The walk ends at the first fault, so that a map costs no more than the largest that is accepted.
- */
-function* freeJsonFault(map: object, { maxBytes, maxDepth }: FreeLimits): Pieces<string | undefined> {
-  const levels: Level[] = [levelOf(map)];
-  let [bytes, seen] = [2, 0];
-  for (let at = levels.at(-1); at !== undefined; at = levels.at(-1)) {
-    const { container, names, length, next } = at;
-    if (next === length) {
-      levels.pop();
-      continue;
-    }
-    at.next += 1;
-    const name = names?.[next];
-    const member = container[name ?? next];
-    if (next > 0) bytes += 1;
-    if (name !== undefined) bytes += bytesOfText(name) + 1;
-    if (typeof member === 'object' && member !== null) {
-      levels.push(levelOf(member));
-      bytes += 2;
-      if (levels.length > (maxDepth ?? levels.length)) return `must be nested at most ${maxDepth} levels deep`;
-    } else {
-      if (typeof member === 'number' && !Number.isFinite(member)) return 'must hold finite numbers only';
-      bytes += typeof member === 'string' ? bytesOfText(member) : String(member).length;
-    }
-    if (maxBytes !== undefined && bytes > maxBytes) return `must have at most ${maxBytes} bytes of JSON`;
-    seen += 1;
-    if (seen % SEEN_AT_ONCE === 0) yield;
-  }
-  return undefined;
-}
-
-function levelOf(value: object): Level {
-  const names = Array.isArray(value) ? undefined : Object.keys(value);
-  const { length } = names ?? (value as readonly unknown[]);
-  return { container: value as Level['container'], names, length, next: 0 };
-}
-
-/** Matches a text that JSON writes as it is, one byte a character. */
-const PLAIN = /^[ !#-[\]-~]*$/;
-
-/** Returns the bytes of a text in JSON. */
-function bytesOfText(text: string): number {
-  return PLAIN.test(text) ? text.length + 2 : Buffer.byteLength(JSON.stringify(text));
 }

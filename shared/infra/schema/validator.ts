@@ -6,7 +6,7 @@ import { atOnce, type Pieces } from '#shared/kernel/pieces.ts';
 import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 import { escapePointer, faultOf } from './fault-message.ts';
 import { assertSubset, resolve, type SchemaDocument, type SchemaNode, typesOf } from './schema-document.ts';
-import { run, type Segment, segmentCompiler } from './segment.ts';
+import { type DroppedField, run, type Segment, segmentCompiler } from './segment.ts';
 
 /** Maximum number of faults in a reply, so that replies stay small. */
 export const MAX_FAULTS = 1_000;
@@ -16,6 +16,12 @@ export const MAX_FAULTS = 1_000;
  * and the unknown fields of open objects, so that a valid value can be stored as it is.
  */
 export type Validator = (value: unknown) => FaultDetail[];
+
+/** The faults of a value, and the unknown fields that its check has deleted outside arrays. */
+export interface Checked {
+  faults: FaultDetail[];
+  dropped: DroppedField[];
+}
 
 /** The schema files of one directory. */
 export interface Schemas {
@@ -28,7 +34,7 @@ export interface Schemas {
   /** Returns a validator. Its first use compiles it, within milliseconds. Call it at start, because an unknown id throws. */
   validator(id: string): Validator;
   /** Returns a validator that works in pieces: for bodies with many items. */
-  checker(id: string): (value: unknown) => Pieces<FaultDetail[]>;
+  checker(id: string): (value: unknown) => Pieces<Checked>;
   /** Returns a parser of query strings. Without an id it ignores every plain name and refuses names with brackets. */
   queryParser(id?: string): QueryParser;
 }
@@ -59,14 +65,14 @@ export function loadSchemas(dir: string | URL = new URL('../../../schemas/', imp
     checker(id) {
       const segment = segmentOf(id);
       return function* check(value) {
-        const faults: FaultDetail[] = [];
-        yield* run(segment, value, faults, MAX_FAULTS);
-        return faults;
+        const checked: Checked = { faults: [], dropped: [] };
+        yield* run(segment, value, checked.faults, MAX_FAULTS, checked.dropped);
+        return checked;
       };
     },
     validator(id) {
       const check = this.checker(id);
-      return (value) => atOnce(check(value));
+      return (value) => atOnce(check(value)).faults;
     },
     queryParser(id) {
       if (id === undefined) return queryParser({}, () => []);
