@@ -86,7 +86,7 @@ export function foldSqueezed(text: string, caseSensitive: boolean): string {
   // A final sigma depends on the marks around it, so that they are ASCII before case is folded.
   const letters = composed(inAscii(text));
   // Case folding can separate a letter and its accent (U+0390), so the text is composed again.
-  return composed(withTonesInPlace(decomposed(caseSensitive ? letters : foldCase(letters))));
+  return withTonesInPlace(caseSensitive ? letters : composed(foldCase(letters)));
 }
 
 /** Returns a text with the quotes, dashes and dots that phones and word processors type by themselves as ASCII. */
@@ -98,18 +98,30 @@ function inAscii(text: string): string {
     .replaceAll('\u2026', '...');
 }
 
-/** A tone of Vietnamese typed before the circumflex or breve of its letter. Unicode keeps that order, and shows the same letter. */
-const EARLY_TONE = /([aeo])([\u0300\u0301\u0303\u0309])([\u0302\u0306])/gi;
+/** A letter whose tone was typed before its circumflex or breve. Unicode keeps that order, and shows the same letter. */
+const EARLY_TONE = /[àáãảèéẽẻòóõỏÀÁÃẢÈÉẼẺÒÓÕỎ][\u0302\u0306]/g;
 /** The tone on the first vowel of an `oa`, `oe` or `uy` that ends a syllable. Before a further letter it has one place only. */
-const FIRST_VOWEL = /(o)([\u0300\u0301\u0303\u0309\u0323])([ae])(?![\p{L}\p{M}])/giu;
-const FIRST_U = /(u)([\u0300\u0301\u0303\u0309\u0323])(y)(?![\p{L}\p{M}])/giu;
+const ON_FIRST_VOWEL = /(?:[òóõỏọÒÓÕỎỌ][aeAE]|[ùúũủụÙÚŨỦỤ][yY])(?![\p{L}\p{M}])/gu;
 
 /**
- * Returns a decomposed text with each tone of Vietnamese in one place. Both spellings of a syllable such as `hòa` and `hoà` are taught; the
+ * Returns a composed text with each tone of Vietnamese in one place. Both spellings of a syllable such as `hòa` and `hoà` are taught; the
  * tone moves to the second vowel.
  */
 function withTonesInPlace(text: string): string {
-  return text.replace(EARLY_TONE, '$1$3$2').replace(FIRST_VOWEL, '$1$3$2').replace(FIRST_U, '$1$3$2');
+  return text.replace(EARLY_TONE, toneLast).replace(ON_FIRST_VOWEL, toneLast);
+}
+
+/** Results of `toneLast`: the two patterns match some hundred pairs, and a long key may have each of them a thousand times. */
+const TONES_LAST = new Map<string, string>();
+
+/** Returns two characters, the first of which has a tone, with the tone after the second one. */
+function toneLast(pair: string): string {
+  const known = TONES_LAST.get(pair);
+  if (known !== undefined) return known;
+  const [letter = '', tone = '', second = ''] = decomposed(pair);
+  const moved = composed(letter + second + tone);
+  TONES_LAST.set(pair, moved);
+  return moved;
 }
 
 /**
