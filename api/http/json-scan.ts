@@ -16,6 +16,8 @@ interface Scan {
   members: number;
   /** The first MAX_FAULTS numbers that a double cannot hold. */
   unfit: UnfitNumber[];
+  /** True if the name of a member contains an escape. */
+  escapedNames: boolean;
   /** True if a string could be a forbidden key, malformed Unicode or a run of marks. */
   suspicious: boolean;
   ascii: boolean;
@@ -46,6 +48,8 @@ export function* scanJson(bytes: Buffer, maxDepth: number): Pieces<Scan> {
   let members = 0;
   let every = 0;
   let suspicious = false;
+  let escapedNames = false;
+  let isEscaped = false;
   const end = bytes.length;
   for (let i = 0; i < end; i += 1) {
     if (i >= pauseAt) {
@@ -71,6 +75,7 @@ export function* scanJson(bytes: Buffer, maxDepth: number): Pieces<Scan> {
       i += 1;
       if (mayBeForbidden(bytes, i)) suspicious = true;
       let marks = 0;
+      isEscaped = false;
       for (; i < end && bytes[i] !== QUOTE; i += 1) {
         const letter = bytes[i] ?? 0;
         every |= letter;
@@ -81,12 +86,14 @@ export function* scanJson(bytes: Buffer, maxDepth: number): Pieces<Scan> {
           marks = 0;
           if (letter === BACKSLASH) {
             i += 1;
+            isEscaped = true;
             if (bytes[i] === SMALL_U) suspicious = true;
           }
         }
       }
     } else if (byte === 0x3a) {
       members += 1;
+      if (isEscaped) escapedNames = true;
     } else if (byte === 0x5b || byte === 0x7b) {
       depth += 1;
       if (depth > deepest) deepest = depth;
@@ -95,7 +102,7 @@ export function* scanJson(bytes: Buffer, maxDepth: number): Pieces<Scan> {
       depth -= 1;
     }
   }
-  return { depth: deepest, members, unfit, suspicious, ascii: every < 0x80 };
+  return { depth: deepest, members, unfit, escapedNames, suspicious, ascii: every < 0x80 };
 }
 
 /** Returns true at the first letters of `__proto__` or `constructor`. Any other spelling needs an escape. */

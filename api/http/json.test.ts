@@ -135,3 +135,16 @@ t.test('an object has at most as many members as one step over them may take', a
     message: /133000 members/,
   });
 });
+
+t.test('a body is read as it was sent, whatever names another caller has sent before', async (t) => {
+  const read = (text: string) => {
+    const result = parsedAtOnce(text);
+    if (isRejection(result)) throw new Error(result.rejected);
+    return result.value;
+  };
+  for (let time = 0; time < 3; time += 1) read('{"data":1,"\\\\u01":1}');
+  t.strictSame(read('{"data":1,"\\u0111i\\u1ec3m":1}'), { data: 1, điểm: 1 });
+  for (let time = 0; time < 3; time += 1) read('{"text":1,"\\\\":1}');
+  t.strictSame(read('{"text":1,"\\n":1}'), { text: 1, '\n': 1 });
+  t.strictSame(read('{"text":1,"\\"":1}'), { text: 1, '"': 1 });
+});

@@ -2,7 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import { escapePointer } from '#infra/schema/fault-message.ts';
 import { MAX_FAULTS } from '#infra/schema/validator.ts';
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
-import { MAX_MEMBERS, type ParsedJson, parseJson, TooManyMembers } from '#shared/kernel/large-json.ts';
+import { MAX_MEMBERS, type ParsedJson, TooManyMembers } from '#shared/kernel/large-json.ts';
+import { parseJson } from '#shared/kernel/parse-json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 import { pointersTo } from './json-numbers.ts';
@@ -36,7 +37,7 @@ export function* parseBody(sent: Buffer, anyMarks: readonly string[] = []): Piec
   if (!scan.ascii && !isUtf8(bytes)) return { rejected: 'INVALID_JSON', message: 'The body is not UTF-8' };
   let parsed: ParsedJson;
   try {
-    parsed = yield* parseJson(bytes, scan.ascii ? 'latin1' : 'utf8');
+    parsed = yield* parseJson(bytes, { encoding: scan.ascii ? 'latin1' : 'utf8', escapedNames: scan.escapedNames });
   } catch (error) {
     if (!(error instanceof TooManyMembers)) return { rejected: 'INVALID_JSON' };
     return { rejected: 'INVALID_JSON', message: `An object of the body has more than ${MAX_MEMBERS} members` };

@@ -1,7 +1,5 @@
 import type { Pieces } from './pieces.ts';
 
-/** Largest text (bytes) that is parsed at once: a body with a handful of fields. */
-const SMALL_BYTES = 256 * 1_024;
 /**
  * Bytes of JSON text that are parsed in one piece. Millions of small values take half a second for each 8 MiB. In an object of a thousand
  * members V8 finds a name twice as fast as in a large one.
@@ -23,18 +21,11 @@ export interface ParsedJson {
   members: number;
 }
 
-/**
- * Returns the value of a JSON text as `JSON.parse` does, in pieces if the text is large. @throws SyntaxError if it is not JSON, and
- * TooManyMembers
- */
-export function* parseJson(text: Buffer, encoding: 'latin1' | 'utf8'): Pieces<ParsedJson> {
-  if (text.length > SMALL_BYTES) return yield* parseLarge(text, encoding);
-  const value: unknown = JSON.parse(text.toString(encoding));
-  return { value, members: membersOf(value) };
-}
+/** Size of a piece with which each member is parsed alone, and its name as a text. */
+export const NAME_BY_NAME = 1;
 
 /** Counts the members of all objects. Recursion ends, because `JSON.parse` does. */
-function membersOf(value: unknown): number {
+export function membersOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;
   let members = 0;
   if (Array.isArray(value)) {
@@ -83,7 +74,7 @@ const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 
  * and puts them together. @throws SyntaxError if the text is not JSON, and TooManyMembers
  */
 export function* parseLarge(bytes: Buffer, encoding: 'latin1' | 'utf8', pieceBytes = PIECE_BYTES): Pieces<ParsedJson> {
-  const text = new LargeText(bytes, encoding);
+  const text = new LargeText(bytes, encoding, pieceBytes === NAME_BY_NAME);
   const open = new OpenLevels();
   let root: { value: unknown; from: number; to: number } | undefined;
   let pauseAt = pieceBytes;
@@ -157,10 +148,12 @@ class LargeText {
   members = 0;
   readonly #bytes: Buffer;
   readonly #encoding: 'latin1' | 'utf8';
+  readonly #isNameByName: boolean;
 
-  constructor(bytes: Buffer, encoding: 'latin1' | 'utf8') {
+  constructor(bytes: Buffer, encoding: 'latin1' | 'utf8', isNameByName: boolean) {
     this.#bytes = bytes;
     this.#encoding = encoding;
+    this.#isNameByName = isNameByName;
   }
 
   parsed(from: number, to: number): unknown {
@@ -191,18 +184,24 @@ class LargeText {
       this.requireSpace(begins, from);
       arrayOf(at).push(value);
     } else {
-      if (at.colon < begins) throw new SyntaxError('a member without a name');
-      const name = this.parsed(begins, at.colon);
-      if (typeof name !== 'string') throw new SyntaxError('a name that is no string');
       this.requireSpace(at.colon + 1, from);
-      if (setMember(objectOf(at), name, value)) this.members += 1;
+      this.#addNamed(at, begins, value);
     }
     at.isAfterPart = true;
   }
 
+  /** Adds a member whose name begins at a position and ends before its colon. */
+  #addNamed(at: Open, from: number, value: unknown): void {
+    if (at.colon < from) throw new SyntaxError('a member without a name');
+    const name = this.parsed(from, at.colon);
+    if (typeof name !== 'string') throw new SyntaxError('a name that is no string');
+    if (setMember(objectOf(at), name, value)) this.members += 1;
+  }
+
   /** Returns an array or object whose closing bracket is at `end`. */
   valueOf(at: Open, end: number): unknown {
-    if (at.value === undefined) return this.parsed(at.from - 1, end + 1);
+    const isWhole = !this.#isNameByName || at.isArray || at.colon < at.from;
+    if (at.value === undefined && isWhole) return this.parsed(at.from - 1, end + 1);
     if (at.isAfterPart) this.requireSpace(at.parsedTo, end);
     else this.#addMembers(at, end);
     return at.value;
@@ -217,6 +216,10 @@ class LargeText {
 
   /** Adds the members up to a position, which is that of a comma or of the bracket. There must be one. */
   #addMembers(at: Open, to: number): void {
+    if (this.#isNameByName && !at.isArray) {
+      this.#addNamed(at, at.parsedTo, this.parsed(at.colon + 1, to));
+      return;
+    }
     const text = this.#bytes.toString(this.#encoding, at.parsedTo, to);
     const added: unknown = JSON.parse(at.isArray ? `[${text}]` : `{${text}}`);
     this.members += membersOf(added);

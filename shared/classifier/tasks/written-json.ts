@@ -1,3 +1,5 @@
+import { parseJsonText } from '#shared/kernel/parse-json.ts';
+
 /** A reasoning block that some models write before their answer. A server's template may have swallowed its first mark. */
 const REASONING = /^(?:\s*<(think|thinking|reasoning|thought)>[\s\S]*?<\/\1>)+/i;
 const END_OF_REASONING = /<\/(?:think|thinking|reasoning|thought)>/i;
@@ -53,7 +55,7 @@ function endOfObject(text: string, from: number): number {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJsonText(text);
   } catch {
     return undefined;
   }

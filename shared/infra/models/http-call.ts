@@ -2,6 +2,7 @@ import { createParser } from 'eventsource-parser';
 import type { Dispatcher } from 'undici';
 import type { StreamFold, WireRequest } from '#infra/models/wires/wire.ts';
 import { inCall } from '#infra/trace/calls.ts';
+import { parseJsonText } from '#shared/kernel/parse-json.ts';
 import { isForbiddenAddress } from './guarded-agent.ts';
 
 export interface HttpAnswer {
@@ -102,7 +103,7 @@ const MAX_DEPTH = 200;
 /** Returns the JSON of a body, or undefined if it is invalid or so deeply nested that reading could overflow the stack. */
 function parseBody(text: string): unknown {
   try {
-    const body: unknown = JSON.parse(text);
+    const body: unknown = parseJsonText(text);
     return isDeep(body) ? undefined : body;
   } catch {
     return undefined;

@@ -1,6 +1,7 @@
 import type { CallObserver, CallOutcome, Neighbour } from '#infra/config/settings.ts';
 import { inCall, type SentCall } from '#infra/trace/calls.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
+import { parseJsonText } from '#shared/kernel/parse-json.ts';
 
 /** The reply of another service, with its complete body. */
 export interface ServiceReply {
@@ -146,7 +147,7 @@ async function readCapped(response: Response, maxBytes: number): Promise<string>
 /** Returns parsed JSON, or null. The error of JSON.parse is dropped, because it quotes the body, which must not reach a log. */
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseJsonText(text);
   } catch {
     return null;
   }
