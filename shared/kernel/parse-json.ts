@@ -15,8 +15,9 @@ interface Writing {
  * Returns the value of a JSON text as `JSON.parse` should, in pieces if the text is large. @throws SyntaxError if it is not JSON, and
  * TooManyMembers
  *
- * V8 13.6 guesses the next name from texts that it has parsed before, and compares the guess with the letters of the text before it has read
- * their escapes. After `{"a":1,"\\u01":1}` of one caller, the `"\u0111i\u1ec3m"` of the next one is read as the name `\u01`.
+ * V8 guesses the next name from texts that it has parsed before. It compares the guess with the letters of the text and does not read their
+ * escapes (nodejs/node#63785, in Node 24 and 26). After `{"a":1,"\\u01":1}` of one caller, `{"a":1,"\u0111i\u1ec3m":1}` of the next one
+ * has the name `\u01`.
  */
 export function* parseJson(text: Buffer, { encoding, escapedNames }: Writing): Pieces<ParsedJson> {
   if (escapedNames) return yield* parseLarge(text, encoding, NAME_BY_NAME);
