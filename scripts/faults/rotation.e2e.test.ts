@@ -23,7 +23,7 @@ const tokenOf = (name: Name, age: Age) => `the-${age}-value-of-${name.toLowerCas
 /** Pause of a caller between two calls. */
 const PAUSE_MS = 20;
 
-/** Calls that succeed, or fail for their empty body, once their token is accepted. */
+/** Calls that succeed, or fail for their wrong body, once their token is accepted. */
 const CALLS: Record<Name, { method: string; path: string; headers: (token: string) => Record<string, string> }> = {
   GATEWAY_TOKEN: {
     method: 'GET',
@@ -81,7 +81,7 @@ const cluster = await startCluster(t, {
 async function send(door: number, name: Name, age: Age): Promise<HttpReply | undefined> {
   const { method, path, headers } = CALLS[name];
   try {
-    const body = method === 'POST' ? {} : undefined;
+    const body = method === 'POST' ? { type: 1 } : undefined;
     return await exchange(`${cluster.door(door).url}${path}`, { method, headers: headers(tokenOf(name, age)), body });
   } catch (error) {
     if (error instanceof NoReply) return undefined;
