@@ -84,7 +84,7 @@ async function ownJob({ mongo }: JobRunDeps, { at, session }: JobRun): Promise<J
 
 /**
  * Classifies every open batch and stores the outcomes. A slot calls the provider again as soon as its batch is answered; the outcome is
- * stored during that call. After a failure that may pass, no further batch begins, except in the last run, which calls once for each. Batches
+ * stored during that call. After a failure that may pass, no further batch begins, except in the last run, which calls once for each as long as the provider's circuit is closed. Batches
  * that are with the provider are awaited, because their answers are paid for. Returns the failures that may pass.
  */
 async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<FailedBatch[]> {
@@ -107,7 +107,8 @@ async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<
   });
 
   async function classifyOne(wanted: OpenBatch, position: number): Promise<void> {
-    if (failures.length > 0 && !isLastRun(run)) return;
+    const isSuspended = failures.some(({ failure }) => failure.nature === 'open');
+    if (isSuspended || (failures.length > 0 && !isLastRun(run))) return;
     signal.throwIfAborted();
     const batch = await batchAt(position);
     try {
