@@ -1,5 +1,4 @@
 import t from 'tap';
-import type { Call } from '#api/route.ts';
 import { aiJobs, previewLeases } from '#infra/mongo/classifier/collections.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
@@ -9,7 +8,7 @@ import { openJobDoor } from '#testing/doors/job-door.ts';
 import { makePassDue } from '#testing/stored/second-passes.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
-import { inFlight } from './previews.ts';
+import { inFlight } from './in-flight.ts';
 
 const mongo = await openTestMongo(t);
 const erase = (id: string) => erasePerson(mongo, id, { operator: 'an', reason: 'a test', now: Date.now() });
@@ -37,10 +36,8 @@ function erasedBefore(id: string, collection: string): TestMongo {
   return { ...mongo, db };
 }
 
-const previewOf = (id: string, on: TestMongo, make: () => Promise<{ status: number; data: object }>) => {
-  const identity = { actor: { id, role: 'TEACHER' }, organizationId: 'org-1' } as Call['identity'];
-  return inFlight({ mongo: on, now: Date.now, log: captureLog() }, { identity }, make);
-};
+const previewOf = (id: string, on: TestMongo, make: () => Promise<{ status: number; data: object }>) =>
+  inFlight({ mongo: on, now: Date.now, log: captureLog() }, id, make);
 
 t.test('a job and a preview of an erased caller are refused, and nothing is stored', async (t) => {
   const { as } = await openJobDoor(t, mongo);

@@ -18,7 +18,7 @@ t.test('concurrent requests cannot spend more than the balance', async (t) => {
     let answered = 0;
     const all = Promise.all(
       Array.from({ length: 8 }, async (_, n) => {
-        const reply = await previewGeneration(door, generationCall({ topic: `topic ${n}` }));
+        const reply = await previewGeneration(door, generationCall({}, { actorId: `teacher-${n}` }));
         answered += 1;
         return wordOf(reply);
       }),

@@ -24,7 +24,8 @@ type Mode = 'door' | 'worker';
  */
 async function dieAndAskAgain(t: Test, mode: Mode, point: number, when: 'before' | 'after'): Promise<string | null> {
   const organizationId = `org-${mode}-${when}-${point}`;
-  const call = () => generationCall({}, { organizationId });
+  // The places of a killed door's previews are free after a minute only, so each death has an actor of its own.
+  const call = () => generationCall({}, { organizationId, actorId: `teacher-of-${organizationId}` });
   const models = scriptedModels();
   const worker = inProcessSettlement(mongo, owners.env);
   const settlementWorker = mode === 'door' ? null : worker.door;

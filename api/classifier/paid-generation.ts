@@ -26,6 +26,7 @@ import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { type GenerationOrder, generate, loadReferences } from './ask-model.ts';
 import type { PreviewDeps } from './deps.ts';
+import { inFlight } from './in-flight.ts';
 import { preflight } from './preflight.ts';
 import { settleHere, settleThroughWorker } from './settlement.ts';
 
@@ -189,7 +190,7 @@ async function chargeHere(deps: PreviewDeps, row: AnsweredGeneration): Promise<H
 async function generateAnswer(deps: PreviewDeps, order: GenerationOrder, held: HeldGeneration, stop: AbortSignal) {
   const holder = holderOf(held);
   try {
-    const answer = await answerOf(deps, order, held, stop);
+    const answer = await inFlight(deps, order.scope.actor.id, () => answerOf(deps, order, held, stop));
     if (isRejection(answer)) await releaseHold(deps.mongo, holder);
     return answer;
   } catch (error) {

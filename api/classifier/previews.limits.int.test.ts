@@ -3,10 +3,12 @@ import type { Call } from '#api/route.ts';
 import { previewLeases } from '#infra/mongo/classifier/collections.ts';
 import type { ExplanationRequest } from '#shared/generated/classifier.ts';
 import { captureLog } from '#testing/captured-log.ts';
-import { type ScriptedModels, scriptedModels } from '#testing/doors/preview-door.ts';
+import { paidDoor, preview } from '#testing/doors/paid-door.ts';
+import { generationCall, type ScriptedModels, scriptedModels } from '#testing/doors/preview-door.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { gate, until } from '#testing/until.ts';
-import { inFlight, previewExplanation } from './previews.ts';
+import { inFlight } from './in-flight.ts';
+import { previewExplanation, previewGeneration } from './previews.ts';
 
 const REFUSED = { rejected: 'RATE_LIMITED', retryAfter: 5 };
 
@@ -22,7 +24,7 @@ function openDoor(mongo: TestMongo, models: ScriptedModels) {
   const deps = { mongo, models, now: Date.now, log: captureLog() };
   return (actorId: string) => {
     const call = explanationCall(actorId);
-    return inFlight(deps, call, () => previewExplanation(deps as never, call));
+    return inFlight(deps, actorId, () => previewExplanation(deps as never, call));
   };
 }
 
@@ -45,6 +47,24 @@ t.test('an actor has at most four previews in flight at all front doors together
   t.match(await other, { status: 200 });
   t.match(await doors[1]?.('an'), { status: 200 }, 'an answered preview is no longer in flight');
   t.strictSame((await previewLeases(mongo).findOne({ _id: 'an' }))?.leases, []);
+});
+
+t.test('a settled generation, and one that joins an equal one, take no place among the four', async (t) => {
+  const { door, models } = await paidDoor(t);
+  const settled = await preview(door, { topic: 'settled' });
+  const answer = gate();
+  models.script = () => answer.opened.then(() => undefined);
+  const first = ['a', 'b', 'c', 'd'].map((topic) => preview(door, { topic }));
+  await until('four are in flight', () => models.asked.length === 5);
+  t.match(await previewGeneration(door, generationCall({ topic: 'e' })), REFUSED);
+  t.equal((await preview(door, { topic: 'settled' })).previewId, settled.previewId);
+
+  const joined = Array.from({ length: 8 }, () => preview(door, { topic: 'a' }));
+  answer.open();
+  const [leader] = await Promise.all(first);
+  t.strictSame(new Set((await Promise.all(joined)).map(({ previewId }) => previewId)), new Set([leader?.previewId]));
+  t.equal(models.asked.length, 5);
+  t.ok(await preview(door, { topic: 'e' }), 'a refused one may be sent again');
 });
 
 t.test('a preview that fails is no longer in flight', async (t) => {

@@ -1,6 +1,5 @@
 import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
 import { type Call, ESSAY_BODY, type Reply, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
-import { leasePreview, releasePreview, renewPreview } from '#infra/mongo/classifier/preview-leases.ts';
 import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { generationFaults, wantedGeneration } from '#shared/classifier/generation-request.ts';
 import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
@@ -16,9 +15,9 @@ import { taskRequest } from '#shared/classifier/tasks/task.ts';
 import type { EssayGradeRequest, ExplanationRequest, GenerationRequest } from '#shared/generated/classifier.ts';
 import { type ErrorCode, type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { MINUTE } from '#shared/kernel/time.ts';
 import { askModel, type GenerationOrder, generate, loadReferences } from './ask-model.ts';
 import { callerOf, type PreviewDeps, scopeOf } from './deps.ts';
+import { inFlight } from './in-flight.ts';
 import { paidGeneration } from './paid-generation.ts';
 
 /** Codes that each preview may get besides those of its own checks. */
@@ -69,8 +68,7 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
         'AI_GENERATION_IN_PROGRESS',
       ],
       failureData: { AI_SETTLEMENT_PENDING: 'classifier/pending-preview' },
-      handle: async (call) =>
-        refusalOf(generationFaults(call.body)) ?? inFlight(deps, call, () => previewGeneration(deps, call)),
+      handle: async (call) => refusalOf(generationFaults(call.body)) ?? previewGeneration(deps, call),
     },
     {
       method: 'POST',
@@ -84,7 +82,7 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
       body: { schema: 'classifier/explanation-request', maxBytes: SMALL_BODY },
       replies: [{ status: 200, schema: 'classifier/explanation-preview', description: 'Proposed solution' }],
       errors: PREVIEW_CODES,
-      handle: (call) => inFlight(deps, call, () => previewExplanation(deps, call)),
+      handle: (call) => inFlight(deps, callerOf(call.identity).actorId, () => previewExplanation(deps, call)),
     },
     {
       method: 'POST',
@@ -101,7 +99,8 @@ export function previewRoutes(deps: PreviewDeps): Route[] {
       ],
       errors: PREVIEW_CODES,
       handle: async (call) =>
-        refusalOf(gradeFaults(call.body)) ?? inFlight(deps, call, () => previewEssayGrade(deps, call)),
+        refusalOf(gradeFaults(call.body)) ??
+        inFlight(deps, callerOf(call.identity).actorId, () => previewEssayGrade(deps, call)),
     },
   ];
 }
@@ -111,49 +110,18 @@ function refusalOf(details: FaultDetail[]): Rejection | null {
   return details.length === 0 ? null : { rejected: 'VALIDATION_FAILED', details };
 }
 
-/** Previews that one actor may have in flight, at all front doors together. */
-const MAX_IN_FLIGHT = 4;
-/** Lease of a preview in flight (ms). After a front door is killed, its previews count for at most this long. */
-const LEASE_MS = MINUTE;
-const RENEW_MS = LEASE_MS / 4;
-/** `Retry-After` of a preview that exceeds the limit (s). The end of the others is unknown. */
-const RETRY_AFTER_SECONDS = 5;
-
 /**
- * Makes a preview while its actor has fewer than MAX_IN_FLIGHT others in flight; otherwise rejects it and calls nothing. That of an erased
- * actor is rejected too. An erasure that begins later waits for the lease, or its second pass finds it.
+ * Returns generated questions. If settlement is on, they are paid for, and an equal request within a day gets the same answer. A request that
+ * gets the answer of another one is not in flight: it calls no model.
  */
-export async function inFlight(
-  { mongo, now, log }: Pick<PreviewDeps, 'mongo' | 'now' | 'log'>,
-  { identity }: Pick<Call, 'identity'>,
-  make: () => Promise<Reply | Rejection>,
-): Promise<Reply | Rejection> {
-  const { actorId } = callerOf(identity);
-  if (await isErased(mongo, actorId)) return { rejected: 'PERSON_ERASED' };
-  const lease = { actorId, leaseId: newId(now()) };
-  const leased = await leasePreview(mongo, lease, { limit: MAX_IN_FLIGHT, leaseMs: LEASE_MS, now: now() });
-  if (leased.kind === 'full') {
-    const message = `The caller has ${MAX_IN_FLIGHT} previews in flight; wait for a reply`;
-    return { rejected: 'RATE_LIMITED', message, retryAfter: RETRY_AFTER_SECONDS };
-  }
-  // A renewal or release that fails only makes the lease end by itself.
-  const warn = (err: unknown) => log.warn({ err }, 'lease of a preview in flight could not be changed');
-  const renewal = setInterval(() => void renewPreview(mongo, lease, LEASE_MS).catch(warn), RENEW_MS);
-  try {
-    return await make();
-  } finally {
-    clearInterval(renewal);
-    await releasePreview(mongo, lease).catch(warn);
-  }
-}
-
-/** Returns generated questions. If settlement is on, they are paid for, and an equal request within a day gets the same answer. */
 export async function previewGeneration(deps: PreviewDeps, call: Call<GenerationRequest>): Promise<Reply | Rejection> {
   const { requestId } = call;
   const order = { wanted: wantedGeneration(call.body), scope: scopeOf(call.identity), requestId };
+  const { id: actorId } = order.scope.actor;
+  if (await isErased(deps.mongo, actorId)) return { rejected: 'PERSON_ERASED' };
   const preview = deps.settles
     ? await paidGeneration(deps, order, call)
-    : await freeGeneration(deps, order, call.signal);
+    : await inFlight(deps, actorId, () => freeGeneration(deps, order, call.signal));
   return isRejection(preview) ? preview : { status: 200, data: preview };
 }
 
