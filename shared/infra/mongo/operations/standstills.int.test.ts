@@ -255,8 +255,10 @@ t.test('a notice that is refused stays an alarm without any process, and its del
 });
 
 t.test('no query of the status scans a collection', async (t) => {
-  const mongo = await openMigrated(t);
+  const mongo = await openTestMongo(t, { empty: true });
+  // A connection that is open already is not watched.
   const { seen } = watchFilters(mongo);
+  await migrate(mongo, () => undefined, { isProbed: true });
   for (let n = 0; n < 20; n += 1) await runAs(mongo, await post(mongo), retried());
   seen.clear();
   t.match(await toldOf(mongo, MINUTE), ['no-worker grading']);
