@@ -1,6 +1,7 @@
 import type { Failure, NextState } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { failureIn, refusalIn } from '#shared/kernel/failure.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 import { backoff, SECOND } from '#shared/kernel/time.ts';
 import type { Actor, Outcome } from './actor.ts';
 
@@ -50,7 +51,7 @@ function errorOf(error: Error): Failure {
   const root = rootOf(error);
   const message = root === undefined ? error.message : `${error.message} (${root})`;
   const refusal = refusalIn(error);
-  const about = { fingerprint: fingerprintOf(error), message: message.slice(0, 500), code: failureIn(error) };
+  const about = { fingerprint: fingerprintOf(error), message: beginningOf(message, 500), code: failureIn(error) };
   return refusal === null ? about : { ...about, refusal };
 }
 

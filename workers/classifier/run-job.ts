@@ -248,7 +248,7 @@ function retryOutcome(
   failures: readonly FailedBatch[],
 ): Outcome<'classifier'> {
   const afterMs = longestWait(failures);
-  const failed = failures.map(({ batch }) => batch);
+  const failed = failures.filter(({ failure }) => failure.nature === 'passing').map(({ batch }) => batch);
   const effects = inRound((session) => suspendRound(deps.mongo, at, failed, session));
   return { kind: 'retry', error, effects, ...(afterMs === null ? {} : { afterMs }) };
 }
