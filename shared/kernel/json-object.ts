@@ -10,3 +10,13 @@ export function isJsonObject(value: unknown): value is Record<string, unknown> {
 export function membersOf(value: unknown): Readonly<Record<string, unknown>> {
   return isJsonObject(value) ? value : {};
 }
+
+/** Returns true if a parsed JSON value is nested deeper than so many levels. */
+export function isDeeperThan(levels: number, value: unknown): boolean {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > levels) return true;
+    level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []));
+  }
+  return false;
+}

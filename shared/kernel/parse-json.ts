@@ -34,9 +34,35 @@ export function parseJsonText(text: string): unknown {
     : JSON.parse(text);
 }
 
+/** Returns true if a name has an escape. It reads each character once, because the text may be no JSON. */
 function hasEscapedName(text: string): boolean {
-  for (const [string, colon] of text.matchAll(/"(?:[^"\\]|\\[\s\S])*"(\s*:)?/g)) {
-    if (colon !== undefined && string.includes('\\')) return true;
+  for (let at = text.indexOf('"'); at !== -1; at = text.indexOf('"', at)) {
+    const end = closingQuote(text, at);
+    if (end === -1) return false;
+    const isEscaped = text.slice(at, end).includes('\\');
+    at = end + 1;
+    while (' \n\r\t'.includes(text[at] ?? '.')) at += 1;
+    if (isEscaped && text[at] === ':') return true;
   }
   return false;
+}
+
+/** Returns the number of members that a JSON text has in all of its objects. */
+export function membersIn(text: string): number {
+  let members = 0;
+  for (let at = 0; at !== -1 && at < text.length; at += 1) {
+    if (text[at] === ':') members += 1;
+    else if (text[at] === '"') at = closingQuote(text, at);
+    if (at === -1) return members;
+  }
+  return members;
+}
+
+/** Returns the position of the quote that ends the string which begins at `from`, or -1. */
+export function closingQuote(text: string, from: number): number {
+  for (let at = from + 1; at < text.length; at += 1) {
+    if (text[at] === '"') return at;
+    if (text[at] === '\\') at += 1;
+  }
+  return -1;
 }

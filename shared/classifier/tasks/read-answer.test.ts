@@ -33,15 +33,29 @@ t.test('the one JSON value of an answer is read, whatever a model has written ro
   );
 });
 
-t.test('a text of any braces is read in a time that grows with its length', async (t) => {
-  const costOf = (length: number) => {
-    const text = '{"a'.repeat(length);
+t.test('a text is read in a time that grows with its length, whatever it holds', async (t) => {
+  const texts = ['{"a', '\\"', '{"\\"', '```', ' ', '```\n', '{"a":"\\n"} '];
+  const costOf = (part: string, length: number) => {
+    const text = `{"${part.repeat(length)}`;
     const from = process.cpuUsage().user;
     t.equal(readAnswer(text, {}), undefined);
     return process.cpuUsage().user - from;
   };
-  costOf(10_000);
-  t.ok(costOf(400_000) < 100 * Math.max(costOf(40_000), 1_000));
+  for (const part of texts) {
+    costOf(part, 10_000);
+    t.ok(costOf(part, 400_000) < 100 * Math.max(costOf(part, 40_000), 1_000), part);
+  }
+});
+
+t.test('a member twice and a deep value are no answer', async (t) => {
+  for (const text of [
+    '{"score":0,"a":1,"score":5}',
+    '[{"a":{"b":1,"\\u0062":2}}]',
+    '['.repeat(20_000) + ']'.repeat(20_000),
+  ]) {
+    t.equal(readAnswer(text, {}), undefined);
+  }
+  t.strictSame(readAnswer('{"a":"\\":","b":{"a":":"}}', {}), { a: '":', b: { a: ':' } });
 });
 
 t.test('a word of a fixed list is read without regard to case', async (t) => {

@@ -1,4 +1,6 @@
-import { parseJsonText } from '#shared/kernel/parse-json.ts';
+import { isDeeperThan } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/large-json.ts';
+import { closingQuote, membersIn, parseJsonText } from '#shared/kernel/parse-json.ts';
 
 /** A reasoning block that some models write before their answer. A server's template may have swallowed its first mark. */
 const REASONING = /^(?:\s*<(think|thinking|reasoning|thought)>[\s\S]*?<\/\1>)+/i;
@@ -13,12 +15,16 @@ export function jsonIn(text: string): unknown {
   if (bare !== undefined) return bare;
 
   const answered = withoutReasoning(whole);
-  const inFence = /^```[a-z]*\s*\n?([\s\S]*?)\n?\s*```$/i.exec(answered);
-  const fenced = parsed(inFence?.[1] ?? answered);
+  const fenced = parsed(withoutFence(answered));
   if (fenced !== undefined) return fenced;
 
   const [only, ...others] = objectsIn(answered);
   return others.length === 0 ? only : undefined;
+}
+
+function withoutFence(text: string): string {
+  const isFenced = text.length > 6 && text.startsWith('```') && text.endsWith('```');
+  return isFenced ? text.slice(3, -3).replace(/^[a-z]*/i, '') : text;
 }
 
 function withoutReasoning(text: string): string {
@@ -42,20 +48,25 @@ function objectsIn(text: string): unknown[] {
 
 /** Returns the place behind the brace that closes the one at `from`, or -1. Braces inside of strings do not count. */
 function endOfObject(text: string, from: number): number {
-  const marks = /[{}]|"(?:[^"\\]|\\[\s\S])*"/g;
-  marks.lastIndex = from;
   let depth = 0;
-  for (let mark = marks.exec(text); mark !== null; mark = marks.exec(text)) {
-    if (mark[0] === '{') depth += 1;
-    if (mark[0] === '}') depth -= 1;
-    if (depth === 0) return marks.lastIndex;
+  for (let at = from; at < text.length; at += 1) {
+    if (text[at] === '"') at = closingQuote(text, at);
+    if (at === -1) return -1;
+    if (text[at] === '{') depth += 1;
+    if (text[at] === '}') depth -= 1;
+    if (depth === 0) return at + 1;
   }
   return -1;
 }
 
+/** Deepest nesting of an answer: more than any schema has, and little enough for functions that call themselves. */
+const MAX_DEPTH = 200;
+
+/** Returns the value of a JSON text. A name that is written twice makes it unusable: either value may be meant. */
 function parsed(text: string): unknown {
   try {
-    return parseJsonText(text);
+    const value = parseJsonText(text);
+    return isDeeperThan(MAX_DEPTH, value) || membersOf(value) < membersIn(text) ? undefined : value;
   } catch {
     return undefined;
   }

@@ -15,13 +15,16 @@ export interface AskParts extends CallParts {
   checkOf: ReturnType<typeof openAnswerChecks>;
 }
 
+/** Maximum number of faults that a repair names. A longer list would not help the model, and its tokens cost. */
+const MAX_FAULTS = 20;
+
 type Check = (json: unknown) => FaultDetail[];
 
 /** Returns the check of a task's answers: their texts and numbers, then their schema, then their sense. */
 function faultsOf(task: ModelTask, checkSchema: Check): Check {
   return (json) => {
     const faults = [...valueFaults(json), ...checkSchema(json)];
-    return faults.length > 0 ? faults : (task.senseFaults?.(json) ?? []);
+    return (faults.length > 0 ? faults : (task.senseFaults?.(json) ?? [])).slice(0, MAX_FAULTS);
   };
 }
 

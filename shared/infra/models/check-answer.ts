@@ -25,7 +25,7 @@ export type CheckedAnswer = { report: CallReport; usage: TokenUsage } & (
   | { kind: 'failed'; failed: CallAttemptFailed }
 );
 
-const NO_JSON: FaultDetail = { path: '', message: 'must be one JSON value' };
+const NO_JSON: FaultDetail = { path: '', message: 'must be one JSON value, with each member once' };
 const NO_USAGE: TokenUsage = { inputTokens: null, outputTokens: null };
 const UNFINISHED = {
   length: 'the answer was cut at its maximum length',

@@ -2,6 +2,7 @@ import { createParser } from 'eventsource-parser';
 import type { Dispatcher } from 'undici';
 import type { StreamFold, WireRequest } from '#infra/models/wires/wire.ts';
 import { inCall } from '#infra/trace/calls.ts';
+import { isDeeperThan } from '#shared/kernel/json-object.ts';
 import { parseJsonText } from '#shared/kernel/parse-json.ts';
 import { isForbiddenAddress } from './guarded-agent.ts';
 
@@ -104,19 +105,10 @@ const MAX_DEPTH = 200;
 function parseBody(text: string): unknown {
   try {
     const body: unknown = parseJsonText(text);
-    return isDeep(body) ? undefined : body;
+    return isDeeperThan(MAX_DEPTH, body) ? undefined : body;
   } catch {
     return undefined;
   }
-}
-
-function isDeep(body: unknown): boolean {
-  let level: unknown[] = [body];
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > MAX_DEPTH) return true;
-    level = level.flatMap((value) => (typeof value === 'object' && value !== null ? Object.values(value) : []));
-  }
-  return false;
 }
 
 /**

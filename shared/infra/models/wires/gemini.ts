@@ -74,11 +74,11 @@ function foldChunks(): StreamFold {
       promptFeedback = chunk.promptFeedback ?? promptFeedback;
       // Every chunk contains cumulative counts.
       usageMetadata = chunk.usageMetadata ?? usageMetadata;
-      return finishReason !== undefined;
+      return wordOf(finishReason) !== '';
     },
     body() {
       if (error !== undefined) return { type: 'error', error };
-      if (finishReason === undefined) return promptFeedback === undefined ? null : { promptFeedback, usageMetadata };
+      if (wordOf(finishReason) === '') return promptFeedback === undefined ? null : { promptFeedback, usageMetadata };
       return { candidates: [{ content: { parts: [{ text }] }, finishReason }], usageMetadata };
     },
   });
