@@ -53,8 +53,9 @@ function outcome(text: string, parse: (text: string) => ParsedJson): string {
 t.test(`a text in pieces has the value of JSON.parse, and shows names sent twice (seed ${seed})`, async (t) => {
   const text = fc.oneof(shuffled, written, repeated, damaged).map((sent) => Buffer.from(sent).toString());
   fc.assert(
-    fc.property(text, fc.integer({ min: 1, max: 30 }), (sent, pieceBytes) => {
-      const inPieces = (of: string) => atOnce(parseLarge(Buffer.from(of), 'utf8', pieceBytes));
+    fc.property(text, fc.boolean(), fc.integer({ min: 1, max: 30 }), (sent, escapedNames, pieceBytes) => {
+      const writing = { encoding: 'utf8', escapedNames } as const;
+      const inPieces = (of: string) => atOnce(parseLarge(Buffer.from(of), writing, pieceBytes));
       return outcome(sent, inPieces) === outcome(sent, parsedAtOnce);
     }),
     { seed, numRuns: 10_000 },
@@ -92,8 +93,10 @@ t.test('a text is parsed in so many pieces that each is short, whatever it holds
   };
   for (const [name, text] of Object.entries(texts)) {
     const bytes = Buffer.from(text);
-    let pieces = 0;
-    for (const _ of parseLarge(bytes, 'latin1')) pieces += 1;
-    t.ok(pieces >= bytes.length / 2 ** 18, `${name}: ${pieces} pieces of ${bytes.length} bytes`);
+    for (const escapedNames of [false, true]) {
+      let pieces = 0;
+      for (const _ of parseLarge(bytes, { encoding: 'latin1', escapedNames })) pieces += 1;
+      t.ok(pieces >= bytes.length / 2 ** 18, `${name}: ${pieces} pieces of ${bytes.length} bytes`);
+    }
   }
 });

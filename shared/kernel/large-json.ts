@@ -15,14 +15,18 @@ export const MAX_MEMBERS = 133_000;
 /** Thrown for an object of more than MAX_MEMBERS members. */
 export class TooManyMembers extends Error {}
 
+/** How a JSON text is written. */
+export interface Writing {
+  encoding: 'latin1' | 'utf8';
+  /** True if a name may contain an escape: then every name is read alone, as a text. */
+  escapedNames: boolean;
+}
+
 export interface ParsedJson {
   value: unknown;
   /** Members of all objects; fewer than the text has if an object has a name twice, because `JSON.parse` takes the last of such members. */
   members: number;
 }
-
-/** Size of a piece with which each member is parsed alone, and its name as a text. */
-export const NAME_BY_NAME = 1;
 
 /** Counts the members of all objects. Recursion ends, because `JSON.parse` does. */
 export function membersOf(value: unknown): number {
@@ -73,8 +77,8 @@ const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 
  * Returns the value of a JSON text as `JSON.parse` does, in pieces: it parses some members of a large array or object at a time,
  * and puts them together. @throws SyntaxError if the text is not JSON, and TooManyMembers
  */
-export function* parseLarge(bytes: Buffer, encoding: 'latin1' | 'utf8', pieceBytes = PIECE_BYTES): Pieces<ParsedJson> {
-  const text = new LargeText(bytes, encoding, pieceBytes === NAME_BY_NAME);
+export function* parseLarge(bytes: Buffer, writing: Writing, pieceBytes = PIECE_BYTES): Pieces<ParsedJson> {
+  const text = new LargeText(bytes, writing);
   const open = new OpenLevels();
   let root: { value: unknown; from: number; to: number } | undefined;
   let pauseAt = pieceBytes;
@@ -95,11 +99,11 @@ export function* parseLarge(bytes: Buffer, encoding: 'latin1' | 'utf8', pieceByt
       if (open.isEmpty()) {
         if (root !== undefined) throw new SyntaxError('two values');
         root = { value: text.valueOf(at, i), from: at.from - 1, to: i + 1 };
-      } else if (at.value !== undefined || i - at.from >= pieceBytes) {
+      } else if (at.value !== undefined || i - at.from >= pieceBytes || text.isSingly(at)) {
         const around = open.last();
         text.addPart(around, at.from - 1, text.valueOf(at, i));
         around.parsedTo = i + 1;
-        yield;
+        if (i - at.from >= pieceBytes) yield;
       }
     }
     if (i >= pauseAt) {
@@ -147,32 +151,36 @@ class LargeText {
   /** Members of what was parsed so far. */
   members = 0;
   readonly #bytes: Buffer;
-  readonly #encoding: 'latin1' | 'utf8';
-  readonly #isNameByName: boolean;
+  readonly #writing: Writing;
 
-  constructor(bytes: Buffer, encoding: 'latin1' | 'utf8', isNameByName: boolean) {
+  constructor(bytes: Buffer, writing: Writing) {
     this.#bytes = bytes;
-    this.#encoding = encoding;
-    this.#isNameByName = isNameByName;
+    this.#writing = writing;
+  }
+
+  /** Returns true for an object whose members are parsed one by one, because a name among them may have an escape. */
+  isSingly(at: Open): boolean {
+    return this.#writing.escapedNames && !at.isArray && at.colon >= at.from;
   }
 
   parsed(from: number, to: number): unknown {
-    const value: unknown = JSON.parse(this.#bytes.toString(this.#encoding, from, to));
+    const value: unknown = JSON.parse(this.#bytes.toString(this.#writing.encoding, from, to));
     this.members += membersOf(value);
     return value;
   }
 
-  /** Adds the members before a comma if there is enough to be parsed. Returns true if it has parsed. @throws TooManyMembers */
+  /** Adds the members before a comma if there is enough to be parsed. Returns true if it has parsed a long one. @throws TooManyMembers */
   passComma(at: Open, position: number, pieceBytes: number): boolean {
     at.commas += 1;
     if (at.commas >= MAX_MEMBERS && !at.isArray) throw new TooManyMembers();
     at.comma = position;
-    const isFull = !at.isAfterPart && position - at.parsedTo >= pieceBytes;
+    const isLong = position - at.parsedTo >= pieceBytes;
+    const isFull = !at.isAfterPart && (isLong || this.isSingly(at));
     if (at.isAfterPart) this.requireSpace(at.parsedTo, position);
     else if (isFull) this.#addMembers(at, position);
     if (at.isAfterPart || isFull) at.parsedTo = position + 1;
     at.isAfterPart = false;
-    return isFull;
+    return isFull && isLong;
   }
 
   /** Adds a large member to the array or object that it is in, after the members before it. */
@@ -200,8 +208,7 @@ class LargeText {
 
   /** Returns an array or object whose closing bracket is at `end`. */
   valueOf(at: Open, end: number): unknown {
-    const isWhole = !this.#isNameByName || at.isArray || at.colon < at.from;
-    if (at.value === undefined && isWhole) return this.parsed(at.from - 1, end + 1);
+    if (at.value === undefined && !this.isSingly(at)) return this.parsed(at.from - 1, end + 1);
     if (at.isAfterPart) this.requireSpace(at.parsedTo, end);
     else this.#addMembers(at, end);
     return at.value;
@@ -216,11 +223,11 @@ class LargeText {
 
   /** Adds the members up to a position, which is that of a comma or of the bracket. There must be one. */
   #addMembers(at: Open, to: number): void {
-    if (this.#isNameByName && !at.isArray) {
+    if (this.isSingly(at)) {
       this.#addNamed(at, at.parsedTo, this.parsed(at.colon + 1, to));
       return;
     }
-    const text = this.#bytes.toString(this.#encoding, at.parsedTo, to);
+    const text = this.#bytes.toString(this.#writing.encoding, at.parsedTo, to);
     const added: unknown = JSON.parse(at.isArray ? `[${text}]` : `{${text}}`);
     this.members += membersOf(added);
     const count = at.isArray

@@ -1,15 +1,8 @@
-import { membersOf, NAME_BY_NAME, type ParsedJson, parseLarge } from './large-json.ts';
+import { membersOf, type ParsedJson, parseLarge, type Writing } from './large-json.ts';
 import { atOnce, type Pieces } from './pieces.ts';
 
 /** Largest text (bytes) that is parsed at once: a body with a handful of fields. */
 const SMALL_BYTES = 256 * 1_024;
-
-/** How a JSON text is written. */
-interface Writing {
-  encoding: 'latin1' | 'utf8';
-  /** True if a name may contain an escape: such names are read one by one, as texts. */
-  escapedNames: boolean;
-}
 
 /**
  * Returns the value of a JSON text as `JSON.parse` should, in pieces if the text is large. @throws SyntaxError if it is not JSON, and
@@ -19,10 +12,9 @@ interface Writing {
  * escapes (nodejs/node#63785, in Node 24 and 26). After `{"a":1,"\\u01":1}` of one caller, `{"a":1,"\u0111i\u1ec3m":1}` of the next one
  * has the name `\u01`.
  */
-export function* parseJson(text: Buffer, { encoding, escapedNames }: Writing): Pieces<ParsedJson> {
-  if (escapedNames) return yield* parseLarge(text, encoding, NAME_BY_NAME);
-  if (text.length > SMALL_BYTES) return yield* parseLarge(text, encoding);
-  const value: unknown = JSON.parse(text.toString(encoding));
+export function* parseJson(text: Buffer, writing: Writing): Pieces<ParsedJson> {
+  if (writing.escapedNames || text.length > SMALL_BYTES) return yield* parseLarge(text, writing);
+  const value: unknown = JSON.parse(text.toString(writing.encoding));
   return { value, members: membersOf(value) };
 }
 
