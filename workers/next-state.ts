@@ -2,7 +2,7 @@ import type { Failure, NextState } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { failureIn, refusalIn } from '#shared/kernel/failure.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
-import { backoff, SECOND } from '#shared/kernel/time.ts';
+import { backoff, spreadWait } from '#shared/kernel/time.ts';
 import type { Actor, Outcome } from './actor.ts';
 
 /**
@@ -33,9 +33,7 @@ export function nextStateOf<Q extends Queue>(
     case 'retry': {
       if (command.attempts >= command.maxAttempts) return { to: 'DEAD', error: errorOf(outcome.error) };
       const backoffMs = backoff({ ...rules.backoff, attempt: command.attempts, random: rules.random });
-      const askedMs = outcome.afterMs ?? 0;
-      // A receiver names the same moment to all callers. They must not return in it together.
-      const inMs = Math.max(askedMs + Math.floor(rules.random * Math.min(askedMs / 4, SECOND)), backoffMs);
+      const inMs = Math.max(spreadWait(outcome.afterMs ?? 0, rules.random), backoffMs);
       return { to: 'AGAIN', inMs, unspent: false, error: errorOf(outcome.error) };
     }
     default:

@@ -67,3 +67,11 @@ export function backoff(input: { baseMs: number; capMs: number; attempt: number;
   const random = Math.min(1, Math.max(0, input.random));
   return Math.min(Math.floor(capMs), full + Math.floor((full * random) / 4));
 }
+
+/**
+ * Returns a wait (ms) that a service has requested, lengthened by up to a quarter and by a second at most. The service names the same moment to
+ * all callers, and they must not return in it together. `random` is in [0, 1).
+ */
+export function spreadWait(waitMs: number, random: number): number {
+  return waitMs + Math.floor(random * Math.min(waitMs / 4, SECOND));
+}

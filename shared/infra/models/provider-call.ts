@@ -7,11 +7,11 @@ import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import { promptOf, type Repair } from '#shared/classifier/tasks/prompt.ts';
 import { type AskedFor, type ModelTask, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import type { Now } from '#shared/kernel/time.ts';
+import { type Now, spreadWait } from '#shared/kernel/time.ts';
 import { type CheckedAnswer, checkAnswer, failureWithoutAnswer } from './check-answer.ts';
 import type { Circuits } from './circuits.ts';
 import { CallFailed, callProvider, type HttpAnswer } from './http-call.ts';
-import { type Budget, lengthened, MAX_WAIT_MS, type Timing, type Turn } from './retries.ts';
+import { type Budget, MAX_WAIT_MS, type Timing, type Turn } from './retries.ts';
 
 /** A target that is called over HTTP. */
 export type HttpTarget = Target & { provider: Exclude<ProviderName, 'mock'>; baseUrl: string };
@@ -72,7 +72,7 @@ export async function callOnce(parts: CallParts, plan: CallPlan, turn: Turn): Pr
       const message = `${plan.target.provider} is rate-limiting requests`;
       throw new ProviderFailure('AI_PROVIDER_THROTTLED', 'open', { message, retryAfterMs });
     }
-    await parts.timing.sleep(lengthened(retryAfterMs, parts.timing), signal);
+    await parts.timing.sleep(spreadWait(retryAfterMs, parts.timing.random()), signal);
   }
 }
 

@@ -1,5 +1,5 @@
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import { SECOND } from '#shared/kernel/time.ts';
+import { spreadWait } from '#shared/kernel/time.ts';
 
 /** Limits that all provider calls of one request share. */
 export interface Budget {
@@ -57,7 +57,7 @@ export async function callWithRetries<T>(
       const waitMs =
         error.requestedDelayMs === null
           ? Math.floor(timing.random() * Math.min(CAP_MS, BASE_MS * 2 ** retry))
-          : lengthened(error.requestedDelayMs, timing);
+          : spreadWait(error.requestedDelayMs, timing.random());
       const fits = waitMs <= MAX_WAIT_MS && timing.clock() + waitMs < budget.deadlineAt;
       if (!error.retry || budget.retriesLeft <= 0 || !fits) throw error.failure;
       budget.retriesLeft--;
@@ -65,14 +65,6 @@ export async function callWithRetries<T>(
       await timing.sleep(waitMs, signal);
     }
   }
-}
-
-/**
- * Returns a wait that a provider has requested, lengthened at random: by a quarter, or by a second. All callers have received the same moment, and must
- * not return in it together.
- */
-export function lengthened(waitMs: number, { random }: Pick<Timing, 'random'>): number {
-  return waitMs + Math.floor(random() * Math.min(waitMs / 4, SECOND));
 }
 
 /** A failed provider call, with the conditions of a retry. */
