@@ -29,7 +29,7 @@ export async function inFlight<Result>(
     const message = `The caller has ${MAX_IN_FLIGHT} previews in flight; wait for a reply`;
     return { rejected: 'RATE_LIMITED', message, retryAfter: RETRY_AFTER_SECONDS };
   }
-  // A renewal or release that fails only makes the lease end by itself.
+  // A renewal or release that fails must not fail the preview: without it the lease ends by itself, and the place is free a minute later.
   const warn = (err: unknown) => log.warn({ err }, 'lease of a preview in flight could not be changed');
   const renewal = setInterval(() => void renewPreview(mongo, lease, LEASE_MS).catch(warn), RENEW_MS);
   try {

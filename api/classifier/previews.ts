@@ -118,11 +118,16 @@ export async function previewGeneration(deps: PreviewDeps, call: Call<Generation
   const { requestId } = call;
   const order = { wanted: wantedGeneration(call.body), scope: scopeOf(call.identity), requestId };
   const { id: actorId } = order.scope.actor;
-  if (await isErased(deps.mongo, actorId)) return { rejected: 'PERSON_ERASED' };
   const preview = deps.settles
-    ? await paidGeneration(deps, order, call)
+    ? await paidUnlessErased(deps, order, call)
     : await inFlight(deps, actorId, () => freeGeneration(deps, order, call.signal));
   return isRejection(preview) ? preview : { status: 200, data: preview };
+}
+
+async function paidUnlessErased(deps: PreviewDeps, order: GenerationOrder, call: Call<GenerationRequest>) {
+  // A stored answer is found without `inFlight`, which refuses an erased caller.
+  if (await isErased(deps.mongo, order.scope.actor.id)) return { rejected: 'PERSON_ERASED' } as const;
+  return paidGeneration(deps, order, call);
 }
 
 async function freeGeneration(deps: PreviewDeps, order: GenerationOrder, signal: AbortSignal) {
