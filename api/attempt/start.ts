@@ -7,7 +7,6 @@ import { findBindingRelease, newestRelease, releaseOne } from '#infra/mongo/atte
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
-import { escapePointer } from '#infra/schema/fault-message.ts';
 import { UNKNOWN_FIELD } from '#infra/schema/segment.ts';
 import { type Attempt, type AttemptKey, type CourseContext, isOver } from '#shared/attempt/attempt.ts';
 import { copyPaper } from '#shared/attempt/copy-paper.ts';
@@ -19,6 +18,7 @@ import { admitStart, bindStart, planStart, refuseOpenAttempt, type StartPlan } f
 import type { StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { escapePointer } from '#shared/kernel/json-object.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
 import { submitOverdue } from './submit.ts';

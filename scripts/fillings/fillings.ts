@@ -1,4 +1,5 @@
 import type { SchemaNode } from '#infra/schema/schema-document.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 import { kindOf, type Place } from './places.ts';
 
 /** Returns a text of about this many UTF-16 units, and no more. */
@@ -7,11 +8,7 @@ type TextOf = (length: number) => string;
 const repeated =
   (unit: string): TextOf =>
   (length) =>
-    // A pair of units that the cut parts would be no text.
-    unit
-      .repeat(Math.ceil(length / unit.length))
-      .slice(0, length)
-      .replace(/[\ud800-\udbff]$/, '');
+    beginningOf(unit.repeat(Math.ceil(length / unit.length)), length);
 const [ABOVE, BELOW] = ['\u0301', '\u0323'];
 
 const letters = repeated('Hai đường thẳng song song không cắt nhau. ');

@@ -1,3 +1,5 @@
+import { beginningOf } from './text.ts';
+
 /** A member of a JSON object that may be absent or null under its schema. */
 export type Optional<T> = T | null | undefined;
 
@@ -19,4 +21,10 @@ export function isDeeperThan(levels: number, value: unknown): boolean {
     level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []));
   }
   return false;
+}
+
+/** Returns a member name in the form of a JSON pointer (RFC 6901), cut so that a giant name does not cause a giant reply. */
+export function escapePointer(name: string): string {
+  const short = name.length > 128 ? `${beginningOf(name, 128)}...` : name;
+  return short.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
 }

@@ -1,4 +1,5 @@
 import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { escapePointer } from '#shared/kernel/json-object.ts';
 import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 
 /**
@@ -29,7 +30,7 @@ function hasEatenCommand(text: string): boolean {
       continue;
     }
     const rest = text.slice(marks.lastIndex, marks.lastIndex + 24);
-    // A displayed formula has lines of its own, and a line may begin with one letter.
+    // A displayed formula has lines of its own. Without this, one that begins with `u` or `i` would pass for `\nu` or `\ni`, and be refused.
     const isLine = isDisplayed && character === '\n' && /^[a-z](?![A-Za-z])/.test(rest);
     if (isFormula && !isLine && EATEN[character]?.test(rest) === true) return true;
   }
@@ -59,6 +60,6 @@ export function valueFaults(value: unknown, path = ''): FaultDetail[] {
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([name, member]) => [
     ...(textFault(name) === null ? [] : [{ path, message: 'must have readable names of its members' }]),
-    ...valueFaults(member, `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
+    ...valueFaults(member, `${path}/${escapePointer(name)}`),
   ]);
 }

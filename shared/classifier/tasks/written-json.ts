@@ -60,13 +60,13 @@ function endOfObject(text: string, from: number): number {
 }
 
 /** Deepest nesting of an answer: more than any schema has, and little enough for functions that call themselves. */
-const MAX_DEPTH = 200;
+export const MAX_ANSWER_DEPTH = 200;
 
 /** Returns the value of a JSON text. A name that is written twice makes it unusable: either value may be meant. */
 function parsed(text: string): unknown {
   try {
     const value = parseJsonText(text);
-    return isDeeperThan(MAX_DEPTH, value) || membersOf(value) < membersIn(text) ? undefined : value;
+    return isDeeperThan(MAX_ANSWER_DEPTH, value) || membersOf(value) < membersIn(text) ? undefined : value;
   } catch {
     return undefined;
   }

@@ -2,6 +2,7 @@ import { createParser } from 'eventsource-parser';
 import type { Dispatcher } from 'undici';
 import type { StreamFold, WireRequest } from '#infra/models/wires/wire.ts';
 import { inCall } from '#infra/trace/calls.ts';
+import { MAX_ANSWER_DEPTH } from '#shared/classifier/tasks/written-json.ts';
 import { isDeeperThan } from '#shared/kernel/json-object.ts';
 import { parseJsonText } from '#shared/kernel/parse-json.ts';
 import { isForbiddenAddress } from './guarded-agent.ts';
@@ -98,14 +99,11 @@ async function* capped(response: Response): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Maximum nesting of an answer. It exceeds any valid answer and is low enough for recursive functions. */
-const MAX_DEPTH = 200;
-
 /** Returns the JSON of a body, or undefined if it is invalid or so deeply nested that reading could overflow the stack. */
 function parseBody(text: string): unknown {
   try {
     const body: unknown = parseJsonText(text);
-    return isDeeperThan(MAX_DEPTH, body) ? undefined : body;
+    return isDeeperThan(MAX_ANSWER_DEPTH, body) ? undefined : body;
   } catch {
     return undefined;
   }

@@ -1,6 +1,6 @@
 import type { ErrorObject } from 'ajv';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { beginningOf } from '#shared/kernel/text.ts';
+import { escapePointer } from '#shared/kernel/json-object.ts';
 
 /**
  * Returns an ajv error in the form of a reply. The path of a missing field names that field. The message describes the wanted value
@@ -12,12 +12,6 @@ export function faultOf(error: ErrorObject, base: string): FaultDetail {
     return { path: `${path}/${escapePointer(String(error.params.missingProperty))}`, message: 'is required' };
   }
   return { path, message: messageOf(error) };
-}
-
-/** Returns a member name in the form of a JSON pointer (RFC 6901), cut so that a giant name does not cause a giant reply. */
-export function escapePointer(name: string): string {
-  const short = name.length > 128 ? `${beginningOf(name, 128)}...` : name;
-  return short.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
 const TYPE_NAMES: Readonly<Record<string, string>> = {

@@ -2,9 +2,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { escapePointer } from '#shared/kernel/json-object.ts';
 import { atOnce, type Pieces } from '#shared/kernel/pieces.ts';
 import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
-import { escapePointer, faultOf } from './fault-message.ts';
+import { faultOf } from './fault-message.ts';
 import { assertSubset, resolve, type SchemaDocument, type SchemaNode, typesOf } from './schema-document.ts';
 import { type DroppedField, run, type Segment, segmentCompiler } from './segment.ts';
 

@@ -72,7 +72,7 @@ export async function storeHeldLoop(mongo: Mongo, now: number, held: BusyLoop): 
 
 /** Returns the recent work that held the event loops of front doors. */
 export async function readHeldLoops(mongo: Mongo, now: number): Promise<BusyLoop[]> {
-  // A sample is up to a minute older than what is added to it.
+  // A sample is up to a minute older than what is added to it. Without the minute, what held a loop four minutes ago would be missed.
   const rows = await samples(mongo)
     .find({ at: { $gt: new Date(now - BUSY_COUNTS_MS - MINUTE) } }, { maxTimeMS: QUERY_LIMIT_MS })
     .project<Pick<ClusterSample, 'heldLoops'>>({ heldLoops: 1 })
