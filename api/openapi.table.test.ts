@@ -81,7 +81,8 @@ t.test('the document of the mounted table satisfies the OpenAPI linter', async (
   const { problems } = JSON.parse(lint.stdout) as { problems: { ruleId: string; message: string }[] };
   t.strictSame(
     problems.map(({ ruleId, message }) => `${ruleId}: ${message}`),
-    [],
+    // They document what passes inside the service.
+    ['Request', 'Result'].map((one) => `no-unused-components: Component: "AITask${one}Envelope" is never used.`),
   );
 });
 

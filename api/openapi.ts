@@ -40,6 +40,10 @@ export function openApi({ routes, schemas, version, title, examples = {} }: Inpu
     item[route.method.toLowerCase()] = operationOf(route, schemas, components, examples[route.operation]);
     paths[path] = item;
   }
+  for (const { request, result } of routes.flatMap(({ tag }) => tag?.envelopes ?? [])) {
+    components.reference(request, 'request');
+    components.reference(result);
+  }
   const securitySchemes = securitySchemesOf(routes);
   return {
     openapi: '3.1.0',
@@ -56,12 +60,12 @@ export function openApi({ routes, schemas, version, title, examples = {} }: Inpu
 }
 
 /** Returns the tags of the routes, each once. @throws Error if two tags share a name */
-function tagsOf(routes: readonly Route[]): Tag[] {
-  const tags = new Map<string, Tag>();
+function tagsOf(routes: readonly Route[]): Omit<Tag, 'envelopes'>[] {
+  const tags = new Map<string, Omit<Tag, 'envelopes'>>();
   for (const { tag } of routes) {
     if (tag === undefined) continue;
     if ((tags.get(tag.name) ?? tag).description !== tag.description) throw new Error(`two tags are named ${tag.name}`);
-    tags.set(tag.name, tag);
+    tags.set(tag.name, { name: tag.name, description: tag.description });
   }
   return [...tags.values()];
 }
@@ -87,9 +91,10 @@ export function unansweredCodes(routes: readonly Route[]): ErrorCode[] {
 
 const FAILURE = 'common/failure-envelope';
 
-/** Returns the schema ids of a route's replies, of successes and of failures. */
-function repliedSchemas(route: Route): string[] {
-  return [...route.replies.map(({ schema }) => schema), ...Object.values(route.failureData ?? {})];
+/** Returns the schema ids of a route's replies, of successes and of failures, and of the result behind them. */
+function repliedSchemas({ replies, failureData, tag }: Route): string[] {
+  const results = tag?.envelopes === undefined ? [] : [tag.envelopes.result];
+  return [...replies.map(({ schema }) => schema), ...Object.values(failureData ?? {}), ...results];
 }
 
 const SUMMARY = 'Online examinations: attempts, accounts, notifications and the AI classifier';

@@ -45,6 +45,8 @@ export interface Route {
 export interface Tag {
   name: string;
   description: string;
+  /** Schemas that document the work behind these routes; no route takes or returns them. */
+  envelopes?: { request: string; result: string } | undefined;
 }
 
 /** A header that proves who calls, for OpenAPI. */

@@ -23,7 +23,7 @@ export function typeSource(name: string, schema: JsonSchema, nameOf: NameOfRefer
 
 /** Returns a schema without references, in the form that the generator of types reads. */
 function plain(schema: JsonSchema, nameOf: NameOfReference): JsonSchema {
-  const { $ref, properties, items, anyOf, allOf, additionalProperties, not: _not, ...rest } = schema;
+  const { $ref, properties, items, anyOf, allOf, additionalProperties, not: _not, oneOf: _rules, ...rest } = schema;
   const { description } = schema;
   const described = description === undefined ? {} : { description };
   if (typeof $ref === 'string') return { ...described, tsType: nameOf($ref) };

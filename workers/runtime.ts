@@ -69,7 +69,7 @@ export async function openRuntime(given: Config, name: string, logTo?: LogDestin
       const observer = metrics.models === undefined ? {} : { observer: metrics.models(clock.now) };
       followed ??= loadModels({ ...redis, settings: config.classifier, mongo, now: clock.now, ...observer });
       const opened = followed;
-      return { ask: async (task, about, signal) => (await opened).ask(task, about, signal) };
+      return { perform: async (request, signal) => (await opened).perform(request, signal) };
     },
     background,
     wanted: openWanted(mongo, clock.now, log),

@@ -1,40 +1,22 @@
 import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
 import { loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import type { WantedGeneration } from '#shared/classifier/generation-request.ts';
-import { generateTask, readGeneration } from '#shared/classifier/tasks/generate.ts';
-import {
-  type ModelTask,
-  ProviderFailure,
-  type TaskKind,
-  type TaskRequest,
-  type TaskResult,
-  type TaskResults,
-  taskRequest,
-  taskResult,
-} from '#shared/classifier/tasks/task.ts';
+import { type TaskRequest, type TaskResult, taskRequest } from '#shared/classifier/tasks/envelope.ts';
+import { ProviderFailure, type TaskKind } from '#shared/classifier/tasks/task.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { PreviewDeps } from './deps.ts';
 
-/** A task for the model and the reader of its answer. `read` returns null if the answer cannot be used. */
-interface Asking<Kind extends TaskKind> {
-  task: ModelTask;
-  read(json: unknown): TaskResults[Kind] | null;
-}
-
 /**
- * Calls the model and returns the result envelope. A provider failure or an unusable answer becomes a rejection with our message,
- * never the provider's text. Other errors are rethrown.
+ * Performs a task and returns its result envelope. A provider failure or an unusable answer becomes a rejection with our message, never
+ * the provider's text. Other errors are rethrown.
  */
 export async function askModel<Kind extends TaskKind>(
-  { models, now }: Pick<PreviewDeps, 'models' | 'now'>,
+  { models }: Pick<PreviewDeps, 'models'>,
   request: TaskRequest<Kind>,
-  { task, read }: Asking<Kind>,
   signal: AbortSignal,
 ): Promise<TaskResult<Kind> | Rejection> {
   try {
-    const answer = await models.ask(task, request.usageEvent, signal);
-    const result = read(answer.json);
-    return result === null ? { rejected: 'AI_PROVIDER_INVALID_RESPONSE' } : taskResult(request, result, answer, now());
+    return await models.perform(request, signal);
   } catch (error) {
     if (!(error instanceof ProviderFailure)) throw error;
     const { code, retryAfterMs } = error;
@@ -53,18 +35,14 @@ export interface GenerationOrder {
 export async function generate(
   deps: PreviewDeps,
   { wanted, scope, requestId }: GenerationOrder,
-  made: { previewId: string; references: Record<string, unknown>[] },
+  made: { previewId: string; idempotencyKey?: string; references: Record<string, unknown>[] },
   signal: AbortSignal,
 ): Promise<TaskResult<'generate'> | Rejection> {
   const { referenceQuestionIds: _, ...rest } = wanted;
-  const payload = { ...rest, references: made.references };
+  const { previewId: taskId, references, ...key } = made;
   const about = { organizationId: scope.organizationId, actorId: scope.actor.id, jobId: null, batchIndex: null };
-  const request = taskRequest('generate', payload, { taskId: made.previewId, requestId, ...about });
-  const read = (json: unknown) => {
-    const questions = readGeneration(payload, json);
-    return questions === null ? null : { questions };
-  };
-  return askModel(deps, request, { task: generateTask(payload), read }, signal);
+  const request = taskRequest('generate', { ...rest, references }, { taskId, ...key, requestId, ...about });
+  return askModel(deps, request, signal);
 }
 
 /** Question fields that the model sees of a reference. The answer key is omitted, because the model could copy it. */

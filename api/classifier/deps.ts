@@ -11,7 +11,7 @@ import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { OpenJobLimits } from '#shared/classifier/job.ts';
 import type { TrustedAddresses } from '#shared/classifier/provider/target.ts';
-import type { Models } from '#shared/classifier/tasks/task.ts';
+import type { Models } from '#shared/classifier/tasks/models.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 
@@ -35,6 +35,8 @@ export interface JobDeps {
   openJobLimits: OpenJobLimits;
   /** Publishes job changes and wakes the streams that follow a job. */
   jobChanges: Pick<ChangeFeed, 'notify' | 'listen' | 'isConnected'>;
+  /** Aborts the calls of a cancelled job in every process. */
+  models: Pick<FollowedModels, 'cancel'>;
   streams: Streams;
   log: Pick<Log, 'debug' | 'warn'>;
 }

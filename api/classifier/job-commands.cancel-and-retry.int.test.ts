@@ -10,12 +10,13 @@ import { until } from '#testing/until.ts';
 const mongo = await openTestMongo(t);
 
 t.test('cancel accepts open jobs, retry failed or cancelled ones; a retry resets the round’s results', async (t) => {
-  const { as, rings } = await openJobDoor(t, mongo);
+  const { as, rings, cancelled } = await openJobDoor(t, mongo);
   const teacher = as('TEACHER', 'minh');
   const { id } = (await teacher.create()).data.job;
   t.match(await teacher.retry(id), { status: 409, json: { code: 'JOB_STATE_CONFLICT' } });
   t.match((await teacher.cancel(id)).data.job, { status: 'CANCELLED', revision: 2, finishedAt: /./ });
   t.match(await teacher.cancel(id), { status: 409, json: { code: 'JOB_STATE_CONFLICT' } });
+  t.strictSame(cancelled, [(await commandsOfJob(mongo, id))[0]?.key], 'the calls of its round are aborted, once');
   await runNewestRound(mongo, id);
   t.match((await teacher.get(id)).data.job, { status: 'CANCELLED', revision: 2 });
 

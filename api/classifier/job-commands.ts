@@ -4,7 +4,7 @@ import { cancelJob, findOpenJob, findOwnJob, insertJob, retryJob } from '#infra/
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
-import { type JobRound, roundOrder } from '#shared/classifier/commands.ts';
+import { type JobRound, roundKey, roundOrder } from '#shared/classifier/commands.ts';
 import { type JobRequest, type JobSlots, mayRetry, openKeyOf } from '#shared/classifier/job.ts';
 import { type JobQuestions, jobRequestFaults, newJob } from '#shared/classifier/new-job.ts';
 import type { CreateJobRequest } from '#shared/generated/classifier.ts';
@@ -111,6 +111,7 @@ export async function cancelOneJob(deps: JobDeps, call: Call): Promise<Reply | R
     case 'finished':
       return { rejected: 'JOB_STATE_CONFLICT', message: `The job is ${result.job.status}` };
     case 'cancelled':
+      deps.models.cancel(roundKey({ jobId, round: result.job.round }));
       deps.jobChanges.notify([jobId]);
       return { status: 200, data: { job: (await detailedJobView(deps.mongo, result.job)).view } };
   }

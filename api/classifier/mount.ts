@@ -33,6 +33,7 @@ export const mountClassifier: Mount = ({
       now,
       doorbells,
       jobChanges,
+      models,
       log,
       questionBank: neighbours.questionBank,
       jobAttempts: settings.worker.maxAttempts,

@@ -204,7 +204,7 @@ async function answerOf(deps: PreviewDeps, order: GenerationOrder, held: HeldGen
   if (isRejection(references)) return references;
   const refused = await preflight(deps, order, holderOf(held), stop);
   if (refused !== undefined) return refused;
-  return generate(deps, order, { previewId: held.row._id, references }, stop);
+  return generate(deps, order, { previewId: held.row._id, idempotencyKey: held.row.key, references }, stop);
 }
 
 function startRenewing({ mongo, timing: { leaseMs } }: PreviewDeps, held: HeldGeneration): () => void {

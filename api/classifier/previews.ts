@@ -3,15 +3,8 @@ import { type Call, ESSAY_BODY, type Reply, type Route, SMALL_BODY, type Tag } f
 import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { generationFaults, wantedGeneration } from '#shared/classifier/generation-request.ts';
 import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
-import {
-  explainPayload,
-  explainTask,
-  gradeFaults,
-  gradeTask,
-  readGrade,
-  readSolution,
-} from '#shared/classifier/tasks/explain-and-grade.ts';
-import { taskRequest } from '#shared/classifier/tasks/task.ts';
+import { taskRequest } from '#shared/classifier/tasks/envelope.ts';
+import { explainPayload, gradeFaults } from '#shared/classifier/tasks/explain-and-grade.ts';
 import type { EssayGradeRequest, ExplanationRequest, GenerationRequest } from '#shared/generated/classifier.ts';
 import { type ErrorCode, type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -36,6 +29,7 @@ const PREVIEW_CODES: readonly ErrorCode[] = [
 const PREVIEWS: Tag = {
   name: 'Classifier: previews',
   description: 'Output of a model for a teacher to review. An actor has four previews in flight.',
+  envelopes: { request: 'classifier/ai-task-request-envelope', result: 'classifier/ai-task-result-envelope' },
 };
 
 /** Routes that return model output for a teacher to review. This service never writes the output to its owner. */
@@ -142,9 +136,8 @@ export async function previewExplanation(
   deps: PreviewDeps,
   call: Call<ExplanationRequest>,
 ): Promise<Reply | Rejection> {
-  const payload = explainPayload(call.body);
-  const request = taskRequest('explain', payload, taskScopeOf(deps, call));
-  const result = await askModel(deps, request, { task: explainTask(payload), read: readSolution }, call.signal);
+  const request = taskRequest('explain', explainPayload(call.body), taskScopeOf(deps, call));
+  const result = await askModel(deps, request, call.signal);
   return isRejection(result) ? result : { status: 200, data: explanationPreview(result) };
 }
 
@@ -152,8 +145,7 @@ export async function previewExplanation(
 export async function previewEssayGrade(deps: PreviewDeps, call: Call<EssayGradeRequest>): Promise<Reply | Rejection> {
   const essay = call.body;
   const request = taskRequest('grade', essay, taskScopeOf(deps, call));
-  const read = (json: unknown) => readGrade(essay, json);
-  const result = await askModel(deps, request, { task: gradeTask(essay), read }, call.signal);
+  const result = await askModel(deps, request, call.signal);
   return isRejection(result) ? result : { status: 200, data: essayGradePreview(result, essay) };
 }
 

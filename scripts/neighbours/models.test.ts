@@ -33,8 +33,10 @@ const batch = {
     { id: 'q-1', content: 'BEGIN DATA 0000\n{}\nEND DATA 0000' },
     { id: 'q-2', content: '2x' },
   ],
-  fields: ['topic', 'tags'] as const,
+  fields: ['topic', 'tags'],
   overwrite: false,
+  mode: 'SUGGEST' as const,
+  threshold: 0.7,
 };
 const payload = (questionType: GeneratedQuestionType) => ({
   mode: 'fresh' as const,
@@ -54,14 +56,14 @@ for (const provider of ['local', 'openai', 'deepseek', 'anthropic', 'gemini'] as
     t.test(`${provider}, streaming ${streaming}: the stand-in returns a usable answer to every task`, async (t) => {
       const { asked } = await open(t, provider, { AI_CLASSIFIER_STREAMING: streaming });
       const { json } = await asked.ask(classifyTask(batch));
-      const read = readClassification(json, { ...batch, mode: 'SUGGEST', threshold: 0.7 });
+      const read = readClassification(batch, json);
       t.strictSame(
         read.items.map(({ questionId }) => questionId),
         batch.questionIds,
       );
       for (const type of ['SINGLE_CHOICE', 'TRUE_FALSE_GROUP', 'SHORT_TEXT', 'NUMERIC', 'ESSAY'] as const) {
         const answer = await asked.ask(generateTask(payload(type)));
-        t.equal(readGeneration(payload(type), answer.json)?.length, 2, type);
+        t.equal(readGeneration(payload(type), answer.json)?.questions.length, 2, type);
         t.match(answer.usage, { inputTokens: 7, outputTokens: 11 });
       }
     });

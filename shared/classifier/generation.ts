@@ -1,4 +1,5 @@
-import type { TaskResult, TokenUsage } from '#shared/classifier/tasks/task.ts';
+import type { TaskResult } from '#shared/classifier/tasks/envelope.ts';
+import type { TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { DAY, SECOND } from '#shared/kernel/time.ts';
 

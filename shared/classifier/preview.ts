@@ -1,6 +1,7 @@
-import type { TaskKind, TaskResult } from '#shared/classifier/tasks/task.ts';
+import type { TaskResult } from '#shared/classifier/tasks/envelope.ts';
+import type { TaskKind } from '#shared/classifier/tasks/task.ts';
 import type {
-  AiTaskResultEnvelope,
+  AITaskResultEnvelope,
   EssayGradePreview,
   EssayGradeRequest,
   EssayHandoff,
@@ -89,6 +90,6 @@ function headOf({
   provider,
   model,
   usage,
-}: Pick<AiTaskResultEnvelope, 'taskId' | 'provider' | 'model' | 'usage'>) {
+}: Pick<AITaskResultEnvelope, 'taskId' | 'provider' | 'model' | 'usage'>) {
   return { previewId: taskId, provider, model, usage };
 }

@@ -5,7 +5,7 @@ import type { Identifier, Timestamp } from './common.ts';
 /**
  * AITaskRequestEnvelope: a task of one kind, with the payload in the member named by its kind.
  */
-export interface AiTaskRequestEnvelope {
+export interface AITaskRequestEnvelope {
   /**
    * Id of the task.
    */
@@ -31,11 +31,11 @@ export interface AiTaskRequestEnvelope {
    */
   grade?: EssayGradeRequest;
   /**
-   * Key of the task: its cost is charged once under this key.
+   * Key of the task: its result is stored, and its cost charged, once under this key.
    */
   idempotencyKey: string;
   /**
-   * Key by which the task is cancelled.
+   * Key whose cancellation aborts the calls of the task in every process.
    */
   cancellationKey: string;
   /**
@@ -55,7 +55,7 @@ export interface AiTaskRequestEnvelope {
 /**
  * AITaskResultEnvelope: the result of a task, in the member named by its kind.
  */
-export interface AiTaskResultEnvelope {
+export interface AITaskResultEnvelope {
   /**
    * Id of the task.
    */
@@ -155,6 +155,14 @@ export interface ClassifyPayload {
    * False prefers the values that a question already has; true ignores them.
    */
   overwrite: boolean;
+  /**
+   * AUTO accepts a question whose suggestions are all confident enough.
+   */
+  mode: ClassifyMode;
+  /**
+   * Least confidence of an accepted suggestion.
+   */
+  threshold: number;
   /**
    * Absent if no question bank is configured.
    *

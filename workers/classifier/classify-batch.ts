@@ -1,25 +1,15 @@
 import type { JobRow } from '#infra/mongo/classifier/collections.ts';
 import type { FinishedBatch } from '#infra/mongo/classifier/job-round.ts';
+import { roundKey } from '#shared/classifier/commands.ts';
 import type { BatchOutcome, JobBatch, QuestionError } from '#shared/classifier/job.ts';
 import { contextOf } from '#shared/classifier/new-job.ts';
-import { classifyTask, readClassification, UNKNOWN_QUESTION } from '#shared/classifier/tasks/classify.ts';
-import {
-  type Models,
-  ProviderFailure,
-  type TaskRequest,
-  taskRequest,
-  taskResult,
-} from '#shared/classifier/tasks/task.ts';
+import { UNKNOWN_QUESTION } from '#shared/classifier/tasks/classify.ts';
+import { type TaskRequest, taskRequest } from '#shared/classifier/tasks/envelope.ts';
+import type { Models } from '#shared/classifier/tasks/models.ts';
+import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
-import type { Now } from '#shared/kernel/time.ts';
 
 const MAX_MESSAGE = 500;
-
-/** The models to call, and MongoDB's clock. */
-export interface Asker {
-  models: Models;
-  now: Now;
-}
 
 /**
  * Classifies one batch. Questions that the bank does not know are not sent to the model; they become errors. If the provider refuses
@@ -27,7 +17,7 @@ export interface Asker {
  * @throws ProviderFailure that may pass, or the signal's reason
  */
 export async function classifyBatch(
-  to: Asker,
+  models: Models,
   job: JobRow,
   batch: JobBatch,
   signal: AbortSignal,
@@ -35,7 +25,7 @@ export async function classifyBatch(
   const questions = questionsOf(job, batch);
   const known = questions === null ? null : new Set(questions.map(({ id }) => id));
   const questionIds = batch.questionIds.filter((id) => known?.has(id) ?? true);
-  const asked = questionIds.length === 0 ? NO_CALL : await ask(to, job, { batch, questionIds, questions }, signal);
+  const asked = questionIds.length === 0 ? NO_CALL : await ask(models, job, { batch, questionIds, questions }, signal);
   const unknown = batch.questionIds
     .filter((id) => !questionIds.includes(id))
     .map((questionId) => ({ questionId, ...UNKNOWN_QUESTION }));
@@ -55,30 +45,26 @@ interface Asked {
 }
 
 /** Calls the model with the request envelope that previews use, and returns its result as a batch outcome. */
-async function ask({ models, now }: Asker, job: JobRow, asked: Asked, signal: AbortSignal): Promise<BatchOutcome> {
-  const { questionIds, questions } = asked;
-  const { fields, mode, threshold, overwrite } = job;
-  const request = requestOf(job, asked);
+async function ask(models: Models, job: JobRow, asked: Asked, signal: AbortSignal): Promise<BatchOutcome> {
   try {
-    const task = classifyTask({ questionIds, questions, fields, overwrite });
-    const answer = await models.ask(task, request.usageEvent, signal);
-    const { items, errors } = readClassification(answer.json, { questionIds, fields, mode, threshold });
-    const { classify, usage } = taskResult(request, { items, errors }, answer, now());
+    const { classify, usage } = await models.perform(requestOf(job, asked), signal);
     return { ...classify, usage };
   } catch (error) {
     if (!(error instanceof ProviderFailure) || error.nature !== 'refused') throw error;
-    return { items: [], errors: errorsOf(questionIds, error), usage: null };
+    return { items: [], errors: errorsOf(asked.questionIds, error), usage: null };
   }
 }
 
 function requestOf(job: JobRow, { batch, questionIds, questions }: Asked): TaskRequest<'classify'> {
-  const { fields, overwrite, organizationId, actorId } = job;
+  const { fields, overwrite, mode, threshold, organizationId, actorId } = job;
+  const known = questions === null ? {} : { questions: [...questions] };
   return taskRequest(
     'classify',
-    { questionIds: [...questionIds], fields, overwrite, ...(questions === null ? {} : { questions: [...questions] }) },
+    { questionIds: [...questionIds], fields, overwrite, mode, threshold, ...known },
     {
       taskId: batch._id,
       idempotencyKey: `${batch._id}:${job.round}`,
+      cancellationKey: roundKey({ jobId: job._id, round: job.round }),
       organizationId,
       actorId,
       requestId: null,

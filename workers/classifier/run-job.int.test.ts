@@ -1,6 +1,7 @@
 import t from 'tap';
+import { cancelJob } from '#infra/mongo/classifier/jobs.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import { classifierScene, goodAnswer, passing, twelve } from '#testing/actors/classifier-scene.ts';
+import { classifierScene, goodAnswer, OWNER, passing, twelve } from '#testing/actors/classifier-scene.ts';
 import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
 import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate } from '#testing/until.ts';
@@ -100,6 +101,38 @@ t.test('a passing failure makes the job due again; finished batches stay stored 
     'the batch that has failed comes last',
   );
   t.equal(await finishedOnce(mongo, command.subject), 1);
+});
+
+t.test('a cancellation aborts the calls of a job that was cancelled; without that the run is repeated', async (t) => {
+  const { mongo, asked, actor, run, job, cancel } = await classifierScene(t);
+  const command = await postJob(mongo, { questions: 15, maxAttempts: 3 });
+  const calling = (during: () => Promise<unknown>) =>
+    actor(async (_ids, signal) => {
+      await during();
+      cancel(command.key ?? '');
+      signal.throwIfAborted();
+    });
+  t.equal(
+    await run(
+      calling(async () => undefined),
+      command,
+    ),
+    'retried',
+    'a message without a cancellation',
+  );
+  t.match(await again(mongo, command), { status: 'PENDING', attempts: 1 });
+  await expire(mongo, command);
+  asked.length = 0;
+  t.equal(
+    await run(
+      calling(() => cancelJob(mongo, command.subject, OWNER)),
+      command,
+    ),
+    'done',
+  );
+  t.equal(asked.length, 1, 'no call follows');
+  t.match(await again(mongo, command), { status: 'DONE', result: { roundIsOver: true } });
+  t.match(await job(command), { status: 'CANCELLED', open: false });
 });
 
 t.test('a batch that always fails costs only itself', async (t) => {

@@ -18,7 +18,8 @@ import { QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import { completedOrder, type JobRound } from '#shared/classifier/commands.ts';
 import { isOpen, type JobStatus, jobEndOf } from '#shared/classifier/job.ts';
 import { CONTEXT_FAILED } from '#shared/classifier/new-job.ts';
-import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import { type Models, TaskCancelled } from '#shared/classifier/tasks/models.ts';
+import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import type { Effects, Outcome, WorkerDeps } from '#workers/actor.ts';
 import { openGroupWriter, readAhead } from './batch-io.ts';
@@ -34,7 +35,10 @@ export async function runJob(deps: JobRunDeps, run: JobRun): Promise<Outcome<'cl
   try {
     return await classify(deps, run);
   } catch (error) {
-    if (!(error instanceof RoundOver)) throw error;
+    // A cancellation is announced once it is stored.
+    const isOver =
+      error instanceof RoundOver || (error instanceof TaskCancelled && (await roundIsOver(deps.mongo, run.at)));
+    if (!isOver) throw error;
     // The job was cancelled or restarted. That request has already written the job's state.
     return { kind: 'done', result: { roundIsOver: true } };
   }
@@ -112,7 +116,7 @@ async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<
     signal.throwIfAborted();
     const batch = await batchAt(position);
     try {
-      const outcome = await classifyBatch(deps, job, batch, signal);
+      const outcome = await classifyBatch(deps.models, job, batch, signal);
       await outcomes.write({ index: batch.index, outcome });
     } catch (error) {
       if (!(error instanceof ProviderFailure)) throw error;
@@ -141,10 +145,15 @@ async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<
 
 const POLL_MS = 500;
 
-/** Aborts with RoundOver soon after the job was cancelled or restarted, so that the run makes no further provider call. */
+/** Aborts with RoundOver soon after the job was cancelled or restarted, even if the announcement of that was lost. */
 interface RoundWatch {
   signal: AbortSignal;
   stop(): void;
+}
+
+async function roundIsOver(mongo: Mongo, { jobId, round }: JobRound): Promise<boolean> {
+  const job = await findJob(mongo, jobId);
+  return job === null || job.round !== round || !isOpen(job.status);
 }
 
 function watchRound(mongo: Mongo, at: JobRound, everyMs = POLL_MS): RoundWatch {
@@ -154,9 +163,9 @@ function watchRound(mongo: Mongo, at: JobRound, everyMs = POLL_MS): RoundWatch {
 
   async function poll(): Promise<void> {
     // If this read fails, the next one will do. Every write of the run requires its round in any case.
-    const job = await findJob(mongo, at.jobId).catch(() => undefined);
+    const isOver = await roundIsOver(mongo, at).catch(() => false);
     if (stopped) return;
-    if (job !== undefined && (job === null || job.round !== at.round || !isOpen(job.status))) {
+    if (isOver) {
       over.abort(new RoundOver(at));
       return;
     }

@@ -1,4 +1,5 @@
 import type { Test } from 'tap';
+import { openTaskModels } from '#infra/models/perform-task.ts';
 import { batchOutcomes } from '#infra/mongo/classifier/job-batches.ts';
 import { findJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
@@ -6,7 +7,7 @@ import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { classifierWork } from '#shared/classifier/commands.ts';
 import { errorsOfRound, itemsOfRound } from '#shared/classifier/job-view.ts';
-import { type ModelAnswer, type Models, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import { type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { StoredJobOptions } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -32,6 +33,8 @@ export interface ClassifierScene {
   asked: string[][];
   /** Returns an actor whose model answers with the result of `ask`; `undefined` becomes a valid answer to every question. */
   actor(ask: Ask, env?: NodeJS.ProcessEnv): ReturnType<typeof classifierActor>;
+  /** Cancels the running model call with this cancellation key. */
+  cancel(key: string): void;
   run(actor: ReturnType<typeof classifierActor>, command: Command, workerId?: string): Promise<RunResult>;
   job(command: CommandOf<'classifier'>): ReturnType<typeof findJob>;
   /** Returns the stored items and errors of the command's round. */
@@ -48,21 +51,29 @@ export async function classifierScene(t: Test): Promise<ClassifierScene> {
   const mongo = await openTestMongo(t);
   const asked: string[][] = [];
   const publishedJobs: string[] = [];
+  /** By cancellation key; of the calls with one key the newest listens. */
+  const listeners = new Map<string, () => void>();
   return {
     mongo,
+    cancel: (key) => listeners.get(key)?.(),
     asked,
     publishedJobs,
     actor(ask, env = {}) {
       const deps = { ...testWorkerDeps(mongo, env), publishJobChange: (id: string) => void publishedJobs.push(id) };
-      const models: Models = {
-        async ask(task, about, signal) {
+      const models = openTaskModels({
+        async ask(task, { usageEvent }, signal) {
           const { questionIds } = task.data as Data;
           asked.push(questionIds);
-          t.match(about, { operation: 'question-classification', ...OWNER, batchIndex: Number });
+          t.match(usageEvent, { operation: 'question-classification', ...OWNER, batchIndex: Number });
           const json = (await ask(questionIds, signal, task)) ?? goodAnswer(questionIds);
           return { json, usage: { inputTokens: 10, outputTokens: null }, provider: 'p', model: 'm' } as ModelAnswer;
         },
-      };
+        listen(key, cancelled) {
+          listeners.set(key, cancelled);
+          return () => void listeners.delete(key);
+        },
+        now: Date.now,
+      });
       return classifierActor(deps, () => models);
     },
     run: (actor, command, workerId = 'worker-1') => runCommand(testKernel(mongo, { workerId }), actor, command),

@@ -1,6 +1,7 @@
 import { type Config, readConfig } from '#infra/config/config.ts';
 import type { ConfiguredAs, WorkerType } from '#infra/config/readers.ts';
 import { openModels } from '#infra/models/open-models.ts';
+import { openTaskModels } from '#infra/models/perform-task.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
@@ -63,7 +64,10 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestW
   return {
     publishedJobs,
     publishJobChange: (jobId) => void publishedJobs.push(jobId),
-    models: () => openModels({ ...MOCK_ONLY, settings: config.classifier, log: captureLog() }),
+    models: () => {
+      const { ask } = openModels({ ...MOCK_ONLY, settings: config.classifier, log: captureLog() });
+      return openTaskModels({ ask, listen: () => () => undefined, now: Date.now });
+    },
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),
     now: Date.now,

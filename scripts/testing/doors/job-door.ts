@@ -16,6 +16,8 @@ export interface JobDoor {
   deps: JobDeps;
   /** Command id of each ring, in order. */
   rings: string[];
+  /** Cancellation keys that were published to other processes, in order. */
+  cancelled: string[];
   draining: AbortController;
   /** Returns the calls of one member of an organization. Every reply is checked against the OpenAPI document. */
   as(role: string, actorId?: string, organizationId?: string): JobClient;
@@ -39,6 +41,7 @@ export async function openJobDoor(
   change: Partial<JobDeps> = {},
 ): Promise<JobDoor> {
   const rings: string[] = [];
+  const cancelled: string[] = [];
   const listeners = new Map<string, Set<() => void>>();
   const draining = new AbortController();
   const deps: JobDeps = {
@@ -64,6 +67,7 @@ export async function openJobDoor(
       },
       isConnected: () => true,
     },
+    models: { cancel: (key) => void cancelled.push(key) },
     streams: openStreams(draining.signal),
     ...change,
   };
@@ -101,7 +105,7 @@ export async function openJobDoor(
       summary: (query = '') => call('GET', `/v1/admin/ai-classifier/queue-summary${query}`, { headers }),
     };
   }
-  return { url, deps, rings, draining, as };
+  return { url, deps, rings, cancelled, draining, as };
 }
 
 /** Returns the body of a job with seven questions, which are two batches. */

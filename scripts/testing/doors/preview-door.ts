@@ -1,19 +1,21 @@
 import type { PreviewDeps } from '#api/classifier/deps.ts';
 import type { Call } from '#api/route.ts';
+import { openTaskModels } from '#infra/models/perform-task.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
-import type { AskedFor, ModelAnswer, ModelTask } from '#shared/classifier/tasks/task.ts';
+import type { TaskTerms } from '#shared/classifier/tasks/envelope.ts';
+import type { Models } from '#shared/classifier/tasks/models.ts';
+import type { ModelAnswer, ModelTask } from '#shared/classifier/tasks/task.ts';
 import type { GenerationRequest } from '#shared/generated/classifier.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import type { FakeOwners } from '#testing/neighbours/fake-owners.ts';
 
 /** A model that answers like the mock unless `script` changes the answer, and records its calls. */
-export interface ScriptedModels {
-  asked: { task: ModelTask; about: AskedFor }[];
+export interface ScriptedModels extends Models {
+  asked: { task: ModelTask; terms: TaskTerms }[];
   /** Called before each answer. It may wait, throw, or return fields that replace those of the answer. */
   script: ((task: ModelTask, signal: AbortSignal) => Promise<Partial<ModelAnswer> | undefined>) | null;
-  ask(task: ModelTask, about: AskedFor, signal: AbortSignal): Promise<ModelAnswer>;
 }
 
 /** Returns models without a script. */
@@ -21,12 +23,16 @@ export function scriptedModels(): ScriptedModels {
   const models: ScriptedModels = {
     asked: [],
     script: null,
-    async ask(task, about, signal) {
-      models.asked.push({ task, about });
-      const scripted = await models.script?.(task, signal);
-      const usage = { inputTokens: 100, outputTokens: 200 };
-      return { json: mockAnswer(task), usage, provider: 'mock', model: 'mock-1', ...scripted };
-    },
+    ...openTaskModels({
+      async ask(task, terms, signal) {
+        models.asked.push({ task, terms });
+        const scripted = await models.script?.(task, signal);
+        const usage = { inputTokens: 100, outputTokens: 200 };
+        return { json: mockAnswer(task), usage, provider: 'mock', model: 'mock-1', ...scripted };
+      },
+      listen: () => () => undefined,
+      now: Date.now,
+    }),
   };
   return models;
 }

@@ -3,7 +3,8 @@ import { readConfig } from '#infra/config/config.ts';
 import { type ModelRuntime, openModels } from '#infra/models/open-models.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
-import type { AskedFor, ModelTask } from '#shared/classifier/tasks/task.ts';
+import type { TaskTerms } from '#shared/classifier/tasks/envelope.ts';
+import type { ModelTask } from '#shared/classifier/tasks/task.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import type { HttpProvider } from './provider-replies.ts';
 
@@ -40,13 +41,16 @@ export const TASK: ModelTask = {
 /** An answer that matches the schema of `TASK`. */
 export const GOOD = { subject: 'toán', confidence: 0.5 };
 
-export const ABOUT: AskedFor = {
-  operation: 'question-classification',
-  organizationId: 'org-1',
-  actorId: 'teacher-1',
-  requestId: 'req-1',
-  jobId: null,
-  batchIndex: null,
+export const TERMS: TaskTerms = {
+  features: { structuredOutput: true, repairs: 1, streaming: true },
+  usageEvent: {
+    operation: 'question-classification',
+    organizationId: 'org-1',
+    actorId: 'teacher-1',
+    requestId: 'req-1',
+    jobId: null,
+    batchIndex: null,
+  },
 };
 
 /** Returns the settings for a provider with a key, read from an environment. */
@@ -102,6 +106,6 @@ export function askedModels(
     pass(ms) {
       passed += ms;
     },
-    ask: (task = {}, signal = new AbortController().signal) => models.ask({ ...TASK, ...task }, ABOUT, signal),
+    ask: (task = {}, signal = new AbortController().signal) => models.ask({ ...TASK, ...task }, TERMS, signal),
   };
 }

@@ -6,7 +6,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { settlementOrder } from '#shared/classifier/commands.ts';
 import { chargeOf, estimateOf } from '#shared/classifier/generation.ts';
-import type { TaskResult } from '#shared/classifier/tasks/task.ts';
+import type { TaskResult } from '#shared/classifier/tasks/envelope.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 

@@ -1,10 +1,11 @@
-import type { AskedFor, TokenUsage } from '#shared/classifier/tasks/task.ts';
+import type { TokenUsage } from '#shared/classifier/tasks/task.ts';
+import type { TaskUsageEvent } from '#shared/generated/classifier.ts';
 import type { ErrorCode } from '#shared/kernel/errors.ts';
 import type { CircuitPhase } from './circuit.ts';
 import type { ProviderName } from './names.ts';
 
 /** One call of a provider, successful or not: a retried call may be billed twice. Contains no prompt, answer or key. */
-export interface UsageEvent extends AskedFor, TokenUsage {
+export interface UsageEvent extends TaskUsageEvent, TokenUsage {
   provider: ProviderName;
   /** Base URL of the provider, without credentials and query; null for the mock. */
   baseUrl: string | null;

@@ -36,7 +36,7 @@ export function explainTask(payload: ExplanationRequest): ModelTask {
 }
 
 /** Returns the solution in an answer that fits the schema, without white space at the ends. */
-export function readSolution(json: unknown): Solution {
+export function readSolution(_payload: ExplanationRequest, json: unknown): Solution {
   const { text, steps } = json as Solution;
   return { text: text.trim(), steps: steps.map((step) => step.trim()) };
 }

@@ -1,6 +1,11 @@
 import { duplicateIndexes } from '#shared/classifier/new-job.ts';
 import { closedObject } from '#shared/classifier/schema.ts';
-import type { GeneratedQuestion, GeneratedQuestionType, GeneratePayload } from '#shared/generated/classifier.ts';
+import type {
+  GeneratedQuestion,
+  GeneratedQuestionType,
+  GeneratePayload,
+  GenerateResult,
+} from '#shared/generated/classifier.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { composed } from '#shared/kernel/text.ts';
 import type { ModelTask } from './task.ts';
@@ -99,12 +104,13 @@ function senseFaults(json: unknown): FaultDetail[] {
 }
 
 /** Returns the questions of an answer, at most `count`, or null if it has none. Of equal ones the first counts, and only it is charged. */
-export function readGeneration(payload: GeneratePayload, json: unknown): GeneratedQuestion[] | null {
+export function readGeneration(payload: GeneratePayload, json: unknown): GenerateResult | null {
   const { questions } = json as { questions: WrittenQuestion[] };
   const texts = questions.map((question) => JSON.stringify([question.content, ...linesOf(question)].map(folded)));
   const twice = new Set(duplicateIndexes(texts));
   const different = questions.filter((_, index) => !twice.has(index)).slice(0, payload.count);
-  return different.length === 0 ? null : different.map((written, index) => readQuestion(payload, written, index));
+  if (different.length === 0) return null;
+  return { questions: different.map((written, index) => readQuestion(payload, written, index)) };
 }
 
 /** Returns the texts of a question's options or statements. */

@@ -1,15 +1,3 @@
-import type {
-  AiTaskRequestEnvelope,
-  AiTaskResultEnvelope,
-  ClassifyPayload,
-  ClassifyResult,
-  EssayGradeRequest,
-  ExplanationRequest,
-  GeneratePayload,
-  GenerateResult,
-  GradeResult,
-  Solution,
-} from '#shared/generated/classifier.ts';
 import type { ErrorCode, FaultDetail } from '#shared/kernel/errors.ts';
 import type { FailureCode } from '#shared/kernel/failure.ts';
 
@@ -47,17 +35,6 @@ export interface ModelAnswer {
   model: string;
 }
 
-/** Origin of a task, stored in its usage events. */
-export interface AskedFor {
-  /** `question-classification`, `question-generation`, `question-solution`, `essay-grade`. */
-  operation: string;
-  organizationId: string;
-  actorId: string;
-  requestId: string | null;
-  jobId: string | null;
-  batchIndex: number | null;
-}
-
 /**
  * Reason why there is no answer. `refused`: this task cannot succeed (4xx, or still invalid after one repair). `passing`: a later
  * call may succeed (network, 408, 429, 5xx, timeouts); our retries are spent. `open`: the provider was not called, because its
@@ -85,100 +62,4 @@ export class ProviderFailure extends Error {
     this.failure = nature === 'open' ? 'CIRCUIT_OPEN' : null;
     this.retryAfterMs = options.retryAfterMs ?? null;
   }
-}
-
-/** The models of the provider in force. */
-export interface Models {
-  /**
-   * Calls the model until it returns a valid answer, the retries are spent or the deadline has passed. Stores a usage event for
-   * each attempt.
-   * @throws ProviderFailure, or the signal's reason if it was aborted
-   */
-  ask(task: ModelTask, about: AskedFor, signal: AbortSignal): Promise<ModelAnswer>;
-}
-
-/** Payload of each kind of task. */
-export interface TaskPayloads {
-  classify: ClassifyPayload;
-  generate: GeneratePayload;
-  explain: ExplanationRequest;
-  grade: EssayGradeRequest;
-}
-
-/** Result of each kind of task. */
-export interface TaskResults {
-  classify: ClassifyResult;
-  generate: GenerateResult;
-  explain: Solution;
-  grade: GradeResult;
-}
-
-type Payload<Kind extends TaskKind> = { [K in Kind]: TaskPayloads[K] };
-type Result<Kind extends TaskKind> = { [K in Kind]: TaskResults[K] };
-/** An envelope without the payload fields of the other kinds. */
-type Envelope<Whole, Kind extends TaskKind, Part> = Omit<Whole, TaskKind | 'kind'> & { kind: Kind } & Part;
-
-/** A task as passed on inside the service: AITaskRequestEnvelope, with the payload in the field named after its kind. */
-export type TaskRequest<Kind extends TaskKind> = Envelope<AiTaskRequestEnvelope, Kind, Payload<Kind>>;
-/** AITaskResultEnvelope, with the result in the field named after its kind. */
-export type TaskResult<Kind extends TaskKind> = Envelope<AiTaskResultEnvelope, Kind, Result<Kind>>;
-
-const OPERATIONS: Readonly<Record<TaskKind, AiTaskRequestEnvelope['usageEvent']['operation']>> = {
-  classify: 'question-classification',
-  generate: 'question-generation',
-  explain: 'question-solution',
-  grade: 'essay-grade',
-};
-
-const ROLLBACKS: Readonly<Record<TaskKind, string>> = {
-  classify: 'Nothing outside the job was written; a batch that is not noted in it is classified again.',
-  generate:
-    'No question was written. Where it is paid for, the stored replay is settled under its own keys and never undone.',
-  explain: 'No solution was written and nothing was charged.',
-  grade: 'No grade was written and nothing was charged; a handoff that was not sent has no effect.',
-};
-
-/** Caller of a task, and the part of the work that it belongs to. */
-type TaskScope = Omit<AskedFor, 'operation'> & {
-  taskId: string;
-  /** Key under which the task's costs are charged once; defaults to the task's id. */
-  idempotencyKey?: string;
-};
-
-/** Returns the request envelope of a task. Equal ids mean the same task. */
-export function taskRequest<Kind extends TaskKind>(
-  kind: Kind,
-  payload: TaskPayloads[Kind],
-  { taskId, idempotencyKey = taskId, ...about }: TaskScope,
-): TaskRequest<Kind> {
-  const envelope: Omit<AiTaskRequestEnvelope, TaskKind> = {
-    taskId,
-    kind,
-    idempotencyKey,
-    // A classification is cancelled with its job, a preview with its request.
-    cancellationKey: about.jobId === null ? `preview:${taskId}` : `job:${about.jobId}`,
-    features: { structuredOutput: true, repairs: 1, streaming: true },
-    usageEvent: { operation: OPERATIONS[kind], ...about },
-    rollback: ROLLBACKS[kind],
-  };
-  return { ...envelope, [kind]: payload } as TaskRequest<Kind>;
-}
-
-/** Returns the result envelope of a task that finished at `now` (ms since the epoch). */
-export function taskResult<Kind extends TaskKind>(
-  request: TaskRequest<Kind>,
-  result: TaskResults[Kind],
-  answer: Pick<ModelAnswer, 'provider' | 'model' | 'usage'>,
-  now: number,
-): TaskResult<Kind> {
-  const { provider, model, usage } = answer;
-  const envelope: Omit<AiTaskResultEnvelope, TaskKind> = {
-    taskId: request.taskId,
-    kind: request.kind as TaskKind,
-    provider,
-    model,
-    usage,
-    finishedAt: new Date(now).toISOString(),
-  };
-  return { ...envelope, [request.kind as TaskKind]: result } as TaskResult<Kind>;
 }

@@ -38,17 +38,18 @@ function fittingItems({ list }: ModelTask, json: unknown, check: Check): unknown
 }
 
 /** A task and the provider to call for it. */
-export type Ask = Pick<CallPlan, 'target' | 'wire' | 'dispatcher' | 'slots' | 'task' | 'about' | 'signal'>;
+export type Ask = Pick<CallPlan, 'target' | 'wire' | 'dispatcher' | 'slots' | 'task' | 'terms' | 'signal'>;
 
 const NEXT_FORM = { schema: 'json', json: 'prompt', prompt: 'prompt' } as const;
 
 /**
- * Calls a provider until an answer fits the task's schema. All calls, waits and the single repair of an unfit answer share
- * one deadline and one number of retries.
+ * Calls a provider until an answer fits the task's schema. All calls, waits and the repairs of an unfit answer that the task allows
+ * share one deadline and one number of retries.
  * @throws ProviderFailure, or the signal's reason
  */
 export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswer> {
   const { target, wire, task, signal } = ask;
+  const { repairs, structuredOutput } = ask.terms.features;
   const budget: Budget = {
     deadlineAt: parts.timing.clock() + parts.timeoutMs * (parts.maxRetries + 1),
     retriesLeft: parts.maxRetries,
@@ -56,9 +57,11 @@ export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswe
   };
   const server = `${target.origin} ${target.model}`;
   const check = faultsOf(task, parts.checkOf(task.schema));
+  const ownForm: AnswerForm = structuredOutput ? wire.form(target, task.schema) : 'prompt';
   let repair: Repair | null = null;
+  let repaired = 0;
   for (;;) {
-    const form: AnswerForm = parts.forms.get(server) ?? wire.form(target, task.schema);
+    const form: AnswerForm = parts.forms.get(server) ?? ownForm;
     const result = await callWithRetries(parts.timing, budget, signal, (turn) =>
       callOnce(parts, { ...ask, form, check, repair, budget }, turn),
     );
@@ -67,8 +70,9 @@ export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswe
     }
     if (result.kind === 'otherForm') {
       parts.forms.set(server, NEXT_FORM[form]);
-    } else if (repair === null) {
+    } else if (repaired < repairs) {
       repair = result.repair;
+      repaired += 1;
     } else {
       const json = fittingItems(task, result.json, check);
       if (json !== null) return { json, usage: result.usage, provider: target.provider, model: target.model };

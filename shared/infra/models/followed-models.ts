@@ -10,14 +10,17 @@ import type { CircuitState } from '#shared/classifier/provider/circuit.ts';
 import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '#shared/classifier/provider/setting.ts';
 import type { Target } from '#shared/classifier/provider/target.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
-import type { Models } from '#shared/classifier/tasks/task.ts';
+import type { Models } from '#shared/classifier/tasks/models.ts';
 import { HOUR, type Now, SECOND } from '#shared/kernel/time.ts';
 import { type ModelRuntime, openModels } from './open-models.ts';
+import { openTaskModels } from './perform-task.ts';
 
 /** The models of one process. They follow the stored setting automatically. */
 export interface FollowedModels extends Models, Pick<ModelRuntime, 'status'> {
   /** Call this after a save. It switches this process at once and wakes the other processes through Redis. */
   changed(setting: ProviderSetting): void;
+  /** Aborts the running tasks with this cancellation key in every process. A process that Redis does not reach goes on. */
+  cancel(cancellationKey: string): void;
   close(): Promise<void>;
 }
 
@@ -58,7 +61,7 @@ export function openFollowedModels(parts: {
     lifetimeMs: CIRCUIT_LIFETIME_MS,
   };
   const shared = openSharedCells({ redisUrl, log, ...circuits });
-  const changes = openChangeFeed({ redisUrl, log, of: 'providers' });
+  const changes = openChangeFeed({ redisUrl, log, of: 'models' });
   const models = openModels({
     settings,
     now,
@@ -113,11 +116,16 @@ export function openFollowedModels(parts: {
   timer.unref();
   const unsubscribe = changes.listen(DEFAULT_SETTING, readInBackground);
 
-  return {
-    async ask(task, about, signal) {
+  const { perform } = openTaskModels({
+    async ask(task, terms, signal) {
       await known();
-      return models.ask(task, about, signal);
+      return models.ask(task, terms, signal);
     },
+    listen: changes.listen,
+    now,
+  });
+  return {
+    perform,
     async status() {
       await known();
       return models.status();
@@ -128,6 +136,7 @@ export function openFollowedModels(parts: {
       if (setting.version > (held?.version ?? 0)) apply(setting);
       changes.notify([DEFAULT_SETTING]);
     },
+    cancel: (cancellationKey) => changes.notify([cancellationKey]),
     async close() {
       clearInterval(timer);
       unsubscribe();

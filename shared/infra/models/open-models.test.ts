@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ABOUT, askedModels, GOOD, SENTINEL_KEY, settingsFor, TASK } from '#testing/models/asked-models.ts';
+import { askedModels, GOOD, SENTINEL_KEY, settingsFor, TASK, TERMS } from '#testing/models/asked-models.ts';
 import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';
 
 t.test('a running call continues with its provider after a switch', async (t) => {
@@ -123,5 +123,5 @@ t.test('a base URL with a metadata address is not called', async (t) => {
       AI_CLASSIFIER_MAX_RETRIES: '0',
     }),
   );
-  await t.rejects(asked.models.ask(TASK, ABOUT, new AbortController().signal), { message: 'FORBIDDEN_HOST' });
+  await t.rejects(asked.models.ask(TASK, TERMS, new AbortController().signal), { message: 'FORBIDDEN_HOST' });
 });

@@ -22,11 +22,12 @@ import {
   targetOf,
 } from '#shared/classifier/provider/target.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
-import { type Models, ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 import { type AskParts, askProvider } from './ask-provider.ts';
 import { openCircuits } from './circuits.ts';
 import { openGuardedAgent } from './guarded-agent.ts';
+import type { PerformParts } from './perform-task.ts';
 import type { HttpTarget } from './provider-call.ts';
 import type { Timing } from './retries.ts';
 
@@ -48,7 +49,7 @@ export interface ModelParts {
 }
 
 /** Models that report their status and can be switched while calls are running. */
-export interface ModelRuntime extends Models {
+export interface ModelRuntime extends Pick<PerformParts, 'ask'> {
   /** Returns the status of the current provider. Reads Redis but does not call the provider. */
   status(): Promise<ProviderStatus>;
   /** Selects the provider of new requests; running requests keep theirs. null selects the environment's provider. */
@@ -123,7 +124,7 @@ export function openModels(parts: ModelParts): ModelRuntime {
   }
 
   return {
-    async ask(task, about, signal) {
+    async ask(task, terms, signal) {
       signal.throwIfAborted();
       const { chosen, selection } = current;
       if (chosen.kind === 'unusable') {
@@ -131,11 +132,11 @@ export function openModels(parts: ModelParts): ModelRuntime {
         throw new ProviderFailure('AI_PROVIDER_NOT_CONFIGURED', 'refused', { message });
       }
       const { target } = chosen;
-      if (!isHttp(target)) return askMock(task, about, { ...asking, model: target.model });
+      if (!isHttp(target)) return askMock(task, terms, { ...asking, model: target.model });
       return askProvider(asking, {
         target,
         task,
-        about,
+        terms,
         signal,
         wire: WIRE_OF[target.provider],
         dispatcher: await agentOf(target),

@@ -4,8 +4,9 @@ import type { AnswerForm, Wire } from '#infra/models/wires/wire.ts';
 import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import type { Target } from '#shared/classifier/provider/target.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
+import type { TaskTerms } from '#shared/classifier/tasks/envelope.ts';
 import { promptOf, type Repair } from '#shared/classifier/tasks/prompt.ts';
-import { type AskedFor, type ModelTask, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
+import { type ModelTask, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { type Now, spreadWait } from '#shared/kernel/time.ts';
 import { type CheckedAnswer, checkAnswer, failureWithoutAnswer } from './check-answer.ts';
@@ -35,7 +36,7 @@ export interface CallPlan {
   /** Limits the concurrent calls of this process to this provider. */
   slots: LimitFunction;
   task: ModelTask;
-  about: AskedFor;
+  terms: TaskTerms;
   check(value: unknown): FaultDetail[];
   repair: Repair | null;
   budget: Budget;
@@ -155,10 +156,11 @@ function resultOf(checked: CheckedAnswer): CallResult {
 }
 
 function send(parts: CallParts, plan: CallPlan, timeoutMs: number): Promise<HttpAnswer> {
-  const { target, wire, form, task, repair, signal, dispatcher } = plan;
+  const { target, wire, form, task, terms, repair, signal, dispatcher } = plan;
+  const stream = parts.streaming && terms.features.streaming;
   const prompt = promptOf(task, { withSchema: form !== 'schema', repair });
-  const request = wire.request({ prompt, schema: task.schema, form, stream: parts.streaming }, target);
-  return callProvider({ request, fold: parts.streaming ? wire.fold() : null, timeoutMs, signal, dispatcher });
+  const request = wire.request({ prompt, schema: task.schema, form, stream }, target);
+  return callProvider({ request, fold: stream ? wire.fold() : null, timeoutMs, signal, dispatcher });
 }
 
 function checkCall(
@@ -184,12 +186,12 @@ interface ReplyHead {
 
 /** Returns the usage event of a provider call. `checked` is null if the caller cancelled it; `now` is in Unix ms. */
 function usageOfCall(
-  { target, task, wire, about }: Pick<CallPlan, 'target' | 'task' | 'wire' | 'about'>,
+  { target, task, wire, terms }: Pick<CallPlan, 'target' | 'task' | 'wire' | 'terms'>,
   turn: AdmittedTurn,
   { head, checked, latencyMs, now }: { head: ReplyHead; checked: CheckedAnswer | null; latencyMs: number; now: number },
 ): UsageEvent {
   return {
-    ...about,
+    ...terms.usageEvent,
     ...(checked?.usage ?? { inputTokens: null, outputTokens: null }),
     provider: target.provider,
     baseUrl: target.baseUrl,

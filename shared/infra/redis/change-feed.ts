@@ -7,8 +7,8 @@ const CHANNELS = {
   inboxes: 'examhall:inbox',
   /** Classification jobs that have changed. */
   jobs: 'examhall:ai-jobs',
-  /** The setting of the model provider. */
-  providers: 'examhall:ai-provider-settings',
+  /** The setting of the model provider, and cancelled tasks by their cancellation keys. */
+  models: 'examhall:ai-models',
   /** Accounts of which a session has ended, or which an operator has suspended or deleted. */
   accounts: 'examhall:accounts',
 } as const;

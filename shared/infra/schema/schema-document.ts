@@ -23,10 +23,13 @@ export interface SchemaNode {
   items?: SchemaNode;
   required?: readonly string[];
   properties?: Readonly<Record<string, SchemaNode>>;
+  maxProperties?: number;
   /** `false` refuses unknown fields; `true` allows a free map, which is stored as it is. */
   additionalProperties?: boolean;
   /** `[X, {type: "null"}]` and nothing else. */
   anyOf?: readonly SchemaNode[];
+  /** Rules between members that `properties` describes, such as which one goes with which kind. They describe no member anew. */
+  oneOf?: readonly Pick<SchemaNode, 'required' | 'properties'>[];
   not?: SchemaNode;
   /** Replaces `additionalProperties`. Unknown fields are deleted before a handler receives the body. */
   'x-unknown-fields'?: 'dropped';
@@ -66,8 +69,10 @@ const KEYWORDS: ReadonlySet<string> = new Set([
   'items',
   'required',
   'properties',
+  'maxProperties',
   'additionalProperties',
   'anyOf',
+  'oneOf',
   'not',
   'x-unknown-fields',
   'x-max-json-bytes',
@@ -96,6 +101,11 @@ function assertNode(node: SchemaNode, at: string): void {
   }
   for (const [name, field] of Object.entries(node.properties ?? {})) assertNode(field, `${at}/properties/${name}`);
   if (node.items) assertNode(node.items, `${at}/items`);
+  for (const rule of node.oneOf ?? []) {
+    const names = [...Object.keys(rule.properties ?? {}), ...(rule.required ?? [])];
+    if (names.some((name) => node.properties?.[name] === undefined))
+      throw new Error(`${at}: oneOf names a foreign member`);
+  }
   if (node.not) assertNode(node.not, `${at}/not`);
   const [only, none] = node.anyOf ?? [];
   if (!only) return;
@@ -147,7 +157,7 @@ export function referencedId(from: string, ref: string): string {
 /** Returns the name of the generated type and of the OpenAPI component: `attempt/save-answer-request` → `SaveAnswerRequest`. */
 export function typeName(id: string): string {
   const last = id.slice(id.lastIndexOf('/') + 1);
-  return last.replace(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  return last.replace(/(?:^|-)(ai(?=-|$)|[a-z0-9])/g, (_, begin: string) => begin.toUpperCase());
 }
 
 /** Returns the types that a node admits; an empty list means any type. */

@@ -1,7 +1,8 @@
 import type { openAnswerChecks } from '#infra/schema/validator.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
-import { type AskedFor, type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import type { TaskTerms } from '#shared/classifier/tasks/envelope.ts';
+import { type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
 /**
@@ -10,7 +11,7 @@ import type { Now } from '#shared/kernel/time.ts';
  */
 export function askMock(
   task: ModelTask,
-  about: AskedFor,
+  { usageEvent }: TaskTerms,
   {
     model,
     now,
@@ -27,7 +28,7 @@ export function askMock(
   const [fault] = checkOf(task.schema)(json);
   const usage = { inputTokens: tokensIn(task.data), outputTokens: tokensIn(json) };
   recordUsage({
-    ...about,
+    ...usageEvent,
     ...usage,
     provider: 'mock',
     model,

@@ -2,16 +2,22 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
-import { classifyTask } from './classify.ts';
-import { explainTask, gradeTask } from './explain-and-grade.ts';
-import { generateTask } from './generate.ts';
-import { TASK_KINDS, type TaskKind, type TaskPayloads, type TaskResults, taskRequest, taskResult } from './task.ts';
+import { type TaskPayloads, type TaskResults, taskRequest, taskResult } from './envelope.ts';
+import { TASK_FORMS, type TaskForm } from './forms.ts';
+import { TASK_KINDS, type TaskKind } from './task.ts';
 
 const schemas = loadSchemas();
 const CRITERIA = [{ id: 'c', name: 'Ý', maxScore: 2 }];
 const ESSAY = { questionId: 'q-1', prompt: 'Tả', answerText: 'Sông', maxScore: 2, rubric: { criteria: CRITERIA } };
 const PAYLOADS: TaskPayloads = {
-  classify: { questionIds: ['q-1'], fields: ['topic'], overwrite: false, questions: [{ id: 'q-1', content: 'x' }] },
+  classify: {
+    questionIds: ['q-1'],
+    fields: ['topic'],
+    overwrite: false,
+    mode: 'AUTO',
+    threshold: 0.7,
+    questions: [{ id: 'q-1', content: 'x' }],
+  },
   generate: {
     mode: 'fresh',
     subject: 'Toán',
@@ -67,47 +73,50 @@ function envelopes<Kind extends TaskKind>(kind: Kind) {
 t.test('the answer schema of each task is valid JSON Schema 2020-12', async (t) => {
   // The check of a model's answer compiles the schema without the meta-schema.
   const ajv = new Ajv2020({ strict: false });
-  const { classify, generate, explain, grade } = PAYLOADS;
-  const tasks = [
-    classifyTask({ ...classify, questions: classify.questions ?? null }),
-    generateTask(generate),
-    explainTask(explain),
-    gradeTask(grade),
-  ];
-  t.strictSame(
-    tasks.map(({ kind }) => kind),
-    [...TASK_KINDS],
-  );
-  for (const { kind, schema } of tasks) t.ok(ajv.validateSchema(schema), `${kind}: ${ajv.errorsText()}`);
+  for (const kind of TASK_KINDS) {
+    const form: TaskForm<TaskKind> = TASK_FORMS[kind];
+    const task = form.task(PAYLOADS[kind]);
+    t.equal(task.kind, kind);
+    t.ok(ajv.validateSchema(task.schema), `${kind}: ${ajv.errorsText()}`);
+  }
 });
 
-t.test('every kind of task has a request and a result envelope with its own payload', async (t) => {
+t.test('every kind of task has a request and a result envelope with exactly its own payload', async (t) => {
+  const faults = (which: 'request' | 'result', envelope: object) =>
+    schemas
+      .validator(`classifier/ai-task-${which}-envelope`)(structuredClone(envelope))
+      .map(({ message }) => message);
   for (const kind of TASK_KINDS) {
     const { request, result } = envelopes(kind);
-    t.strictSame(schemas.validator('classifier/ai-task-request-envelope')(structuredClone(request)), [], kind);
-    t.strictSame(schemas.validator('classifier/ai-task-result-envelope')(structuredClone(result)), [], kind);
-    for (const envelope of [request, result]) {
-      t.strictSame(
-        TASK_KINDS.filter((name) => name in envelope),
-        [kind],
-        'one payload, that of its kind',
-      );
+    t.strictSame([faults('request', request), faults('result', result)], [[], []], kind);
+    for (const other of TASK_KINDS.filter((name) => name !== kind)) {
+      const about = `${kind} and ${other}`;
+      const second = { request: { [other]: PAYLOADS[other] }, result: { [other]: RESULTS[other] } };
+      for (const [which, envelope] of [
+        ['request', request],
+        ['result', result],
+      ] as const) {
+        const { [kind]: _own, ...without } = envelope as unknown as Record<string, unknown>;
+        const wrong = [without, { ...envelope, ...second[which] }, { ...without, ...second[which] }];
+        for (const one of wrong) t.match(faults(which, one).join(), /exactly the member that its kind names/, about);
+      }
     }
   }
   t.strictSame(schemas.document('classifier/task-kind').enum, [...TASK_KINDS]);
 });
 
-t.test('a task is cancelled with its job or its preview', async (t) => {
+t.test('a task without keys of its own is stored and cancelled by itself', async (t) => {
   t.match(envelopes('grade').request, { cancellationKey: 'preview:t-1', idempotencyKey: 't-1' });
   const batch = taskRequest('classify', PAYLOADS.classify, {
     ...SCOPE,
     jobId: 'j-1',
     batchIndex: 4,
-    idempotencyKey: 'j-1:1:4',
+    idempotencyKey: 'b-4:1',
+    cancellationKey: 'j-1:1',
   });
   t.match(batch, {
-    cancellationKey: 'job:j-1',
-    idempotencyKey: 'j-1:1:4',
+    cancellationKey: 'j-1:1',
+    idempotencyKey: 'b-4:1',
     usageEvent: { jobId: 'j-1', batchIndex: 4 },
   });
 });
