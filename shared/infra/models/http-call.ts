@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { createParser } from 'eventsource-parser';
 import type { Dispatcher } from 'undici';
 import type { StreamFold, WireRequest } from '#infra/models/wires/wire.ts';
@@ -84,7 +85,7 @@ async function bodyOf(response: Response, { fold, signal }: Pick<HttpCall, 'fold
   if (response.ok && fold !== null && isStream) return (await readEvents(chunks, fold, signal)) ?? undefined;
   const parts: Uint8Array[] = [];
   for await (const chunk of chunks) parts.push(chunk);
-  return parseBody(Buffer.concat(parts).toString('utf8'));
+  return parseBody(Buffer.concat(parts));
 }
 
 /** Maximum size of a decompressed answer in bytes. A larger answer fails with `oversize`. */
@@ -100,14 +101,19 @@ async function* capped(response: Response): AsyncGenerator<Uint8Array> {
 }
 
 /** Returns the JSON of a body, or undefined if it is invalid or so deeply nested that reading could overflow the stack. */
-function parseBody(text: string): unknown {
+function parseBody(bytes: Buffer): unknown {
+  if (!isUtf8(bytes)) return undefined;
   try {
-    const body: unknown = parseJsonText(text);
+    const body: unknown = parseJsonText(bytes.toString('utf8'));
     return isDeeperThan(MAX_ANSWER_DEPTH, body) ? undefined : body;
   } catch {
     return undefined;
   }
 }
+
+/** A part of an object outside of a data line, after a comment's colon or an event's name. The parser skips it without an error. */
+const STRAY_OBJECT = /^(?!\uFEFF?data:)[^\r\n]*[{}]/m;
+const [LF, CR] = [0x0a, 0x0d];
 
 /**
  * Passes the events of a stream to `fold` until its end mark, and returns the resulting body, or null if the answer is not whole. Chunks may
@@ -119,21 +125,37 @@ export async function readEvents(
   fold: StreamFold,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const decoder = new TextDecoder();
   const parser = createParser({ onEvent: (event) => fold.take(event), onError: () => fold.spoil() });
+  /** Bytes of the line that has no end yet; no more than MAX_BYTES. */
+  let rest: Uint8Array[] = [];
+  const feed = (bytes: Uint8Array) => {
+    const end = Math.max(bytes.lastIndexOf(LF), bytes.lastIndexOf(CR)) + 1;
+    if (end > 0) {
+      // The parser gets whole lines only, because it skips a damaged line without an error if the end of the line is in a later chunk.
+      const lines = Buffer.concat([...rest, bytes.subarray(0, end)]);
+      const text = lines.toString('utf8');
+      if (!isUtf8(lines) || STRAY_OBJECT.test(text)) fold.spoil();
+      parser.feed(text);
+      rest = [];
+    }
+    rest.push(bytes.subarray(end));
+  };
+  const bodyAtEnd = () => {
+    feed(Buffer.of(LF, LF));
+    return fold.body();
+  };
+
   try {
     for await (const chunk of chunks) {
-      parser.feed(decoder.decode(chunk, { stream: true }));
+      feed(chunk);
       if (fold.isOver()) return fold.body();
     }
   } catch (error) {
-    const body = error instanceof CallFailed || signal.aborted ? null : fold.body();
+    const body = error instanceof CallFailed || signal.aborted ? null : bodyAtEnd();
     if (body === null) throw error;
     return body;
   }
-  parser.feed(decoder.decode());
-  parser.reset({ consume: true });
-  return fold.body();
+  return bodyAtEnd();
 }
 
 /**
