@@ -2,6 +2,8 @@ import t from 'tap';
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import { openJitter } from '#testing/chance.ts';
 import { doorWithWorker, paidDoor, preview } from '#testing/doors/paid-door.ts';
+import { askedModels, settingsFor } from '#testing/models/asked-models.ts';
+import { openGenerationServer } from '#testing/models/generation-server.ts';
 
 const chance = openJitter();
 t.comment(`RACE_SEED=${chance.seed}`);
@@ -49,3 +51,20 @@ for (const [settler, open] of [
     },
   );
 }
+
+t.test('the usage service counts the tokens of every call of a generation, and the reply is their sum', async (t) => {
+  const server = await openGenerationServer(t);
+  const { models, events } = askedModels(t, settingsFor('local', server.env));
+  const { door, owners } = await paidDoor(t, { models });
+  server.next = ['{"questions": []}'];
+  const made = await preview(door, { questionType: 'NUMERIC', count: 2 });
+  t.match(made, { usage: { inputTokens: 200, outputTokens: 400 }, settlement: { credits: 6, tokens: 600 } });
+  t.match(owners.ledger.consumed.get(`ai-generation:${made.previewId}:usage`), {
+    items: [{ amount: 6 }, { amount: 6 }, { amount: 6 }, { counter: 'tokens_monthly', amount: 600 }],
+    times: 1,
+  });
+  t.match(events, [
+    { outcome: 'failure', inputTokens: 100, outputTokens: 200 },
+    { outcome: 'success', inputTokens: 100, outputTokens: 200 },
+  ]);
+});

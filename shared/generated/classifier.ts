@@ -1577,7 +1577,7 @@ export interface TaskUsageEvent {
 }
 
 /**
- * Tokens as the provider counted them; null = not reported.
+ * Tokens as the provider counted them, summed over all calls; null = not reported.
  */
 export interface TokenUsage {
   /**

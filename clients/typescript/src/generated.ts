@@ -5188,7 +5188,7 @@ export interface TokenRequest {
 }
 
 /**
- * Tokens as the provider counted them; null = not reported.
+ * Tokens as the provider counted them, summed over all calls; null = not reported.
  */
 export interface TokenUsage {
   /**

@@ -1,9 +1,11 @@
 import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
 import { readConfig } from '#infra/config/config.ts';
 import { type ModelRuntime, openModels } from '#infra/models/open-models.ts';
+import { openTaskModels } from '#infra/models/perform-task.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import type { TaskTerms } from '#shared/classifier/tasks/envelope.ts';
+import type { Models } from '#shared/classifier/tasks/models.ts';
 import type { ModelTask } from '#shared/classifier/tasks/task.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import type { HttpProvider } from './provider-replies.ts';
@@ -13,7 +15,7 @@ export const SENTINEL_KEY = 'sk-sentinel-7f3a9b2c-never-shown';
 
 /** Models whose waits end at once and are recorded. */
 export interface AskedModels {
-  models: ModelRuntime;
+  models: ModelRuntime & Models;
   events: UsageEvent[];
   waits: number[];
   log: CapturedLog;
@@ -80,12 +82,13 @@ export function askedModels(
   const log = captureLog();
   let passed = 0;
   const clock = () => passed + (options.realTime === true ? performance.now() : 0);
-  const models = openModels({
+  const now = () => Date.UTC(2026, 0, 1) + clock();
+  const runtime = openModels({
     settings,
     log,
     selection: null,
     shared: options.shared ?? null,
-    now: () => Date.UTC(2026, 0, 1) + clock(),
+    now,
     recordUsage: (event) => void events.push(event),
     timing: {
       clock,
@@ -97,7 +100,8 @@ export function askedModels(
       },
     },
   });
-  t.teardown(() => models.close());
+  t.teardown(() => runtime.close());
+  const models = { ...runtime, ...openTaskModels({ ask: runtime.ask, listen: () => () => undefined, now }) };
   return {
     models,
     events,

@@ -7,6 +7,8 @@ export interface GenerationServer {
   env: NodeJS.ProcessEnv;
   /** Calls that have arrived. */
   calls: () => number;
+  /** Answers that precede the usual one. */
+  next: string[];
   /** Runs before each answer; by default the server answers at once. */
   before: () => Promise<void> | undefined;
 }
@@ -15,16 +17,18 @@ export interface GenerationServer {
 export async function openGenerationServer(t: Teardown): Promise<GenerationServer> {
   let calls = 0;
   const question = (n: number) => ({ content: `${n} + ${n} = ?`, explanation: 'Cộng.', value: 2 * n, tolerance: 0 });
-  const content = JSON.stringify({ questions: [question(1), question(2)] });
+  const usual = JSON.stringify({ questions: [question(1), question(2)] });
   const origin = await openReceiver(t, async (_call, response) => {
     calls += 1;
     await server.before();
     if (response.destroyed) return;
+    const content = server.next.shift() ?? usual;
     const body = chatCompletion('test-model', content, { promptTokens: 100, completionTokens: 200 });
     answerJson(response, { status: 200, body });
   });
   const server: GenerationServer = {
     calls: () => calls,
+    next: [],
     before: () => undefined,
     env: {
       AI_CLASSIFIER_PROVIDER: 'local',

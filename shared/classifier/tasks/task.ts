@@ -30,6 +30,7 @@ export interface TokenUsage {
 /** A usable answer: JSON that passed the task's schema. */
 export interface ModelAnswer {
   json: unknown;
+  /** Sums over all calls that the task has cost, failed ones too. */
   usage: TokenUsage;
   provider: string;
   model: string;

@@ -50,6 +50,22 @@ for (const provider of HTTP_PROVIDERS) {
     t.match(asked.events, [{ inputTokens: null, outputTokens: null }]);
   });
 
+  t.test(`${provider}: usage is the sum of what the calls report, passing faults too`, async (t) => {
+    const { usage, usageMetadata, ...uncounted } = good(provider);
+    const counts = provider === 'gemini' ? { usageMetadata } : { usage };
+    const error = { code: 503, status: 'UNAVAILABLE', type: 'overloaded_error' };
+    at(provider).reply(200, { error, ...counts });
+    at(provider).reply(503, {});
+    at(provider).reply(200, uncounted as nock.Body);
+    const asked = opened(t, provider);
+    t.match((await asked.ask()).usage, { inputTokens: 7, outputTokens: 11 });
+    t.match(asked.events, [{ inputTokens: 7 }, { inputTokens: null }, { inputTokens: null, outcome: 'success' }]);
+    at(provider).reply(200, counts);
+    at(provider).reply(200, good(provider));
+    t.match((await asked.ask()).usage, { inputTokens: 14, outputTokens: 22 });
+    t.match(asked.events.slice(3), [{ errorCode: 'AI_PROVIDER_INVALID_RESPONSE', inputTokens: 7 }, { inputTokens: 7 }]);
+  });
+
   t.test(`${provider}: an answer in a code fence or after blank lines is read`, async (t) => {
     at(provider).reply(200, replyOf(provider, `\`\`\`json\n${JSON.stringify(GOOD)}\n\`\`\``));
     at(provider).reply(200, `\n\n  \n${JSON.stringify(good(provider))}`);
@@ -115,14 +131,16 @@ for (const provider of HTTP_PROVIDERS) {
     keepBodies(at(provider).reply(200, unfit as nock.Body), bodies);
     keepBodies(at(provider).reply(200, good(provider) as nock.Body), bodies);
     const asked = opened(t, provider);
-    t.strictSame((await asked.ask()).json, GOOD);
+    const answer = await asked.ask();
+    t.strictSame(answer.json, GOOD);
+    t.strictSame(answer.usage, { inputTokens: 14, outputTokens: 22 }, 'the tokens of both calls');
     t.match(bodies[1], 'must be at most 1', 'the repair prompt states the fault');
     t.notMatch(bodies[0], 'must be at most 1');
     t.match(
-      asked.events.map((event) => [event.attempt, event.outcome, event.errorCode]),
+      asked.events.map((event) => [event.attempt, event.outcome, event.errorCode, event.inputTokens]),
       [
-        [1, 'failure', 'AI_PROVIDER_INVALID_RESPONSE'],
-        [2, 'success', null],
+        [1, 'failure', 'AI_PROVIDER_INVALID_RESPONSE', 7],
+        [2, 'success', null, 7],
       ],
     );
     for (const text of ['', 'Sorry, no.', '{"subject": "x"}', '[]']) {

@@ -43,6 +43,21 @@ for (const provider of HTTP_PROVIDERS) {
     t.match(asked.events, [{ outcome: 'failure', errorCode: 'AI_PROVIDER_UNAVAILABLE' }, { outcome: 'success' }]);
   });
 
+  t.test(`${provider}: a stream that was cut counts the tokens that it has reported`, async (t) => {
+    const body = streamOf(provider, JSON.stringify(GOOD));
+    // Only the end mark of chat completions follows the counts; their last event is damaged instead.
+    const isChat = provider !== 'anthropic' && provider !== 'gemini';
+    const cut = isChat ? body.replace('[DONE]', '{') : streamOf(provider, JSON.stringify(GOOD), { without: 'end' });
+    streamAt(provider).reply(200, cut, { 'content-type': 'text/event-stream' });
+    streamAt(provider).reply(200, body, { 'content-type': 'text/event-stream' });
+    const asked = opened(t, provider, { AI_CLASSIFIER_STREAMING: '1' });
+    t.match((await asked.ask()).usage, { inputTokens: 14 });
+    t.match(asked.events, [
+      { outcome: 'failure', inputTokens: 7 },
+      { outcome: 'success', inputTokens: 7 },
+    ]);
+  });
+
   t.test(`${provider}: a JSON answer to a request for a stream is read`, async (t) => {
     streamAt(provider).reply(200, good(provider));
     t.strictSame((await opened(t, provider, { AI_CLASSIFIER_STREAMING: '1' }).ask()).json, GOOD);

@@ -54,6 +54,7 @@ export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswe
     deadlineAt: parts.timing.clock() + parts.timeoutMs * (parts.maxRetries + 1),
     retriesLeft: parts.maxRetries,
     calls: 0,
+    usage: { inputTokens: null, outputTokens: null },
   };
   const server = `${target.origin} ${target.model}`;
   const check = faultsOf(task, parts.checkOf(task.schema));
@@ -65,9 +66,8 @@ export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswe
     const result = await callWithRetries(parts.timing, budget, signal, (turn) =>
       callOnce(parts, { ...ask, form, check, repair, budget }, turn),
     );
-    if (result.kind === 'fits') {
-      return { json: result.json, usage: result.usage, provider: target.provider, model: target.model };
-    }
+    const answer = { usage: budget.usage, provider: target.provider, model: target.model };
+    if (result.kind === 'fits') return { json: result.json, ...answer };
     if (result.kind === 'otherForm') {
       parts.forms.set(server, NEXT_FORM[form]);
     } else if (repaired < repairs) {
@@ -75,7 +75,7 @@ export async function askProvider(parts: AskParts, ask: Ask): Promise<ModelAnswe
       repaired += 1;
     } else {
       const json = fittingItems(task, result.json, check);
-      if (json !== null) return { json, usage: result.usage, provider: target.provider, model: target.model };
+      if (json !== null) return { json, ...answer };
       // The message contains the path and the expected value only, because the answer itself may contain request data.
       const [fault] = result.repair.faults;
       throw new ProviderFailure('AI_PROVIDER_INVALID_RESPONSE', 'refused', {

@@ -2,7 +2,7 @@ import type { Wire } from '#infra/models/wires/wire.ts';
 import type { CallReport } from '#shared/classifier/provider/circuit.ts';
 import { errorIn, refusalOf, requestedDelayMs, statusOfError } from '#shared/classifier/provider/refusal.ts';
 import { readAnswer } from '#shared/classifier/tasks/read-answer.ts';
-import { type FailureNature, ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
+import { type FailureNature, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import type { CallFailed, HttpAnswer } from './http-call.ts';
 import { CallAttemptFailed } from './retries.ts';
@@ -19,14 +19,13 @@ export interface CheckContext {
 }
 
 /** Result of one provider call. `report` goes to the circuit. */
-export type CheckedAnswer = { report: CallReport; usage: TokenUsage } & (
+export type CheckedAnswer = { report: CallReport } & (
   | { kind: 'fits'; json: unknown }
   | { kind: 'unfit'; text: string; json: unknown; faults: FaultDetail[] }
   | { kind: 'failed'; failed: CallAttemptFailed }
 );
 
 const NO_JSON: FaultDetail = { path: '', message: 'must be one JSON value, with each member once' };
-const NO_USAGE: TokenUsage = { inputTokens: null, outputTokens: null };
 const UNFINISHED = {
   length: 'the answer was cut at its maximum length',
   filter: 'the provider filtered the answer',
@@ -43,22 +42,21 @@ export function checkAnswer(answer: HttpAnswer, context: CheckContext): CheckedA
   const read = answer.body === undefined ? null : wire.read(answer.body);
   if (read === null) {
     const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'passing', `${provider} returned no complete answer`);
-    return { kind: 'failed', failed, report: { kind: 'failure' }, usage: NO_USAGE };
+    return { kind: 'failed', failed, report: { kind: 'failure' } };
   }
-  const { usage, finish, text } = read;
+  const { finish, text } = read;
   if (finish === 'busy') {
     const failed = failure('AI_PROVIDER_UNAVAILABLE', 'passing', `${provider} broke off for want of resources`);
-    return { kind: 'failed', failed, report: { kind: 'failure' }, usage };
+    return { kind: 'failed', failed, report: { kind: 'failure' } };
   }
   if (finish !== 'stop') {
     const failed = failure('AI_PROVIDER_INVALID_RESPONSE', 'refused', `${provider}: ${UNFINISHED[finish]}`);
-    return { kind: 'failed', failed, report: { kind: 'success' }, usage };
+    return { kind: 'failed', failed, report: { kind: 'success' } };
   }
   const json = readAnswer(text, context.schema);
   const faults = json === undefined ? [NO_JSON] : context.check(json);
   return {
     report: { kind: 'success' },
-    usage,
     ...(faults.length === 0 ? { kind: 'fits', json } : { kind: 'unfit', text, json, faults }),
   };
 }
@@ -69,7 +67,6 @@ export function failureWithoutAnswer(error: CallFailed, provider: string): Check
     kind: 'failed',
     failed: failure(code, nature, `${provider} ${words}`, error),
     report,
-    usage: NO_USAGE,
   });
   switch (error.kind) {
     case 'timeout':
@@ -94,7 +91,7 @@ function failureOfError(error: unknown, { headers }: HttpAnswer, context: CheckC
     'passing',
     `${context.provider} ended its answer with an error`,
   );
-  return { kind: 'failed', failed, report: { kind: 'failure' }, usage: NO_USAGE };
+  return { kind: 'failed', failed, report: { kind: 'failure' } };
 }
 
 type Nature = Exclude<FailureNature, 'open'>;
@@ -118,7 +115,6 @@ function failureOfRefusal(
       requestedDelayMs: requested,
     }),
     report: reportOf(status, code, requested),
-    usage: NO_USAGE,
   };
 }
 

@@ -1,6 +1,6 @@
 import type { LimitFunction } from 'p-limit';
 import type { Dispatcher } from 'undici';
-import type { AnswerForm, Wire } from '#infra/models/wires/wire.ts';
+import { type AnswerForm, type StreamFold, sumOf, type Wire } from '#infra/models/wires/wire.ts';
 import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import type { Target } from '#shared/classifier/provider/target.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
@@ -44,8 +44,8 @@ export interface CallPlan {
 }
 
 type CallResult =
-  | { kind: 'fits'; json: unknown; usage: TokenUsage }
-  | { kind: 'unfit'; repair: Repair; json: unknown; usage: TokenUsage }
+  | { kind: 'fits'; json: unknown }
+  | { kind: 'unfit'; repair: Repair; json: unknown }
   /** The server does not support this form of answer. */
   | { kind: 'otherForm' };
 
@@ -116,19 +116,25 @@ async function admitAndCall(
 async function call(parts: CallParts, plan: CallPlan, turn: AdmittedTurn): Promise<CallResult> {
   const { target, signal } = plan;
   const startedAt = parts.timing.clock();
+  const fold = parts.streaming && plan.terms.features.streaming ? plan.wire.fold() : null;
   let head: ReplyHead = { status: null, headers: null };
+  let usage: TokenUsage = { inputTokens: null, outputTokens: null };
   const end = async (checked: CheckedAnswer | null) => {
     const latencyMs = parts.timing.clock() - startedAt;
-    parts.recordUsage(usageOfCall(plan, turn, { head, checked, latencyMs, now: parts.now() }));
+    parts.recordUsage(usageOfCall(plan, turn, { head, usage, checked, latencyMs, now: parts.now() }));
     const counted = parts.circuits.report(target, checked?.report ?? { kind: 'nothing' }, turn.asTrial);
     if (turn.asTrial || checked?.kind !== 'fits') await counted;
   };
   try {
-    const answer = await send(parts, plan, turn.timeoutMs).catch((error: unknown) => {
+    const answer = await send(plan, fold, turn.timeoutMs).catch((error: unknown) => {
       if (error instanceof CallFailed) return error;
       throw error;
     });
     head = { status: answer.status, headers: answer instanceof CallFailed ? null : answer.headers };
+    // A stream that was cut has no body, but it may have reported counts before.
+    const body = answer instanceof CallFailed ? undefined : answer.body;
+    usage = plan.wire.usageOf(body ?? fold?.counted());
+    plan.budget.usage = sumOfUsage(plan.budget.usage, usage);
     const checked = checkCall(answer, plan, parts.now());
     await end(checked);
     if (!(answer instanceof CallFailed) && rejectsForm(answer, plan)) return { kind: 'otherForm' };
@@ -142,25 +148,26 @@ async function call(parts: CallParts, plan: CallPlan, turn: AdmittedTurn): Promi
 function resultOf(checked: CheckedAnswer): CallResult {
   switch (checked.kind) {
     case 'fits':
-      return { kind: 'fits', json: checked.json, usage: checked.usage };
+      return { kind: 'fits', json: checked.json };
     case 'unfit':
-      return {
-        kind: 'unfit',
-        repair: { answer: checked.text, faults: checked.faults },
-        json: checked.json,
-        usage: checked.usage,
-      };
+      return { kind: 'unfit', repair: { answer: checked.text, faults: checked.faults }, json: checked.json };
     case 'failed':
       throw checked.failed;
   }
 }
 
-function send(parts: CallParts, plan: CallPlan, timeoutMs: number): Promise<HttpAnswer> {
-  const { target, wire, form, task, terms, repair, signal, dispatcher } = plan;
-  const stream = parts.streaming && terms.features.streaming;
+function sumOfUsage(a: TokenUsage, b: TokenUsage): TokenUsage {
+  return {
+    inputTokens: sumOf(a.inputTokens, b.inputTokens),
+    outputTokens: sumOf(a.outputTokens, b.outputTokens),
+  };
+}
+
+function send(plan: CallPlan, fold: StreamFold | null, timeoutMs: number): Promise<HttpAnswer> {
+  const { target, wire, form, task, repair, signal, dispatcher } = plan;
   const prompt = promptOf(task, { withSchema: form !== 'schema', repair });
-  const request = wire.request({ prompt, schema: task.schema, form, stream }, target);
-  return callProvider({ request, fold: stream ? wire.fold() : null, timeoutMs, signal, dispatcher });
+  const request = wire.request({ prompt, schema: task.schema, form, stream: fold !== null }, target);
+  return callProvider({ request, fold, timeoutMs, signal, dispatcher });
 }
 
 function checkCall(
@@ -184,15 +191,24 @@ interface ReplyHead {
   headers: Headers | null;
 }
 
-/** Returns the usage event of a provider call. `checked` is null if the caller cancelled it; `now` is in Unix ms. */
+/** How a call ended. `checked` is null if the caller cancelled it; `now` is in Unix ms. */
+interface CallEnd {
+  head: ReplyHead;
+  usage: TokenUsage;
+  checked: CheckedAnswer | null;
+  latencyMs: number;
+  now: number;
+}
+
+/** Returns the usage event of a provider call. */
 function usageOfCall(
   { target, task, wire, terms }: Pick<CallPlan, 'target' | 'task' | 'wire' | 'terms'>,
   turn: AdmittedTurn,
-  { head, checked, latencyMs, now }: { head: ReplyHead; checked: CheckedAnswer | null; latencyMs: number; now: number },
+  { head, usage, checked, latencyMs, now }: CallEnd,
 ): UsageEvent {
   return {
     ...terms.usageEvent,
-    ...(checked?.usage ?? { inputTokens: null, outputTokens: null }),
+    ...usage,
     provider: target.provider,
     baseUrl: target.baseUrl,
     model: target.model,

@@ -1,13 +1,15 @@
-import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
+import { ProviderFailure, type TokenUsage } from '#shared/classifier/tasks/task.ts';
 import { spreadWait } from '#shared/kernel/time.ts';
 
-/** Limits that all provider calls of one request share. */
+/** Limits that all provider calls of one request share, and what the calls have used. */
 export interface Budget {
   /** Deadline by `clock`. No call or wait starts after it, and no call lasts beyond it. */
   deadlineAt: number;
   retriesLeft: number;
   /** Provider calls so far. */
   calls: number;
+  /** Sums of the counts that these calls have reported; null if none has reported one. */
+  usage: TokenUsage;
 }
 
 export interface Timing {

@@ -32,20 +32,22 @@ export const ANTHROPIC: Wire = {
     };
   },
   read(body) {
-    const { content, stop_reason, usage } = membersOf(body);
+    const { content, stop_reason } = membersOf(body);
     if (!Array.isArray(content)) return null;
     const blocks = content.map(membersOf);
     const tool = blocks.find(({ type }) => wordOf(type) === 'tool_use');
     const texts = blocks.filter(({ type }) => wordOf(type) === 'text').map((block) => block.text);
-    const counted = membersOf(usage);
     return {
       text: tool === undefined ? texts.filter((text) => typeof text === 'string').join('') : inputOf(tool.input),
       finish: FINISHES.get(wordOf(stop_reason)) ?? 'stop',
-      usage: {
-        // `input_tokens` excludes tokens that were read from or written to the cache.
-        inputTokens: sumOf(counted.input_tokens, counted.cache_creation_input_tokens, counted.cache_read_input_tokens),
-        outputTokens: countOf(counted.output_tokens),
-      },
+    };
+  },
+  usageOf(body) {
+    const counted = membersOf(membersOf(body).usage);
+    return {
+      // `input_tokens` excludes tokens that were read from or written to the cache.
+      inputTokens: sumOf(counted.input_tokens, counted.cache_creation_input_tokens, counted.cache_read_input_tokens),
+      outputTokens: countOf(counted.output_tokens),
     };
   },
   fold: foldEvents,
@@ -111,8 +113,9 @@ function foldEvents(): StreamFold {
       // An error after the final piece does not invalidate the answer.
       if (error !== undefined && stopReason === null) return { type: 'error', error };
       if (!isStopped && stopReason === null) return null;
-      return { content: [...blocks.values()].map(wholeOf), stop_reason: stopReason, usage };
+      return { content: [...blocks.values()].map(wholeOf), stop_reason: stopReason };
     },
+    counted: () => ({ usage }),
   });
 }
 

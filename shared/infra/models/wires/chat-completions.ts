@@ -42,17 +42,18 @@ export const CHAT_COMPLETIONS: Wire = {
     };
   },
   read(body) {
-    const { choices, usage } = membersOf(body);
-    const choice = firstOf(choices);
+    const choice = firstOf(membersOf(body).choices);
     if (!('message' in choice)) return null;
     const message = membersOf(choice.message);
     const refused = typeof message.refusal === 'string' && message.refusal !== '';
-    const { prompt_tokens, completion_tokens } = membersOf(usage);
     return {
       text: textOf(message.content),
       finish: refused ? 'refusal' : (FINISHES.get(wordOf(choice.finish_reason)) ?? 'stop'),
-      usage: { inputTokens: countOf(prompt_tokens), outputTokens: countOf(completion_tokens) },
     };
+  },
+  usageOf(body) {
+    const { prompt_tokens, completion_tokens } = membersOf(membersOf(body).usage);
+    return { inputTokens: countOf(prompt_tokens), outputTokens: countOf(completion_tokens) };
   },
   fold: foldChunks,
 };
@@ -82,9 +83,9 @@ function foldChunks(): StreamFold {
   return objectsFold(
     {
       take(chunk) {
+        if (chunk.usage !== undefined && chunk.usage !== null) usage = chunk.usage;
         error = errorIn(chunk);
         if (error !== undefined) return true;
-        if (chunk.usage !== undefined && chunk.usage !== null) usage = chunk.usage;
         const choice = firstOf(chunk.choices);
         const delta = membersOf(choice.delta);
         content += textOf(delta.content);
@@ -97,8 +98,9 @@ function foldChunks(): StreamFold {
         // An error after the final piece does not invalidate the answer.
         if (error !== undefined && finish === null) return { type: 'error', error };
         if (finish === null && !hasEndMark) return null;
-        return { choices: [{ message: { content, refusal }, finish_reason: finish ?? 'stop' }], usage };
+        return { choices: [{ message: { content, refusal }, finish_reason: finish ?? 'stop' }] };
       },
+      counted: () => ({ usage }),
     },
     (data) => data.trim().toLowerCase() === '[done]',
   );

@@ -27,18 +27,20 @@ export const GEMINI: Wire = {
     };
   },
   read(body) {
-    const { candidates, promptFeedback, usageMetadata } = membersOf(body);
-    const counted = membersOf(usageMetadata);
-    const usage = {
+    const { candidates, promptFeedback } = membersOf(body);
+    const candidate = firstOf(candidates);
+    if (!Array.isArray(candidates) || candidates.length === 0) {
+      return typeof membersOf(promptFeedback).blockReason === 'string' ? { text: '', finish: 'filter' } : null;
+    }
+    return { text: textOf(candidate.content), finish: finishOf(candidate.finishReason) };
+  },
+  usageOf(body) {
+    const counted = membersOf(membersOf(body).usageMetadata);
+    return {
       inputTokens: countOf(counted.promptTokenCount),
       // Thinking tokens are billed as output tokens.
       outputTokens: sumOf(counted.candidatesTokenCount, counted.thoughtsTokenCount),
     };
-    const candidate = firstOf(candidates);
-    if (!Array.isArray(candidates) || candidates.length === 0) {
-      return typeof membersOf(promptFeedback).blockReason === 'string' ? { text: '', finish: 'filter', usage } : null;
-    }
-    return { text: textOf(candidate.content), finish: finishOf(candidate.finishReason), usage };
   },
   fold: foldChunks,
 };
@@ -66,20 +68,21 @@ function foldChunks(): StreamFold {
   let error: unknown;
   return objectsFold({
     take(chunk) {
+      // Every chunk contains cumulative counts.
+      usageMetadata = chunk.usageMetadata ?? usageMetadata;
       error = errorIn(chunk);
       if (error !== undefined) return true;
       const candidate = firstOf(chunk.candidates);
       text += textOf(candidate.content);
       finishReason = candidate.finishReason ?? finishReason;
       promptFeedback = chunk.promptFeedback ?? promptFeedback;
-      // Every chunk contains cumulative counts.
-      usageMetadata = chunk.usageMetadata ?? usageMetadata;
       return wordOf(finishReason) !== '';
     },
     body() {
       if (error !== undefined) return { type: 'error', error };
-      if (wordOf(finishReason) === '') return promptFeedback === undefined ? null : { promptFeedback, usageMetadata };
-      return { candidates: [{ content: { parts: [{ text }] }, finishReason }], usageMetadata };
+      if (wordOf(finishReason) === '') return promptFeedback === undefined ? null : { promptFeedback };
+      return { candidates: [{ content: { parts: [{ text }] }, finishReason }] };
     },
+    counted: () => ({ usageMetadata }),
   });
 }

@@ -37,7 +37,6 @@ export interface WireRequest {
 export interface WireAnswer {
   text: string;
   finish: 'stop' | 'length' | 'filter' | 'refusal' | 'busy';
-  usage: TokenUsage;
 }
 
 /** One event of a stream, as returned by the line parser. */
@@ -55,14 +54,17 @@ export interface StreamFold {
   isOver(): boolean;
   /** Returns the body that a call without streaming would return, or an error body; null if the answer is not whole. */
   body(): unknown;
+  /** Returns the part of that body with the token counts that have arrived, also if the answer is not whole. */
+  counted(): Readonly<Record<string, unknown>>;
 }
 
 /** Assembles the objects of one protocol's stream. */
 export interface ChunkFold {
   /** Takes the object of one event. Returns true if it is the last one. */
   take(chunk: Readonly<Record<string, unknown>>): boolean;
-  /** As in `StreamFold`. `hasEndMark`: the end mark outside of the objects was read. */
-  body(hasEndMark: boolean): unknown;
+  /** As in `StreamFold`, without the counts. `hasEndMark`: the end mark outside of the objects was read. */
+  body(hasEndMark: boolean): Readonly<Record<string, unknown>> | null;
+  counted(): Readonly<Record<string, unknown>>;
 }
 
 /**
@@ -86,7 +88,11 @@ export function objectsFold(fold: ChunkFold, isEndMark: (data: string) => boolea
       if (state === 'open') state = 'spoilt';
     },
     isOver: () => state !== 'open',
-    body: () => (state === 'spoilt' ? null : fold.body(state === 'marked')),
+    body() {
+      const body = state === 'spoilt' ? null : fold.body(state === 'marked');
+      return body === null ? null : { ...body, ...fold.counted() };
+    },
+    counted: () => fold.counted(),
   };
 }
 
@@ -97,6 +103,8 @@ export interface Wire {
   request(task: WireTask, target: WireTarget): WireRequest;
   /** Reads the body of a 2xx answer. Returns null if it does not follow this protocol. */
   read(body: unknown): WireAnswer | null;
+  /** Reads the token counts of any body, also of one that is no answer. */
+  usageOf(body: unknown): TokenUsage;
   fold(): StreamFold;
   /** The header that contains the provider's request id; null if the provider sends none. */
   requestIdHeader: string | null;
