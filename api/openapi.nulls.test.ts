@@ -89,7 +89,7 @@ function judged({ body: rule }: Route, body: Json) {
 }
 
 const document = openApi({ routes, schemas, version: '1.0.0', title: 'examhall' });
-const ajv = new Ajv2020({ strict: false });
+const ajv = new Ajv2020({ strict: false, strictNumbers: true });
 addFormats.default(ajv);
 ajv.addSchema(document, 'openapi.json');
 

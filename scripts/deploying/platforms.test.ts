@@ -21,7 +21,7 @@ function openSchemas(version: string): (manifest: Manifest) => string[] {
     `kubernetes_validate/kubernetes-json-schema/v${version}.0-local-strict`,
   );
   const readSchema = (name: string) => JSON.parse(readFileSync(path.join(folder, name), 'utf8'));
-  const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
+  const ajv = new Ajv2020({ strict: false, strictNumbers: true, validateFormats: false, allErrors: true });
   ajv.addSchema({ ...readSchema('_definitions.json'), $id: 'https://kubernetes.io/api/_definitions.json' });
   return (manifest) => {
     const [group = '', api = ''] = String(manifest.apiVersion)

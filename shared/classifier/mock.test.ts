@@ -4,7 +4,7 @@ import t from 'tap';
 import { TASK_KINDS } from '#shared/classifier/tasks/task.ts';
 import { mockAnswer } from './mock.ts';
 
-const ajv = new Ajv2020({ strict: false, validateFormats: false });
+const ajv = new Ajv2020({ strict: false, strictNumbers: true, validateFormats: false });
 
 /** Schemas like those of tasks: objects of named fields, bounded texts, numbers and arrays, choices, nullable values. */
 const { schema: schemas } = fc.letrec<{ schema: Record<string, unknown> }>((tie) => ({

@@ -23,7 +23,7 @@ const UNROUTED = [404, 405, 408, 431];
  */
 export async function checkedApi(call: Call): Promise<Call> {
   const document = (await call('GET', '/openapi.json')).json as Document;
-  const ajv = new Ajv2020({ strict: false, allErrors: true });
+  const ajv = new Ajv2020({ strict: false, strictNumbers: true, allErrors: true });
   addFormats.default(ajv);
   ajv.addSchema(document, 'openapi.json');
   const operations = operationsOf(document);

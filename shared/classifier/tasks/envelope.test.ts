@@ -72,7 +72,7 @@ function envelopes<Kind extends TaskKind>(kind: Kind) {
 
 t.test('the answer schema of each task is valid JSON Schema 2020-12', async (t) => {
   // The check of a model's answer compiles the schema without the meta-schema.
-  const ajv = new Ajv2020({ strict: false });
+  const ajv = new Ajv2020({ strict: false, strictNumbers: true });
   for (const kind of TASK_KINDS) {
     const form: TaskForm<TaskKind> = TASK_FORMS[kind];
     const task = form.task(PAYLOADS[kind]);

@@ -72,7 +72,7 @@ t.test('an answer that fits the schema can be read, whatever the ids of the rubr
   request.rubric.criteria[0] = { id: '__proto__', name: 'constructor', maxScore: 1 };
   const task = gradeTask(request);
   const answer = mockAnswer(task);
-  const ajv = new Ajv2020({ strict: false });
+  const ajv = new Ajv2020({ strict: false, strictNumbers: true });
   t.ok(ajv.validate(task.schema, answer), ajv.errorsText());
   t.match(readGrade(request, answer), { criteria: [{ id: '__proto__' }, { id: 'crit 1' }] });
 });

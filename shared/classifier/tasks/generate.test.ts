@@ -27,7 +27,7 @@ t.test('for every question type, an answer that fits the schema becomes complete
     const wanted = payload({ questionType });
     const task = generateTask(wanted);
     const answer = mockAnswer(task);
-    const ajv = new Ajv2020({ strict: false });
+    const ajv = new Ajv2020({ strict: false, strictNumbers: true });
     t.ok(ajv.validate(task.schema, answer), `${questionType}: ${ajv.errorsText()}`);
     const questions = readGeneration(wanted, answer)?.questions ?? [];
     t.equal(questions.length, 3, questionType);
@@ -62,7 +62,7 @@ t.test('answers become ids, labels and keys; extra questions are dropped', async
     },
   ]);
   t.equal(readGeneration(payload(), { questions: [] }), null);
-  const ajv = new Ajv2020({ strict: false });
+  const ajv = new Ajv2020({ strict: false, strictNumbers: true });
   const one = { ...written, correctIndexes: [1] };
   const { schema } = generateTask(payload({ count: 1 }));
   t.ok(ajv.validate(schema, { questions: [one, one] }), 'the schema accepts extra questions');

@@ -12,7 +12,7 @@ const schemas = loadSchemas();
 const compile = segmentCompiler();
 
 t.test('every schema file is valid JSON Schema 2020-12, has a description and compiles in strict mode', async (t) => {
-  const ajv = new Ajv2020({ strict: false });
+  const ajv = new Ajv2020({ strict: false, strictNumbers: true });
   for (const id of schemas.ids) {
     const document = schemas.document(id);
     t.ok(ajv.validateSchema(document), `${id}: ${ajv.errorsText()}`);

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import t from 'tap';
 import { atOnce } from '#shared/kernel/pieces.ts';
-import { loadSchemas, MAX_FAULTS } from './validator.ts';
+import { loadSchemas, MAX_FAULTS, openAnswerChecks } from './validator.ts';
 
 const schemas = loadSchemas();
 const start = schemas.validator('attempt/start-request');
@@ -271,4 +271,18 @@ t.test('a checker lists the fields that it has dropped, outside arrays', async (
     faults: [],
     dropped: [],
   });
+});
+
+t.test('neither a body nor an answer of a model has NaN or an infinite number', async (t) => {
+  const answers = openAnswerChecks();
+  for (const type of ['number', 'integer']) {
+    const check = answers({ type: 'object', properties: { score: { type } } });
+    t.strictSame(check({ score: 3 }), []);
+    for (const score of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
+      t.match(check({ score }), [{ path: '/score' }], `${type} ${score}`);
+      const body = fullStart();
+      change(body, '/questions/0/scoringRule/tolerance', score);
+      t.match(start(body), [{ path: '/questions/0/scoringRule/tolerance' }]);
+    }
+  }
 });

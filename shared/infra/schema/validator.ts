@@ -167,6 +167,8 @@ export function openAnswerChecks(): (schema: Readonly<Record<string, unknown>>) 
 function compiled(schema: Readonly<Record<string, unknown>>): AnswerCheck {
   const ajv = new Ajv2020({
     strict: false,
+    // Without `strict`, ajv takes NaN and Infinity for numbers. JSON has none, but 1e999 is read as Infinity.
+    strictNumbers: true,
     validateFormats: false,
     allErrors: true,
     verbose: true,
