@@ -189,6 +189,42 @@ t.test('a run spends no attempt while the provider circuit is open', async (t) =
   t.equal(asked.length, 3, 'each run calls the provider once');
 });
 
+t.test('in the last run, an open circuit costs only the batches that have failed before it', async (t) => {
+  const { mongo, asked, actor, run, job, stored } = await classifierScene(t);
+  const command = await postJob(mongo, { questions: 20, maxAttempts: 1 });
+  const opening = actor((ids) => {
+    if (ids[0]?.startsWith('q-1-')) throw passing();
+    if (ids[0]?.startsWith('q-6-')) return undefined;
+    throw new ProviderFailure('AI_PROVIDER_CIRCUIT_OPEN', 'open', { message: 'open', retryAfterMs: 20_000 });
+  });
+  t.equal(await run(opening, command), 'failed');
+  t.equal(asked.length, 3, 'no call follows the open circuit');
+  t.match(await again(mongo, command), { status: 'PENDING', attempts: 0 });
+  t.match(await job(command), {
+    status: 'PENDING',
+    open: true,
+    counts: { succeeded: 5, failed: 5, batchesDone: 2 },
+  });
+
+  await expire(mongo, command);
+  asked.length = 0;
+  t.equal(
+    await run(
+      actor(() => undefined),
+      command,
+    ),
+    'done',
+  );
+  t.strictSame(asked.map((ids) => ids[0]?.split('-')[1]).sort(), ['11', '16'], 'only the others are sent again');
+  t.match(await job(command), { status: 'COMPLETED', counts: { succeeded: 15, failed: 5, batchesDone: 4 } });
+  const { errors } = await stored(command);
+  t.strictSame(
+    [...new Set(errors.map(({ batchIndex, code }) => `${batchIndex} ${code}`))],
+    ['0 AI_PROVIDER_UNAVAILABLE'],
+  );
+  t.equal(await finishedOnce(mongo, command.subject), 1);
+});
+
 t.test('a job ends with its stored outcomes after its last attempt fails', async (t) => {
   const { mongo, actor, run, job, stored } = await classifierScene(t);
   const some = await postJob(mongo, { ...twelve, maxAttempts: 1 });

@@ -61,12 +61,17 @@ async function classify(deps: JobRunDeps, run: JobRun): Promise<Outcome<'classif
   }
   const failures = await classifyAll(deps, run, await ownJob(deps, run));
   if (failures.length === 0) return finishRound(deps, run);
-  const passing = failures.find(({ failure }) => failure.nature === 'passing');
-  // No provider was called, so no attempt is spent.
-  if (passing === undefined) return snoozeOutcome(deps, at, failures);
-  if (!isLastRun(run)) return retryOutcome(deps, at, passing.failure, failures);
-  await failOpenBatches(deps, run, failures, passing.failure);
-  return finishRound(deps, run);
+  const isOpen = ({ failure }: FailedBatch) => failure.nature === 'open';
+  const passing = failures.find((failed) => !isOpen(failed));
+  if (passing !== undefined && !isLastRun(run)) return retryOutcome(deps, at, passing.failure, failures);
+  await failBatches(
+    deps,
+    run,
+    failures.filter((failed) => !isOpen(failed)),
+  );
+  const suspended = failures.filter(isOpen);
+  // No provider was called for the batches that are still open, so no attempt is spent.
+  return suspended.length === 0 ? finishRound(deps, run) : snoozeOutcome(deps, at, suspended);
 }
 
 function isLastRun({ command }: JobRun): boolean {
@@ -187,21 +192,14 @@ async function storeGroup(deps: JobRunDeps, run: JobRun, group: readonly Finishe
   deps.publishJobChange(at.jobId);
 }
 
-/** Number of open batches that one transaction ends with errors. */
+/** Number of failed batches that one transaction ends with errors. */
 const CHUNK = 50;
 
-/** Stores errors for all open batches, after the last run has failed: the failure of each, or `other` for those that were not sent. */
-async function failOpenBatches(
-  deps: JobRunDeps,
-  run: JobRun,
-  failures: readonly FailedBatch[],
-  other: ProviderFailure,
-): Promise<void> {
-  const own = new Map(failures.map(({ batch, failure }) => [batch.index, failure]));
-  const open = await openBatches(deps.mongo, run.at, run.session);
-  for (let from = 0; from < open.length; from += CHUNK) {
+/** Ends batches with the errors of their failures, after the last run. */
+async function failBatches(deps: JobRunDeps, run: JobRun, failures: readonly FailedBatch[]): Promise<void> {
+  for (let from = 0; from < failures.length; from += CHUNK) {
     run.signal.throwIfAborted();
-    const group = open.slice(from, from + CHUNK).map((batch) => allFailed(batch, own.get(batch.index) ?? other));
+    const group = failures.slice(from, from + CHUNK).map(({ batch, failure }) => allFailed(batch, failure));
     await storeGroup(deps, run, group);
   }
 }
