@@ -148,3 +148,14 @@ t.test('a refusal of settings is stored with its service and status, and no othe
   }
   t.equal(refusalOf({ kind: 'retry', error: new Error('the wallet service answered 401') }), null);
 });
+
+t.test('a fingerprint and a message are cut between characters, never inside one', async (t) => {
+  const command = { queue: 'classifier', attempts: 1, maxAttempts: 1 } as const;
+  for (const length of [118, 119, 120, 498, 499, 500]) {
+    const error = new Error(`${'x'.repeat(length)}😀😀`);
+    const next = nextStateOf(command, { kind: 'retry', error }, { backoff: OUTBOX, random: 0.5 });
+    // JSON escapes half characters only.
+    t.notMatch(JSON.stringify(next), /\\ud83d/, `after ${length} letters`);
+    t.match(JSON.stringify(next), /x{100}/);
+  }
+});

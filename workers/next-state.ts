@@ -73,7 +73,6 @@ function fingerprintOf(error: Error): string {
     .replace(/"[^"]*"|'[^']*'/g, '<value>')
     .replace(/\d+(\.\d+)?/g, '<n>')
     .replace(/\s+/g, ' ')
-    .trim()
-    .slice(0, 120);
-  return `${error.name}: ${shape}`;
+    .trim();
+  return `${error.name}: ${beginningOf(shape, 120)}`;
 }

@@ -3,6 +3,7 @@ import { inPieces } from '#infra/process/in-pieces.ts';
 import type { DroppedField } from '#infra/schema/segment.ts';
 import { MAX_FAULTS } from '#infra/schema/validator.ts';
 import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
+import { shownName } from '#shared/kernel/json-object.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import type { BodyRead } from './body.ts';
 import { parseBody } from './json.ts';
@@ -46,7 +47,7 @@ export function* parsedBody(
  * field that this service does not know, would otherwise take the reply as obedience.
  */
 export function withIgnored(reply: Reply, dropped: readonly DroppedField[]): Reply {
-  const ignored = dropped.flatMap(({ path, name }) => (path.lastIndexOf('/') === 0 ? [name] : []));
+  const ignored = dropped.flatMap(({ path, name }) => (path.lastIndexOf('/') === 0 ? [shownName(name)] : []));
   return ignored.length === 0 ? reply : { ...reply, data: { ...Object(reply.data), ignored } };
 }
 

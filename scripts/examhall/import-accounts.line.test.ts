@@ -45,6 +45,7 @@ t.test('reports every fault of an import line at once, without quoting its value
   for (const passwordHash of [7, null, '', `$2b$16$${'a'.repeat(53)}`, `$2x$10$${'a'.repeat(53)}`, `${HASH}a`]) {
     t.match(faultsOf({ ...LINE, passwordHash }), [/^passwordHash/], `${passwordHash}`);
   }
+  t.strictSame(faultsOf({ ...LINE, [`${'k'.repeat(39)}😀`]: 1 }), [`unknown field "${'k'.repeat(39)}"`]);
   for (const text of ['', '[]', 'null', '"x"', '{', `{"passwordHash":"${HASH}"`]) {
     t.strictSame(readImportLine(text), { kind: 'faulty', faults: ['is not a JSON object'] }, text);
   }

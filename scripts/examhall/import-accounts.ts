@@ -8,6 +8,7 @@ import { ACCOUNT_CODE_BYTES, type Account, accountCodeOf, ROLES } from '#shared/
 import { newAccount, type Registration, readRegistration, registrationFaults } from '#shared/auth/registration.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { beginningOf } from '#shared/kernel/text.ts';
 import { EXIT } from './exit-codes.ts';
 import { actFor, counted, type Flags, type Operator, reasonOf } from './operator.ts';
 
@@ -225,7 +226,7 @@ function shapeFaults(line: Record<string, unknown>): string[] {
   for (const name of REQUIRED) if (!(name in line)) faults.push(`${name} is missing`);
   for (const [name, value] of Object.entries(line)) {
     const mayBeNull = (OPTIONAL as readonly string[]).includes(name);
-    if (!known.includes(name)) faults.push(`unknown field ${JSON.stringify(name.slice(0, 40))}`);
+    if (!known.includes(name)) faults.push(`unknown field ${JSON.stringify(beginningOf(name, 40))}`);
     else if (name !== 'passwordHash' && typeof value !== 'string' && !(mayBeNull && value === null))
       faults.push(`${name} must be text`);
   }

@@ -23,8 +23,12 @@ export function isDeeperThan(levels: number, value: unknown): boolean {
   return false;
 }
 
-/** Returns a member name in the form of a JSON pointer (RFC 6901), cut so that a giant name does not cause a giant reply. */
+/** Returns a member name as replies show it: well-formed, and cut so that a giant name does not cause a giant reply. */
+export function shownName(name: string): string {
+  return (name.length > 128 ? `${beginningOf(name, 128)}...` : name).toWellFormed();
+}
+
+/** Returns a shown member name in the form of a JSON pointer (RFC 6901). */
 export function escapePointer(name: string): string {
-  const short = name.length > 128 ? `${beginningOf(name, 128)}...` : name;
-  return short.toWellFormed().replaceAll('~', '~0').replaceAll('/', '~1');
+  return shownName(name).replaceAll('~', '~0').replaceAll('/', '~1');
 }
