@@ -1,5 +1,5 @@
 # One image for every process type:  docker build -t examhall . && docker run examhall grading
-# docs/deploying.md describes it. scripts/image/image.e2e.test.ts carries out its steps in a folder.
+# docs/deploying.md describes it. The workflow `image` builds and runs it.
 ARG NODE_VERSION=24.21.0
 # `@sha256:…` of that tag, for a release: docs/deploying.md, "The base by its digest".
 ARG NODE_DIGEST=

