@@ -104,6 +104,12 @@ t.test('rules and dashboard use only metrics, labels and label values that proce
   const samples = (await Promise.all(urls.map(scrape))).flat();
   const selectors = selectorsOf([code, ...expressions].join('\n'));
   t.ok(selectors.length > 60);
+  const cases = readFileSync(path.join(ROOT, 'ops/prometheus/rules.test.yml'), 'utf8');
+  for (const { name, matchers } of selectorsOf([...cases.matchAll(/series: '(.+?)'/g)].join('\n'))) {
+    const labels = labelsOf(samples.filter((sample) => sample.name === name)).values();
+    const known = new Set(['instance', 'le', ...[...labels].flatMap((all) => [...all])]);
+    for (const { label } of matchers) t.ok(known.has(label), `${name}{${label}} of a case is exported`);
+  }
   for (const { name, matchers } of selectors) {
     const found = samples.filter((sample) => sample.name === name);
     t.ok(found.length > 0, name);

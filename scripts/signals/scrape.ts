@@ -33,6 +33,22 @@ export async function scrape(url: string): Promise<Sample[]> {
   return samplesOf(await response.text());
 }
 
+/** Scrapes processes by their names, which become the label `instance`. A process that does not answer has no samples. */
+export async function scrapeAll(urls: Readonly<Record<string, string>>): Promise<Sample[]> {
+  const scrapes = Object.entries(urls).map(async ([instance, url]) => {
+    const samples = await scrape(url).catch((): Sample[] => []);
+    return samples.map(({ labels, ...sample }) => ({ ...sample, labels: { ...labels, instance } }));
+  });
+  return (await Promise.all(scrapes)).flat();
+}
+
+/** Returns the sum of the samples of a metric that have these labels. */
+export function sumOf(samples: readonly Sample[], name: string, labels: Readonly<Record<string, string>> = {}): number {
+  return samples
+    .filter((one) => one.name === name && Object.entries(labels).every(([key, value]) => one.labels[key] === value))
+    .reduce((sum, { value }) => sum + value, 0);
+}
+
 /** The labels of each metric, by its name without the suffixes of histograms. */
 export type LabelsOf = ReadonlyMap<string, ReadonlySet<string>>;
 
