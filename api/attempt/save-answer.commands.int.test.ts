@@ -1,11 +1,11 @@
 import t from 'tap';
 import { attempts, eventRows } from '#infra/mongo/attempt/collections.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
-import { coldFrontDoor, countCommands, studentCall } from '#scripts/bench/cold-front-door.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP, EVENT_TAIL_LIMIT } from '#shared/attempt/limits.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
+import { coldFrontDoor, countCommands, studentCall } from '#testing/doors/cold-front-door.ts';
 import { samplePaper } from '#testing/stored/sample-attempt.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';

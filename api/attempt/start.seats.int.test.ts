@@ -1,7 +1,7 @@
 import t from 'tap';
 import { attempts, SEATS, seats } from '#infra/mongo/attempt/collections.ts';
-import { coldFrontDoor, studentCall } from '#scripts/bench/cold-front-door.ts';
 import type { StartRequest } from '#shared/generated/attempt.ts';
+import { coldFrontDoor, studentCall } from '#testing/doors/cold-front-door.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { startAttempt } from './start.ts';

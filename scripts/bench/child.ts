@@ -18,10 +18,6 @@ export interface ChildPlan {
   /** Text in its output that announces that it is ready. */
   readyWhen: string;
   folder: string;
-  /** Time limit of the start. Default 20 s. */
-  timeoutMs?: number;
-  /** Time between SIGTERM and SIGKILL. Default 5 s. */
-  stopMs?: number;
 }
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -35,7 +31,7 @@ const POLL_MS = 25;
  * @throws Error with the end of the output if the process dies or is not ready in time
  */
 export async function startChild(plan: ChildPlan): Promise<Child> {
-  const { name, args, env, readyWhen, folder, timeoutMs = TIMEOUT_MS, stopMs = STOP_MS } = plan;
+  const { name, args, env, readyWhen, folder } = plan;
   const file = path.join(folder, `${name}-${process.hrtime.bigint()}.log`);
   const output = openSync(file, 'a');
   const child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: ['ignore', output, output] });
@@ -55,12 +51,12 @@ export async function startChild(plan: ChildPlan): Promise<Child> {
 
   async function stop(): Promise<void> {
     if (!over) child.kill('SIGTERM');
-    const timer = setTimeout(killIt, stopMs);
+    const timer = setTimeout(killIt, STOP_MS);
     await gone;
     clearTimeout(timer);
   }
 
-  const giveUpAt = performance.now() + timeoutMs;
+  const giveUpAt = performance.now() + TIMEOUT_MS;
   while (!readFileSync(file, 'utf8').includes(readyWhen)) {
     if (over || performance.now() > giveUpAt) {
       await stop();
@@ -69,14 +65,4 @@ export async function startChild(plan: ChildPlan): Promise<Child> {
     await delay(POLL_MS);
   }
   return { pid: child.pid ?? 0, stop };
-}
-
-/** Returns the resident memory of a process in MiB; 0 if the system has no /proc. */
-export function residentMiB(pid: number): number {
-  try {
-    const kib = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-    return Number(kib ?? 0) / 1_024;
-  } catch {
-    return 0;
-  }
 }

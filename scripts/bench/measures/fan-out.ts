@@ -4,9 +4,7 @@ import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { notifications } from '#infra/mongo/notification/collections.ts';
 import { insertFanOut, type NewFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
-import { alternate, timed } from '#scripts/bench/alternate.ts';
-import type { Measure } from '#scripts/bench/context.ts';
-import { figuresOf } from '#scripts/bench/row.ts';
+import { alternate, figuresOf, type Measure, timed } from '#scripts/bench/measure.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { atOnce } from '#shared/kernel/pieces.ts';
 import { finishFanOutOrder } from '#shared/notification/commands.ts';
@@ -23,7 +21,7 @@ export const measureFanOut: Measure = async (context) => {
   const mongo = openReleaseMongo({ url: context.mongodbUrl, database, appName: 'examhall-bench' });
   try {
     await createIndexes(mongo);
-    const { ours, reference } = await alternate({
+    const { ours, reference } = await alternate(context, {
       ours: () => {
         const wanted = fanOutTo(recipients);
         return timed(() => insertFanOut(mongo, wanted));
@@ -35,7 +33,6 @@ export const measureFanOut: Measure = async (context) => {
       },
       rounds: context.quick ? 2 : 6,
       warmUp: 1,
-      step: context.progress.step,
     });
     return [
       {

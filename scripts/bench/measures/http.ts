@@ -1,12 +1,10 @@
 import autocannon from 'autocannon';
 import { type Child, startChild } from '#scripts/bench/child.ts';
-import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import { answerBody } from '#scripts/bench/exam.ts';
-import { type Row, ratesOf } from '#scripts/bench/row.ts';
+import { alternate, type BenchContext, type Measure, type Row, ratesOf } from '#scripts/bench/measure.ts';
 import { freePort } from '#scripts/services/port.ts';
 
 const CONNECTIONS = 50;
-const PIPELINE_NONE = 1;
 
 /** Measures a route without a database against Fastify with the same schema, each in its own process. */
 export const measureHttp: Measure = async (context) => {
@@ -42,18 +40,13 @@ async function duel(context: BenchContext, match: { logs: boolean; name: string;
   }
   try {
     const [ours, fastify] = [await start('ours'), await start('fastify')];
-    const rounds = context.quick ? 2 : 12;
     const seconds = context.quick ? 1 : 2;
-    const rates: { ours: number[]; fastify: number[] } = { ours: [], fastify: [] };
-    // The first round is the warm-up.
-    for (let round = 0; round <= rounds; round++) {
-      const turns = [['ours', ours] as const, ['fastify', fastify] as const];
-      for (const [side, url] of round % 2 === 0 ? turns : turns.toReversed()) {
-        const rate = await requestsPerSecond(url, seconds);
-        if (round > 0) rates[side].push(rate);
-      }
-      context.progress.step(round + 1, rounds + 1);
-    }
+    const rates = await alternate(context, {
+      ours: () => requestsPerSecond(ours, seconds),
+      reference: () => requestsPerSecond(fastify, seconds),
+      rounds: context.quick ? 2 : 12,
+      warmUp: 1,
+    });
     return {
       name: match.name,
       unit: '/s',
@@ -61,7 +54,7 @@ async function duel(context: BenchContext, match: { logs: boolean; name: string;
       aim: null,
       notes: [],
       ours: ratesOf(rates.ours),
-      reference: ratesOf(rates.fastify),
+      reference: ratesOf(rates.reference),
     };
   } finally {
     await Promise.all(children.map((child) => child.stop()));
@@ -72,7 +65,6 @@ async function requestsPerSecond(url: string, seconds: number): Promise<number> 
   const result = await autocannon({
     url,
     connections: CONNECTIONS,
-    pipelining: PIPELINE_NONE,
     duration: seconds,
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-user-id': 'student-1', 'x-user-role': 'STUDENT' },

@@ -1,11 +1,21 @@
 import BeeQueue from 'bee-queue';
 import { Queue as BullQueue, Worker as BullWorker } from 'bullmq';
+import type { Log } from '#infra/log/log.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
-import { type Measure, quietLog } from '#scripts/bench/context.ts';
-import { figuresOf, type Row } from '#scripts/bench/row.ts';
+import { alternate, type Measure, ratesOf } from '#scripts/bench/measure.ts';
 
 const CONCURRENCY = 10;
+
+const silent = (): void => undefined;
+const quietLog: Log = {
+  debug: silent,
+  info: silent,
+  warn: silent,
+  error: silent,
+  fatal: silent,
+  child: () => quietLog,
+};
 
 /** One queue for no-op jobs: `send` adds a job, and `onJob` is called for each job that a consumer receives. */
 interface JobPath {
@@ -17,38 +27,32 @@ type OpenJobPath = (redisUrl: string, name: string, onJob: () => void) => Promis
 /** Measures no-op jobs per second, ten at a time: the doorbell against complete job queues. */
 export const measureJobs: Measure = async (context) => {
   const jobs = context.quick ? 500 : 5_000;
-  const rounds = context.quick ? 2 : 7;
-  const sides = { doorbell, beeQueue, bullMq };
-  const rates = { doorbell: [] as number[], beeQueue: [] as number[], bullMq: [] as number[] };
-  const names = Object.keys(sides) as (keyof typeof sides)[];
-  // The first round is the warm-up.
-  for (let round = 0; round <= rounds; round++) {
-    for (const name of round % 2 === 0 ? names : names.toReversed()) {
-      const rate = await jobsPerSecond(sides[name], context.redisUrl, `bench-${name}-${process.pid}-${round}`, jobs);
-      if (round > 0) rates[name].push(rate);
-    }
-    context.progress.step(round + 1, rounds + 1);
-  }
-  const about = { unit: '/s', ours: ratesOf(rates.doorbell) } as const;
-  const rows: Row[] = [
+  let queues = 0;
+  const rate = (open: OpenJobPath) => () => {
+    queues += 1;
+    return jobsPerSecond(open, context.redisUrl, `bench-${process.pid}-${queues}`, jobs);
+  };
+  const against = async (open: OpenJobPath) => {
+    const sides = { ours: rate(doorbell), reference: rate(open) };
+    const rates = await alternate(context, { ...sides, rounds: context.quick ? 2 : 7, warmUp: 1 });
+    return { unit: '/s', ours: ratesOf(rates.ours), reference: ratesOf(rates.reference) } as const;
+  };
+  return [
     {
-      ...about,
+      ...(await against(beeQueue)),
       name: 'no-op jobs, concurrency 10',
       against: 'bee-queue, stock',
-      reference: ratesOf(rates.beeQueue),
       aim: { side: 'least', ratio: 0.9 },
       notes: ['sender and consumer in one process; p99 is the slowest round'],
     },
     {
-      ...about,
+      ...(await against(bullMq)),
       name: 'no-op jobs, concurrency 10 (2)',
       against: 'BullMQ, stock',
-      reference: ratesOf(rates.bullMq),
       aim: { side: 'least', ratio: 1 },
       notes: [],
     },
   ];
-  return rows;
 };
 
 /** Returns the rate from the first job sent to the last one done. */
@@ -110,8 +114,3 @@ const bullMq: OpenJobPath = async (redisUrl, name, onJob) => {
     },
   };
 };
-
-/** Returns the median and the lowest rate: for rates, the worst value is the lowest. */
-function ratesOf(rates: readonly number[]) {
-  return { p50: figuresOf(rates).p50, p99: Math.min(...rates) };
-}

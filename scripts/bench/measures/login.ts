@@ -1,9 +1,15 @@
 import * as bcrypt from 'bcrypt';
 import { readConfig } from '#infra/config/config.ts';
-import { alternate, timed } from '#scripts/bench/alternate.ts';
-import type { BenchContext, Measure } from '#scripts/bench/context.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
-import { figuresOf, type Row, ratesOf } from '#scripts/bench/row.ts';
+import {
+  alternate,
+  type BenchContext,
+  figuresOf,
+  type Measure,
+  type Row,
+  ratesOf,
+  timed,
+} from '#scripts/bench/measure.ts';
 import { login, openBetterAuth, PASSWORD, register, signIn, signUp } from '#scripts/bench/sign-in.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 
@@ -21,14 +27,14 @@ export const measureLogin: Measure = async (context) => {
       const rivalAccount = { email: EMAIL, password: PASSWORD };
       await Promise.all([register(client, EMAIL), signUp(rivalClient, rivalAccount)]);
       const hash = await bcrypt.hash(PASSWORD, passwordCost);
-      const rounds = { rounds: context.quick ? 5 : 40, warmUp: 2, step: context.progress.step };
+      const rounds = { rounds: context.quick ? 5 : 40, warmUp: 2 };
 
-      const bare = await alternate({
+      const bare = await alternate(context, {
         ours: () => timed(() => login(client, EMAIL)),
         reference: () => timed(() => bcrypt.compare(PASSWORD, hash)),
         ...rounds,
       });
-      const rivals = await alternate({
+      const rivals = await alternate(context, {
         ours: () => timed(() => login(client, EMAIL)),
         reference: () => timed(() => signIn(rivalClient, rivalAccount)),
         ...rounds,
@@ -85,12 +91,11 @@ async function crowd(context: BenchContext, stage: Stage, hash: string): Promise
     for (const client of clients) client.close();
     return rate;
   }
-  const rates = await alternate({
+  const rates = await alternate(context, {
     ours: logins,
     reference: () => perSecond(() => bcrypt.compare(PASSWORD, hash)),
     rounds: context.quick ? 2 : 4,
     warmUp: 0,
-    step: context.progress.step,
   });
   return {
     name: `logins, ${CROWD} at once`,

@@ -1,24 +1,26 @@
 import { randomBytes } from 'node:crypto';
-import { saveOneAnswer } from '#api/attempt/save-answer.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { type AnswerWrite, saveAnswer } from '#infra/mongo/attempt/save-answer.ts';
-import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
-import { alternate, timed } from '#scripts/bench/alternate.ts';
-import { coldFrontDoor, countCommands, studentCall } from '#scripts/bench/cold-front-door.ts';
-import type { BenchContext, Measure } from '#scripts/bench/context.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { answerBody, benchPaper, contentOf, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
-import { figuresOf, type Row, ratesOf } from '#scripts/bench/row.ts';
+import {
+  alternate,
+  type BenchContext,
+  figuresOf,
+  type Measure,
+  type Row,
+  ratesOf,
+  timed,
+} from '#scripts/bench/measure.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import { answerBytes } from '#shared/attempt/answer.ts';
 import type { AttemptKey } from '#shared/attempt/attempt.ts';
 import { attemptEvent, saveAnswerMetadata } from '#shared/attempt/events.ts';
-import { isRejection } from '#shared/kernel/errors.ts';
 
 const EXAM = 'bench-save';
 const QUESTIONS = 40;
-const COUNTED_SAVES = 200;
 const AT_ONCE = 16;
 const RATE_ROUND_MS = 2_000;
 /** Events in the document of the cheapest command: the mean of a tail between two rolls. */
@@ -38,11 +40,10 @@ export const measureSaveAnswer: Measure = async (context) => {
     const command = await saver('student-command', (attempt) => byOwnCommand(stage.mongo, attempt));
     const cheapest = await saver('student-cheapest', ({ _id }) => byCheapestCommand(stage.mongo, _id));
     const rounds = context.quick ? 60 : 400;
-    const { step } = context.progress;
     const against = (reference: Saver) => {
       const numbers = [0, 0] as [number, number];
       const sides = { ours: () => http(numbers[0]++), reference: () => reference(numbers[1]++) };
-      return alternate({ ...sides, rounds, warmUp: 80, step });
+      return alternate(context, { ...sides, rounds, warmUp: 80 });
     };
     const [ofCommand, ofCheapest] = [await against(command), await against(cheapest)];
     client.close();
@@ -57,7 +58,6 @@ export const measureSaveAnswer: Measure = async (context) => {
         aim: { side: 'most', ratio: 1.3 },
         notes: [
           'one kept-alive connection, 40 questions; the p99 of ours includes the saves that move events out of the attempt',
-          await commandsOfSaves(context, stage),
         ],
       },
       {
@@ -90,7 +90,7 @@ function overHttp(client: HttpClient, attemptId: string, student: string): Saver
 }
 
 /** Saves with the product's own command. The events that leave the tail are copied without timing. */
-export function byOwnCommand(mongo: Mongo, attempt: AttemptKey): Saver {
+function byOwnCommand(mongo: Mongo, attempt: AttemptKey): Saver {
   const [paper, tails] = [benchPaper(), openEventTails(mongo)];
   return async (n) => {
     const paperIndex = n % QUESTIONS;
@@ -139,7 +139,7 @@ function byCheapestCommand(mongo: Mongo, attemptId: string): Saver {
 }
 
 /** Counts the saves of many students at once, over HTTP and by the cheapest command. */
-async function rateOfSaves({ quick, progress }: BenchContext, stage: Stage): Promise<Row> {
+async function rateOfSaves(context: BenchContext, stage: Stage): Promise<Row> {
   const [clients, http, bare]: [HttpClient[], Saver[], Saver[]] = [[], [], []];
   for (let n = 0; n < AT_ONCE; n++) {
     const client = await stage.connect();
@@ -147,8 +147,8 @@ async function rateOfSaves({ quick, progress }: BenchContext, stage: Stage): Pro
     http.push(overHttp(client, await startOverHttp(client, EXAM, `student-rate-${n}`), `student-rate-${n}`));
     bare.push(byCheapestCommand(stage.mongo, await startOverHttp(client, EXAM, `student-bare-${n}`)));
   }
-  const [ours, reference] = [() => ratePerSecond(http, quick), () => ratePerSecond(bare, quick)];
-  const rates = await alternate({ ours, reference, rounds: quick ? 1 : 6, warmUp: 1, step: progress.step });
+  const [ours, reference] = [() => ratePerSecond(http, context.quick), () => ratePerSecond(bare, context.quick)];
+  const rates = await alternate(context, { ours, reference, rounds: context.quick ? 1 : 6, warmUp: 1 });
   for (const client of clients) client.close();
   return {
     name: `saves, ${AT_ONCE} at once`,
@@ -172,33 +172,4 @@ async function ratePerSecond(savers: readonly Saver[], quick: boolean): Promise<
     }),
   );
   return (done / (performance.now() - from)) * 1_000;
-}
-
-/** Returns a sentence with the number of MongoDB commands that saves take, from the first save of a cold front door on. */
-async function commandsOfSaves(context: BenchContext, stage: Stage): Promise<string> {
-  const client = await stage.connect();
-  const attemptId = await startOverHttp(client, EXAM, 'student-counted');
-  client.close();
-  const mongo = openMongo({ url: context.mongodbUrl, database: stage.database, appName: 'examhall-bench-count' });
-  try {
-    const sent = countCommands(mongo);
-    const deps = coldFrontDoor(mongo);
-    const perSave: number[] = [];
-    for (let save = 0; save <= COUNTED_SAVES; save++) {
-      const call = studentCall('student-counted', { body: answerBody(save % QUESTIONS, true), params: { attemptId } });
-      const reply = await saveOneAnswer(deps, call as never);
-      if (isRejection(reply)) throw new Error(`save: ${reply.rejected}`);
-      await deps.eventTails.idle();
-      perSave.push(sent.taken().length);
-    }
-    const [cold = 0, ...warm] = perSave;
-    const more = warm.filter((commands) => commands > 1);
-    const total = warm.reduce((sum, commands) => sum + commands, 0);
-    return (
-      `MongoDB commands: ${cold} for the first save of a cold process, then ${total} for ${warm.length} warm ones. ` +
-      `Most of these (${warm.length - more.length}) take one command; ${more.length} move events and take ${Math.max(0, ...more)}`
-    );
-  } finally {
-    await mongo.close();
-  }
 }

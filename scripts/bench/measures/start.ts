@@ -1,15 +1,8 @@
-import { startAttempt } from '#api/attempt/start.ts';
-import { openMongo } from '#infra/mongo/connect.ts';
-import { timed } from '#scripts/bench/alternate.ts';
-import { coldFrontDoor, countCommands, studentCall } from '#scripts/bench/cold-front-door.ts';
-import type { BenchContext, Measure } from '#scripts/bench/context.ts';
-import { startBody, startOverHttp } from '#scripts/bench/exam.ts';
-import { figuresOf } from '#scripts/bench/row.ts';
-import { openStage, type Stage } from '#scripts/bench/stage.ts';
-import { isRejection } from '#shared/kernel/errors.ts';
+import { startOverHttp } from '#scripts/bench/exam.ts';
+import { figuresOf, type Measure, timed } from '#scripts/bench/measure.ts';
+import { openStage } from '#scripts/bench/stage.ts';
 
 const EXAM = 'bench-start';
-const COUNTED_STARTS = 10;
 
 /** Measures the start of an exam by all students at the same time, each over its own connection. */
 export const measureStart: Measure = async (context) => {
@@ -27,7 +20,7 @@ export const measureStart: Measure = async (context) => {
       Promise.all(
         clients.map(async (client, i) => {
           latencies.push(await timed(() => startOverHttp(client, EXAM, `student-${i}`)));
-          context.progress.step(latencies.length, students);
+          context.progress.reach(latencies.length, students);
         }),
       ),
     );
@@ -42,7 +35,6 @@ export const measureStart: Measure = async (context) => {
         aim: null,
         notes: [
           `one start after the other takes ${figuresOf(alone).p50.toFixed(1)} ms (median of ${alone.length}, the first ones cold)`,
-          await commandsOfStarts(context, stage),
         ],
       },
     ];
@@ -50,23 +42,3 @@ export const measureStart: Measure = async (context) => {
     await stage.close();
   }
 };
-
-/** Returns a sentence with the number of MongoDB commands that a start takes. */
-async function commandsOfStarts(context: BenchContext, stage: Stage): Promise<string> {
-  const mongo = openMongo({ url: context.mongodbUrl, database: stage.database, appName: 'examhall-bench-count' });
-  try {
-    const sent = countCommands(mongo);
-    const deps = coldFrontDoor(mongo);
-    const perStart: string[][] = [];
-    for (let i = 0; i < COUNTED_STARTS; i++) {
-      const call = { body: startBody(EXAM), params: { examId: EXAM }, key: `counted-${i}` };
-      const reply = await startAttempt(deps, studentCall(`counted-${i}`, call));
-      if (isRejection(reply)) throw new Error(`start: ${reply.rejected}`);
-      perStart.push(sent.taken());
-    }
-    const warm = perStart.at(-1) ?? [];
-    return `MongoDB commands per start: ${perStart[0]?.length} in a cold process, then ${warm.length} (${warm.join(', ')})`;
-  } finally {
-    await mongo.close();
-  }
-}

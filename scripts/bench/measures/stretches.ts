@@ -1,5 +1,4 @@
-import type { Measure } from '#scripts/bench/context.ts';
-import type { Row } from '#scripts/bench/row.ts';
+import type { Measure, Row } from '#scripts/bench/measure.ts';
 import { costOf, type FilledPlace, stretchMeter } from '#scripts/fillings/cost.ts';
 import { fillingsOf } from '#scripts/fillings/fillings.ts';
 import { type Hall, openHall } from '#scripts/fillings/hall.ts';
@@ -27,7 +26,7 @@ export const measureStretches: Measure = async ({ mongodbUrl, redisUrl, progress
     const stretches: Stretches = new Map();
     for (const [done, filled] of all.entries()) {
       await measure(hall, filled, stretches);
-      progress.step(done + 1, all.length);
+      progress.reach(done + 1, all.length);
     }
     for (;;) {
       const once = longest(stretches)

@@ -8,11 +8,9 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { settleCommand } from '#infra/mongo/mailbox/settle.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import { alternate, openStopwatch, type Stopwatch, timed } from '#scripts/bench/alternate.ts';
-import type { Measure } from '#scripts/bench/context.ts';
 import { benchPaper, startOverHttp, storedAnswers, studentHeaders } from '#scripts/bench/exam.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
-import { figuresOf, quantile } from '#scripts/bench/row.ts';
+import { alternate, figuresOf, type Measure, quantile, timed } from '#scripts/bench/measure.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import { type Attempt, type AttemptKey, answerKeyOf, remainingSeconds } from '#shared/attempt/attempt.ts';
 import { submitMetadata } from '#shared/attempt/events.ts';
@@ -24,6 +22,9 @@ import { atOnce } from '#shared/kernel/pieces.ts';
 const EXAM = 'bench-submit';
 const WARM_UP = 10;
 const BUDGET_MS = 5_000;
+
+/** Runs `work`, and adds its time to a sum. */
+type Watch = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
 /** Measures submit to grade, through front door and grading worker, against its MongoDB calls plus one Redis round trip. */
 export const measureSubmit: Measure = async (context) => {
@@ -51,15 +52,23 @@ export const measureSubmit: Measure = async (context) => {
     async function reference(): Promise<number> {
       const studentId = `student-${student++}`;
       const _id = await answered(stage, client, studentId, paper);
-      const watch = openStopwatch();
+      let ms = 0;
+      const watch: Watch = async (work) => {
+        const from = performance.now();
+        try {
+          return await work();
+        } finally {
+          ms += performance.now() - from;
+        }
+      };
       await replay(stage.mongo, watch, { _id, studentId }, paper);
-      mongoOnly.push(watch.total());
-      await watch.time(() => hop.go());
-      return watch.total();
+      mongoOnly.push(ms);
+      await watch(() => hop.go());
+      return ms;
     }
 
     const rounds = context.quick ? 15 : 150;
-    const samples = await alternate({ ours, reference, rounds, warmUp: WARM_UP, step: context.progress.step });
+    const samples = await alternate(context, { ours, reference, rounds, warmUp: WARM_UP });
     client.close();
     return [
       {
@@ -92,8 +101,8 @@ async function answered(stage: Stage, client: HttpClient, studentId: string, pap
 }
 
 /** Makes the MongoDB calls of one submit and its grading, in their order. The watch times the calls only. */
-async function replay(mongo: Mongo, watch: Stopwatch, key: AttemptKey, paper: Paper): Promise<void> {
-  const submitted = await watch.time(() =>
+async function replay(mongo: Mongo, watch: Watch, key: AttemptKey, paper: Paper): Promise<void> {
+  const submitted = await watch(() =>
     markSubmitted(mongo, {
       attempt: key,
       source: 'STUDENT',
@@ -106,10 +115,10 @@ async function replay(mongo: Mongo, watch: Stopwatch, key: AttemptKey, paper: Pa
   if (submitted.kind !== 'submitted') throw new Error('not submitted');
   const { command } = submitted;
   const holder = { workerId: 'bench', leaseMs: 10_000 };
-  const claimed = await watch.time(() => claimCommand(mongo, command, holder));
-  const attempt = await watch.time(() => findAttempt(mongo, key));
+  const claimed = await watch(() => claimCommand(mongo, command, holder));
+  const attempt = await watch(() => findAttempt(mongo, key));
   if (claimed.kind !== 'claimed' || attempt === null) throw new Error('not claimed');
-  await watch.time(() => findBindingRelease(mongo, attempt));
+  await watch(() => findBindingRelease(mongo, attempt));
   const now = new Date();
   const grading = atOnce(gradeAttempt(paper, attempt.answers));
   const graded: Attempt = { ...attempt, ...grading.totals, status: 'GRADED' };
@@ -117,14 +126,14 @@ async function replay(mongo: Mongo, watch: Stopwatch, key: AttemptKey, paper: Pa
   const left = remainingSeconds(attempt.deadlineAt, attempt.submittedAt ?? now);
   const metadata = submitMetadata({ source: 'STUDENT', totalScore: grading.totals.totalScore, remainingSeconds: left });
   const event = { type: 'SUBMIT', metadata: JSON.stringify(metadata), createdAt: now } as const;
-  await watch.time(() =>
+  await watch(() =>
     inTransaction(mongo, BUDGET_MS, async (session) => {
       await storeGrade(mongo, { attempt, grading, event }, session);
       await queueNotices(mongo, session, notices, { maxAttempts: 30, now: now.getTime() });
       await settleCommand(mongo, claimed.command, { to: 'DONE', result: { attemptId: key._id } }, session);
     }),
   );
-  const after = await watch.time(() => findAttempt(mongo, key));
+  const after = await watch(() => findAttempt(mongo, key));
   if (after?.answers[answerKeyOf(0)]?.score === null) throw new Error('not graded');
 }
 
