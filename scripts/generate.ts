@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { referencedId, type SchemaDocument, typeName } from '#infra/schema/schema-document.ts';
 import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
 import { readCosts } from '#scripts/capacity/costs.ts';
-import { capacityMarkdown } from '#scripts/capacity/document.ts';
+import { capacityPage } from '#scripts/capacity/page.ts';
 import { CLIENT_SOURCE, clientSource } from '#scripts/client/source.ts';
 import { enginesMarkdown } from '#scripts/engines/document.ts';
 import { RELEASED_INDEXES, releasedIndexes } from '#scripts/rolling/released-indexes.ts';
@@ -14,7 +14,7 @@ import { errorsMarkdown } from './generate-errors.ts';
 
 /**
  * Writes every generated file: types from `schemas/`, documents from the error catalogues, the table of variables, the recordings of
- * `npm run engines`, and the costs of `npm run capacity`. The types of the client come from the OpenAPI document, and the record of the indexes grows by those
+ * `npm run engines`, and the tables of docs/capacity.md. The types of the client come from the OpenAPI document, and the record of the indexes grows by those
  * that are new. With `--check`, writes nothing,
  * prints the files that differ and exits with 1 if there are any.
  */
@@ -30,7 +30,7 @@ export async function generatedFiles(schemas: Schemas): Promise<ReadonlyMap<stri
     ['docs/errors.md', errorsMarkdown()],
     ['docs/configuration.md', configurationMarkdown()],
     ['docs/engines.md', enginesMarkdown()],
-    ['docs/capacity.md', capacityMarkdown(readCosts())],
+    ['docs/capacity.md', capacityPage(readCosts())],
     ['.env.example', envExample()],
     [CLIENT_SOURCE, await clientSource(schemas)],
     [RELEASED_INDEXES, releasedIndexes()],

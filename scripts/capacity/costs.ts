@@ -8,41 +8,35 @@ export interface OperationCost {
   workerMs: number;
   /** Processor time (ms) of the server that acted as MongoDB. */
   databaseMs: number;
-  /** MongoDB commands of door and worker, polls left out. */
+  /** MongoDB commands of door and worker. */
   commands: number;
   /** Bytes between the processes and MongoDB, both directions. */
   bytes: number;
 }
 
-export const OPERATIONS = ['start', 'save', 'submit', 'notice', 'read', 'inbox', 'login', 'refresh'] as const;
-export type Operation = (typeof OPERATIONS)[number];
+/** Operations whose costs are measured, with their names for a reader. */
+export const OPERATIONS = {
+  start: 'start of an attempt, 40 questions',
+  save: 'save of one answer of 40',
+  submit: 'submit, graded by the worker',
+  notice: 'notice, from the outbox to the inbox',
+  read: 'read of an attempt with 40 answers',
+  inbox: 'page of an inbox with its counts',
+  login: 'login, hash included',
+  refresh: 'refresh of a session, hashes included',
+} as const;
+export type Operation = keyof typeof OPERATIONS;
 export type Costs = Readonly<Record<Operation, OperationCost>>;
-
-/** Calls of an inbox: a page with its counts, the page of unread ones, one notification, and its changes. */
-export const INBOX_OPERATIONS = ['page', 'unread', 'one', 'read', 'delete'] as const;
-export type InboxOperation = (typeof INBOX_OPERATIONS)[number];
-
-/** Costs of an inbox beside this many notifications: of other users, or of its reader. */
-export interface InboxGrowth {
-  readonly of: 'others' | 'reader';
-  readonly notifications: number;
-  readonly costs: Readonly<Record<InboxOperation, OperationCost>>;
-}
 
 /** Costs with the machine and the day on which they were measured. */
 export interface MeasuredCosts {
   readonly on: string;
   readonly machine: string;
   readonly database: string;
-  /** Costs in an empty database. */
   readonly costs: Costs;
-  /** Costs of operations beside this many stored attempts, for the growth. */
-  readonly growth: readonly { readonly attempts: number; readonly costs: Partial<Costs> }[];
-  /** Absent until `npm run capacity -- --measure-inbox` has run. */
-  readonly inbox?: readonly InboxGrowth[];
 }
 
-const FILE = path.join(import.meta.dirname, 'measured.json');
+const FILE = path.join(import.meta.dirname, 'costs.json');
 
 export function readCosts(): MeasuredCosts {
   return JSON.parse(readFileSync(FILE, 'utf8'));

@@ -4,7 +4,7 @@ import { type Costs, OPERATIONS } from './costs.ts';
 import { type Load, sizeOf, USUAL_LOAD } from './sizing.ts';
 
 const cost = { doorMs: 1, workerMs: 2, databaseMs: 1, commands: 3, bytes: 1_000 };
-const COSTS = Object.fromEntries(OPERATIONS.map((operation) => [operation, cost])) as Costs;
+const COSTS = Object.fromEntries(Object.keys(OPERATIONS).map((operation) => [operation, cost])) as Costs;
 const load = (students: number, shards = 1): Load => ({ ...USUAL_LOAD, students, shards });
 
 t.test('the busiest phase decides on front doors and commands', (t) => {
