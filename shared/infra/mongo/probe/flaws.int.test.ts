@@ -2,10 +2,7 @@ import pLimit from 'p-limit';
 import t from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { openFlawedMongo } from '#testing/stores/flawed-mongo.ts';
-import type { FlawCase } from '#testing/stores/flaws/flaw-case.ts';
-import { KEY_FLAWS } from '#testing/stores/flaws/key-flaws.ts';
-import { TRANSACTION_FLAWS } from '#testing/stores/flaws/transaction-flaws.ts';
-import { UPDATE_FLAWS } from '#testing/stores/flaws/update-flaws.ts';
+import { FLAWS, type FlawCase } from '#testing/stores/flaws.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { probe } from './probe.ts';
 
@@ -31,7 +28,7 @@ async function faultsOf({ flaw }: FlawCase): Promise<Map<string, string>> {
 }
 
 const line = pLimit(AT_ONCE);
-const probed = [...KEY_FLAWS, ...UPDATE_FLAWS, ...TRANSACTION_FLAWS].map((one) => ({
+const probed = FLAWS.map((one) => ({
   one,
   faults: line(() => faultsOf(one)),
 }));

@@ -2,7 +2,7 @@ import t from 'tap';
 import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { type Flaw, openFlawedMongo, SILENCE } from '#testing/stores/flawed-mongo.ts';
-import { isInTransaction, nameOf, refusal } from '#testing/stores/flaws/flaw-case.ts';
+import { isInTransaction, nameOf, refusal } from '#testing/stores/flaws.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { type ProbeReport, probe } from './probe.ts';
 
@@ -48,7 +48,7 @@ t.test(
     const open = new Set<string>();
     const { real, mongo } = await flawedDatabase(t, {
       command(command) {
-        // Matches only the write that checks the time limit.
+        // Matches only the write to what an ended session had locked.
         return command.maxTimeMS !== undefined && nameOf(command) === 'update' ? SILENCE : undefined;
       },
       reply(_, command) {
@@ -59,7 +59,7 @@ t.test(
     });
     const { findings } = await probe(mongo, { limitMs: 4_000 });
     const late = findings.filter(({ fault }) => fault === 'the server does not answer in time').map(({ name }) => name);
-    t.ok(late.includes('time limits'), late.join());
+    t.ok(late.includes('ended sessions'), late.join());
     t.strictSame([...open], []);
     t.strictSame(await collectionsOf(real), []);
   },

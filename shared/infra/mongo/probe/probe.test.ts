@@ -1,9 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { KEY_FLAWS } from '#testing/stores/flaws/key-flaws.ts';
-import { TRANSACTION_FLAWS } from '#testing/stores/flaws/transaction-flaws.ts';
-import { UPDATE_FLAWS } from '#testing/stores/flaws/update-flaws.ts';
+import { FLAWS } from '#testing/stores/flaws.ts';
 import { BEHAVIOURS, UnfitServer } from './probe.ts';
 
 const GUIDE = path.resolve(import.meta.dirname, '../../../../docs/operating.md');
@@ -11,7 +9,7 @@ const names = BEHAVIOURS.map(({ name }) => name);
 
 t.test('every behaviour of the probe has a unique name and a flaw that proves its check', async (t) => {
   t.equal(new Set(names).size, names.length);
-  const lacking = new Set([...KEY_FLAWS, ...UPDATE_FLAWS, ...TRANSACTION_FLAWS].map(({ lacks }) => lacks));
+  const lacking = new Set(FLAWS.map(({ lacks }) => lacks));
   t.strictSame([...lacking].sort(), [...names].sort());
 });
 

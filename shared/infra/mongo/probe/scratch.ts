@@ -31,7 +31,6 @@ export interface KeyRow {
   _id: string;
   key: string;
   live?: boolean;
-  aliases: string[];
 }
 
 /** A row of the other collection. Each behaviour uses its own fields. */
@@ -64,7 +63,7 @@ interface ScratchIndex {
   options: Pick<CreateIndexesOptions, 'unique' | 'partialFilterExpression' | 'expireAfterSeconds'>;
 }
 
-/** One index of each kind that the product declares in `schema/indexes.ts`. */
+/** The indexes of a kind that a server may lack; `schema/indexes.ts` declares the product's own. */
 export const SCRATCH_INDEXES: readonly ScratchIndex[] = [
   {
     collection: 'keys',
@@ -72,7 +71,6 @@ export const SCRATCH_INDEXES: readonly ScratchIndex[] = [
     keys: { key: 1 },
     options: { unique: true, partialFilterExpression: { live: true } },
   },
-  { collection: 'keys', name: 'alias', keys: { aliases: 1 }, options: { unique: true } },
   {
     collection: 'rows',
     name: 'due',

@@ -1,11 +1,11 @@
 import { type ClientSession, MongoErrorLabel } from 'mongodb';
-import { isDuplicateKey, isWriteConflict } from '#infra/mongo/faults.ts';
+import { isWriteConflict } from '#infra/mongo/faults.ts';
 import { endHolderSession, sessionIdOf } from '#infra/mongo/mailbox/claim.ts';
 import { TRANSACTION } from '#infra/mongo/transaction.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type Behaviour, inWords, refusalOf, type Trial } from './scratch.ts';
 
-/** Transactions, which store a change together with its consequences. */
+/** Transactions, which store a change together with its consequences, and what is read after a write. */
 export const TRANSACTIONS: readonly Behaviour[] = [
   {
     name: 'atomic transactions',
@@ -23,38 +23,10 @@ export const TRANSACTIONS: readonly Behaviour[] = [
       const stored = [...(await keys.find(ids).toArray()), ...(await rows.find(ids).toArray())].map(({ _id }) => _id);
       if (stored.includes(lost)) return 'what an aborted transaction wrote is stored';
       if (stored.length !== 2) return 'a committed transaction over two collections is stored in part';
-      const refusal = await refusalOf(keys.insertOne({ _id: newId(), key: lost, live: true, aliases: [newId()] }));
+      const refusal = await refusalOf(keys.insertOne({ _id: newId(), key: lost, live: true }));
       return refusal === undefined
         ? undefined
         : `inserting a key that an aborted transaction had inserted ${inWords(refusal)}`;
-    },
-  },
-  {
-    name: 'isolated transactions',
-    breaks:
-      'Readers would see a submit half done, and a long answer would be saved on a mix of two states of the attempt.',
-    async fault(trial) {
-      const { rows, newId } = trial;
-      const [written, read, late] = [newId(), newId(), newId()];
-      await rows.insertOne({ _id: read, n: 0 });
-      const writer = beginTransaction(trial);
-      await rows.insertOne({ _id: written }, { session: writer });
-      if ((await rows.findOne({ _id: written })) !== null)
-        return 'a row is visible before its transaction is committed';
-      if ((await rows.findOne({ _id: written }, { session: writer })) === null)
-        return 'a transaction does not see its own write';
-      await writer.commitTransaction();
-      if ((await rows.findOne({ _id: written })) === null)
-        return 'a row is invisible after its transaction was committed';
-      const reader = beginTransaction(trial);
-      await rows.findOne({ _id: read }, { session: reader });
-      await rows.updateOne({ _id: read }, { $set: { n: 1 } });
-      await rows.insertOne({ _id: late });
-      const again = await rows.find({ _id: { $in: [read, late] } }, { session: reader }).toArray();
-      await reader.abortTransaction();
-      return again.length === 1 && again[0]?.n === 0
-        ? undefined
-        : 'a transaction reads what was written after its first read';
     },
   },
   {
@@ -86,41 +58,6 @@ export const TRANSACTIONS: readonly Behaviour[] = [
     },
   },
   {
-    name: 'duplicate keys in transactions',
-    breaks:
-      'A repeated request would be retried until its time limit and get 503, instead of the reply of the first one.',
-    async fault(trial) {
-      const { keys, rows, newId } = trial;
-      const [taken, beside] = [newId(), newId()];
-      await keys.insertOne({ _id: taken, key: taken, live: true, aliases: [taken] });
-      const session = beginTransaction(trial);
-      await rows.insertOne({ _id: beside }, { session });
-      const row = { _id: newId(), key: taken, live: true, aliases: [newId()] };
-      const refusal = await refusalOf(keys.insertOne(row, { session }));
-      if (!isDuplicateKey(refusal)) return `inserting a taken key in a transaction ${inWords(refusal)}`;
-      if (refusal?.hasErrorLabel(MongoErrorLabel.TransientTransactionError))
-        return 'a duplicate key in a transaction is called transient';
-      await session.abortTransaction();
-      return (await rows.findOne({ _id: beside })) === null ? undefined : 'what the transaction wrote before is stored';
-    },
-  },
-  {
-    name: 'repeated commits',
-    breaks: 'A submit whose reply was lost would be answered as failed although it is stored.',
-    async fault(trial) {
-      const { rows, newId } = trial;
-      const id = newId();
-      await rows.insertOne({ _id: id, n: 0 });
-      const session = beginTransaction(trial);
-      await rows.updateOne({ _id: id }, { $inc: { n: 1 } }, { session });
-      await session.commitTransaction();
-      const refusal = await refusalOf(session.commitTransaction());
-      if (refusal !== undefined) return `a repeated commit ${inWords(refusal)}`;
-      const row = await rows.findOne({ _id: id });
-      return row?.n === 1 ? undefined : 'a repeated commit is applied twice';
-    },
-  },
-  {
     name: 'ended sessions',
     breaks:
       'Documents in the open transaction of a killed worker would stay locked, and its commands would wait as long.',
@@ -143,6 +80,33 @@ export const TRANSACTIONS: readonly Behaviour[] = [
         : 'a transaction is committed after killSessions has ended it';
     },
   },
+  {
+    name: 'majority writes',
+    breaks: 'An answer or a submit that was acknowledged could be lost with one server.',
+    async fault({ rows, newId }) {
+      const [id, unmet] = [newId(), newId()];
+      await rows.insertOne({ _id: id });
+      if ((await rows.findOne({ _id: id })) === null)
+        return 'a majority read does not see a write that a majority has acknowledged';
+      const refusal = await refusalOf(rows.insertOne({ _id: unmet }, { writeConcern: UNMET }));
+      return refusal !== undefined
+        ? undefined
+        : `a write concern of ${UNMET.w} members is acknowledged: write concerns are ignored`;
+    },
+  },
+  {
+    name: 'reads after writes',
+    breaks: 'One of two equal concurrent requests could get 500, because the row of the other is not visible yet.',
+    async fault({ rows, newId, session }) {
+      const [id, own] = [newId(), session()];
+      await rows.insertOne({ _id: id }, { session: own });
+      if (own.operationTime === undefined) return 'replies carry no `operationTime`';
+      const read = rows.findOne({ _id: id }, { session: own, readConcern: { level: 'majority' }, maxTimeMS: SECOND });
+      const refusal = await refusalOf(read);
+      if (refusal !== undefined) return `a read with \`afterClusterTime\` ${inWords(refusal)}`;
+      return (await read) === null ? 'a read with `afterClusterTime` does not see a write of that time' : undefined;
+    },
+  },
 ];
 
 /** Time limit of a write to a row whose holder was ended. */
@@ -155,7 +119,7 @@ function beginTransaction({ session }: Trial): ClientSession {
 }
 
 async function insertBoth({ keys, rows }: Trial, id: string, session: ClientSession): Promise<void> {
-  await keys.insertOne({ _id: id, key: id, live: true, aliases: [id] }, { session });
+  await keys.insertOne({ _id: id, key: id, live: true }, { session });
   await rows.insertOne({ _id: id }, { session });
 }
 
@@ -163,3 +127,6 @@ async function insertBoth({ keys, rows }: Trial, id: string, session: ClientSess
 function isRetryable(refusal: Awaited<ReturnType<typeof refusalOf>>): boolean {
   return isWriteConflict(refusal) && refusal?.hasErrorLabel(MongoErrorLabel.TransientTransactionError) === true;
 }
+
+/** No replica set has this many members with data, so a server that obeys write concerns refuses it at once. */
+const UNMET = { w: 50, wtimeoutMS: SECOND };

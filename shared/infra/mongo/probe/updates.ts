@@ -1,8 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Document, Long } from 'mongodb';
-import { isOutage } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { TRANSACTION } from '#infra/mongo/transaction.ts';
 import { type Behaviour, insertRow, inWords, refusalOf, type Trial } from './scratch.ts';
 
 const AFTER = { returnDocument: 'after' } as const;
@@ -75,25 +73,6 @@ export const UPDATES: readonly Behaviour[] = [
     },
   },
   {
-    name: 'update operators',
-    breaks: 'Saves, releases, notifications or paid generations would fail with an internal error.',
-    async fault(trial) {
-      const { rows } = trial;
-      const id = await insertRow(trial, EXPRESSIONS.before);
-      const computed = await rows.findOneAndUpdate({ _id: id }, EXPRESSIONS.pipeline, AFTER);
-      if (!isDeepStrictEqual(computed, { _id: id, ...EXPRESSIONS.after }))
-        return `an update pipeline computes ${JSON.stringify(computed)}`;
-      const upserted = trial.newId();
-      for (const n of [1, 2])
-        await rows.updateOne({ _id: upserted }, { $setOnInsert: { n, list: [] } }, { upsert: true });
-      const change = { $inc: { n: 1 }, $currentDate: { at: true }, $addToSet: { list: 'new' } } as const;
-      for (const _ of [1, 2]) await rows.updateOne({ _id: upserted }, change);
-      const row = await rows.findOne({ _id: upserted });
-      const isRight = row?.n === 3 && row.at instanceof Date && isDeepStrictEqual(row.list, ['new']);
-      return isRight ? undefined : `an upsert and two updates store ${JSON.stringify(row)}`;
-    },
-  },
-  {
     name: 'retried writes',
     breaks: 'A save or submit that the driver repeats after a lost connection would be applied twice.',
     async fault(trial) {
@@ -115,29 +94,9 @@ export const UPDATES: readonly Behaviour[] = [
       return isSame ? undefined : 'the second reply to a repeated findAndModify is not that of the first';
     },
   },
-  {
-    name: 'time limits',
-    breaks:
-      'A request for a document that a killed process has locked would hang or overwrite it, instead of answering 503.',
-    async fault(trial) {
-      const { rows } = trial;
-      const id = await insertRow(trial, { by: 'none' });
-      const holder = trial.session();
-      holder.startTransaction(TRANSACTION);
-      await rows.updateOne({ _id: id }, { $set: { by: 'holder' } }, { session: holder });
-      const refusal = await refusalOf(rows.updateOne({ _id: id }, { $set: { by: 'other' } }, { maxTimeMS: SHORT_MS }));
-      await holder.abortTransaction();
-      if (refusal === undefined || !isOutage(refusal))
-        return `a write with maxTimeMS to a row of an open transaction ${inWords(refusal)}`;
-      const row = await rows.findOne({ _id: id });
-      return row?.by === 'none' ? undefined : 'a write to a row of an open transaction is applied after it was refused';
-    },
-  },
 ];
 
 const CROWD = 8;
-/** Time limit of a write to a locked row. Some servers reply much later, but the limit of the probe still applies. */
-const SHORT_MS = 50;
 
 /** Sends a command twice, as the driver does if the reply to a retryable write was lost. Returns both replies. */
 async function sendTwice({ mongo, session }: Trial, command: Document): Promise<Document[]> {
@@ -150,75 +109,3 @@ async function sendTwice({ mongo, session }: Trial, command: Document): Promise<
   for (const _ of [1, 2]) replies.push(await mongo.db.command({ ...sent }, { session: own }));
   return replies;
 }
-
-/** Every expression that updates of the product use, except those that have their own behaviour. */
-const EXPRESSIONS = {
-  before: {
-    n: 7,
-    list: [
-      { id: 'a', v: 1 },
-      { id: 'b', v: 2 },
-    ],
-    types: { x: true },
-    gone: 1,
-  },
-  pipeline: [
-    {
-      $set: {
-        kept: { $filter: { input: '$list', cond: { $not: [{ $eq: ['$$this.id', 'a'] }] } } },
-        raised: {
-          $map: {
-            input: '$list',
-            in: {
-              $cond: [
-                { $gt: ['$$this.v', 1] },
-                { $mergeObjects: ['$$this', { v: { $add: ['$$this.v', 1] } }] },
-                '$$this',
-              ],
-            },
-          },
-        },
-        added: { $concatArrays: ['$list', [{ id: 'c', v: '$n' }]] },
-        last: { $let: { vars: { last: { $arrayElemAt: ['$list', -1] } }, in: '$$last.id' } },
-        text: { $concat: ['n is ', { $toString: '$n' }] },
-        half: { $toInt: { $floor: { $divide: [{ $max: [0, { $subtract: ['$n', 2] }] }, 2] } } },
-        least: { $min: ['$n', 3] },
-        size: { $size: { $objectToArray: '$types' } },
-        'types.y': {
-          $and: [
-            { $or: [{ $lt: ['$n', 1] }, { $in: ['$n', [5, 7]] }] },
-            { $ne: ['$n', 1] },
-            { $gte: ['$n', 7] },
-            { $lte: ['$n', 7] },
-          ],
-        },
-        none: { $ifNull: ['$missing', 'none'] },
-      },
-    },
-    { $unset: 'gone' },
-  ],
-  after: {
-    n: 7,
-    list: [
-      { id: 'a', v: 1 },
-      { id: 'b', v: 2 },
-    ],
-    types: { x: true, y: true },
-    kept: [{ id: 'b', v: 2 }],
-    raised: [
-      { id: 'a', v: 1 },
-      { id: 'b', v: 3 },
-    ],
-    added: [
-      { id: 'a', v: 1 },
-      { id: 'b', v: 2 },
-      { id: 'c', v: 7 },
-    ],
-    last: 'b',
-    text: 'n is 7',
-    half: 2,
-    least: 3,
-    size: 1,
-    none: 'none',
-  },
-};

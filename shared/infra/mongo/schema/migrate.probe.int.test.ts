@@ -2,7 +2,7 @@ import t from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { BEHAVIOURS, UnfitServer } from '#infra/mongo/probe/probe.ts';
 import { openFlawedMongo } from '#testing/stores/flawed-mongo.ts';
-import { nameOf } from '#testing/stores/flaws/flaw-case.ts';
+import { nameOf } from '#testing/stores/flaws.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { migrate, SCHEMA_VERSION, schemaFaults } from './migrate.ts';
 import { schemaState } from './schema-state.ts';
