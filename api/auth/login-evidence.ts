@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { noteLockout, noteSlowedAddress } from '#infra/mongo/auth/login-events.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { KeyedHash } from '#infra/net/keyed-hash.ts';
@@ -29,7 +30,7 @@ const REMEMBERED = 10_000;
 
 /** Opens the writer of one front door. MongoDB's unique `_id` limits the events of all front doors together. */
 export function openLoginEvidence({ mongo, now, hash }: { mongo: Mongo; now: Now; hash: KeyedHash }): LoginEvidence {
-  const slowedIn = new Map<string, number>();
+  const slowedIn = new LRUCache<string, number>({ max: REMEMBERED });
   const hashOf = (address: string) => hash('address', address);
   return {
     hashOf,
@@ -42,7 +43,6 @@ export function openLoginEvidence({ mongo, now, hash }: { mongo: Mongo; now: Now
       const hour = Math.floor(now() / HOUR);
       if (slowedIn.get(address) === hour) return;
       await noteSlowedAddress(mongo, { address: hashOf(address), spacingMs }, now());
-      if (slowedIn.size >= REMEMBERED) slowedIn.clear();
       slowedIn.set(address, hour);
     },
   };

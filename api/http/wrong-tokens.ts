@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import type { Call, Guard, Head } from '#api/route.ts';
 import type { Log } from '#infra/log/log.ts';
 import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
@@ -40,7 +41,7 @@ const MOST: Readonly<Record<TokenKind, number>> = {
 const WINDOW_MS = 5 * MINUTE;
 /** A network is logged once in this time, with the number of its wrong tokens since the last line. */
 const LOGGED_MS = MINUTE;
-/** Networks that are counted at once; beyond it the oldest one is forgotten. */
+/** Networks that are counted at once; beyond it the one that was seen longest ago is forgotten. */
 const MAX_NETWORKS = 10_000;
 
 interface Sender {
@@ -54,16 +55,13 @@ interface Sender {
 export function openWrongTokens(deps: WrongTokenDeps): WrongTokens {
   const { log, addressHash, counted, clock = () => performance.now() } = deps;
   const addressOf = openCountedAddress(deps.trustedProxies);
-  const senders = new Map<string, Sender>();
+  const senders = new LRUCache<string, Sender>({ max: MAX_NETWORKS });
 
   function senderOf(network: string, now: number): Sender {
     const known = senders.get(network);
     if (known !== undefined && known.endsAt > now) return known;
     const fresh = { endsAt: now + WINDOW_MS, counts: {}, loggedAt: Number.NEGATIVE_INFINITY, unlogged: 0 };
-    senders.delete(network);
     senders.set(network, fresh);
-    const [oldest = network] = senders.keys();
-    if (senders.size > MAX_NETWORKS) senders.delete(oldest);
     return fresh;
   }
 

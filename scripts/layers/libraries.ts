@@ -14,7 +14,7 @@ const HOMES: Readonly<Record<string, readonly string[]>> = {
   '@prometheus-io/client': ['shared/infra/metrics'],
   restify: ['api'],
   bcrypt: ['shared/infra/passwords'],
-  jsonwebtoken: ['shared/infra/jwt'],
+  jsonwebtoken: ['shared/infra/jwt', 'shared/infra/channels'],
   'rate-limiter-flexible': ['shared/infra/redis'],
   '@zxcvbn-ts/language-common': ['shared/infra/passwords'],
   'libphonenumber-js': ['shared/auth'],
@@ -26,11 +26,13 @@ const HOMES: Readonly<Record<string, readonly string[]>> = {
 /** Free of the one-home rule, each for its reason. */
 const HOMELESS: Readonly<Record<string, string>> = {
   'decimal.js': 'exact arithmetic, pure: the kernel and the rules of every service compute with it',
+  'ipaddr.js': 'the registry of special addresses, pure',
+  'lru-cache': 'bounds a memory, pure: there is nothing to wrap',
   'p-limit': 'bounds concurrency, pure: there is nothing to wrap',
 };
 
 /** Libraries that a pure layer may load. `libphonenumber-js` computes from its own tables; HOMES restricts it to one service. */
-const PURE_LIBRARIES = ['decimal.js', 'libphonenumber-js'];
+const PURE_LIBRARIES = ['decimal.js', 'ipaddr.js', 'libphonenumber-js'];
 
 /** `mongodb/lib/x` → `mongodb`, `@a/b/c` → `@a/b`; undefined for built-in modules and files. */
 export function packageName(specifier: string): string | undefined {

@@ -1,24 +1,14 @@
-import {
-  createCipheriv,
-  createECDH,
-  createPrivateKey,
-  type ECDH,
-  hkdfSync,
-  type KeyObject,
-  randomBytes,
-  sign,
-} from 'node:crypto';
+import { createECDH, createPrivateKey, type ECDH, type KeyObject, randomBytes } from 'node:crypto';
+import { encrypt } from 'http_ece';
+import jwt from 'jsonwebtoken';
 import { HOUR } from '#shared/kernel/time.ts';
 
-// A push message is encrypted for its browser (RFC 8291) and signed for its push service (VAPID, RFC 8292). Both are short compositions of
-// Node's own cryptography. The library `web-push` depends on 16 further packages, and its last release is from 2024.
+// A push message is encrypted for its browser (RFC 8291) and signed for its push service (VAPID, RFC 8292).
 
 const CURVE = 'prime256v1';
 const SALT_BYTES = 16;
 /** Size of the only record. A push service takes no longer body. */
 const RECORD_BYTES = 4_096;
-/** Ends the last record (RFC 8188, section 2). */
-const DELIMITER = Buffer.from([2]);
 
 /** The keys of a browser, base64url. */
 interface BrowserKeys {
@@ -44,21 +34,8 @@ function freshParts(): Fresh {
  * @throws Error if the browser's key is not on the curve
  */
 export function encryptPush(text: string, { p256dh, auth }: BrowserKeys, { salt, sender } = freshParts()): Buffer {
-  const browserKey = Buffer.from(p256dh, 'base64url');
-  const senderKey = sender.getPublicKey();
-  const info = Buffer.concat([Buffer.from('WebPush: info\0'), browserKey, senderKey]);
-  const input = hkdf(sender.computeSecret(browserKey), Buffer.from(auth, 'base64url'), info, 32);
-  const key = hkdf(input, salt, Buffer.from('Content-Encoding: aes128gcm\0'), 16);
-  const nonce = hkdf(input, salt, Buffer.from('Content-Encoding: nonce\0'), 12);
-  const cipher = createCipheriv('aes-128-gcm', key, nonce);
-  const record = [cipher.update(Buffer.concat([Buffer.from(text), DELIMITER])), cipher.final(), cipher.getAuthTag()];
-  const size = Buffer.alloc(4);
-  size.writeUInt32BE(RECORD_BYTES);
-  return Buffer.concat([salt, size, Buffer.from([senderKey.length]), senderKey, ...record]);
-}
-
-function hkdf(input: Buffer, salt: Buffer, info: Buffer, bytes: number): Buffer {
-  return Buffer.from(hkdfSync('sha256', input, salt, info, bytes));
+  const keys = { privateKey: sender, dh: p256dh, authSecret: auth };
+  return encrypt(Buffer.from(text), { version: 'aes128gcm', ...keys, salt, rs: RECORD_BYTES });
 }
 
 /** A key pair by which push services recognize this server (VAPID). */
@@ -92,9 +69,5 @@ export function vapidHeader(
   { endpoint, subject, now }: { endpoint: string; subject: string; now: number },
 ): string {
   const claims = { aud: new URL(endpoint).origin, exp: Math.floor((now + SIGNED_FOR_MS) / 1_000), sub: subject };
-  const signed = [{ typ: 'JWT', alg: 'ES256' }, claims]
-    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
-    .join('.');
-  const signature = sign('sha256', Buffer.from(signed), { key: privateKey, dsaEncoding: 'ieee-p1363' });
-  return `vapid t=${signed}.${signature.toString('base64url')}, k=${publicKey}`;
+  return `vapid t=${jwt.sign(claims, privateKey, { algorithm: 'ES256', noTimestamp: true })}, k=${publicKey}`;
 }

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { Webhook } from 'standardwebhooks';
 
 // Signatures by the Standard Webhooks convention (standardwebhooks.com), which public libraries verify.
 
@@ -36,13 +36,11 @@ interface SignedRequest {
  * them accepts the request while the secret is being changed. The time is signed too: a receiver can refuse an old recording.
  */
 export function signWebhook({ id, now, body }: SignedRequest, secrets: readonly string[]): Record<string, string> {
-  const timestamp = Math.floor(now / 1_000);
-  const sign = (secret: string) =>
-    createHmac('sha256', keyOf(secret)).update(`${id}.${timestamp}.${body}`).digest('base64');
+  const sentAt = new Date(now);
   return {
     'webhook-id': id,
-    'webhook-timestamp': String(timestamp),
-    'webhook-signature': secrets.map((secret) => `v1,${sign(secret)}`).join(' '),
+    'webhook-timestamp': String(Math.floor(now / 1_000)),
+    'webhook-signature': secrets.map((secret) => new Webhook(secret).sign(id, sentAt, body)).join(' '),
   };
 }
 

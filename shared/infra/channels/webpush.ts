@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import type { Dispatcher } from 'undici';
 import type { WebPushSettings } from '#infra/config/channel-settings.ts';
 import type { Watched } from '#infra/config/settings.ts';
@@ -106,14 +107,12 @@ interface Pauses {
 }
 
 function openPauses(now: Now): Pauses {
-  const states = new Map<string, CircuitState>();
+  const states = new LRUCache<string, CircuitState>({ max: MAX_PAUSED_HOSTS });
   const stateOf = (host: string) => states.get(host) ?? CLOSED;
 
   function store(host: string, state: CircuitState): void {
-    states.delete(host);
     if (state.failures > 0) states.set(host, state);
-    const [oldest] = states.keys();
-    if (states.size > MAX_PAUSED_HOSTS && oldest !== undefined) states.delete(oldest);
+    else states.delete(host);
   }
 
   return {

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import type { Log } from '#infra/log/log.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import {
@@ -22,7 +23,7 @@ export interface Circuits {
   read(target: Target): Promise<CircuitState>;
 }
 
-/** Maximum of circuits in this process's memory. At the limit all are dropped; so many providers indicate a fault elsewhere. */
+/** Maximum of circuits in this process's memory. */
 const MAX_CIRCUITS = 256;
 
 /**
@@ -38,7 +39,7 @@ export function openCircuits(parts: {
   used?: (target: Target, state: CircuitState) => void;
 }): Circuits {
   const { rules, now, log, shared, used } = parts;
-  const here = new Map<string, CircuitState>();
+  const here = new LRUCache<string, CircuitState>({ max: MAX_CIRCUITS });
 
   /** Updates a circuit. `decide` returns the new state, or null to leave it unchanged. It may be called several times. */
   async function move(target: Target, decide: (state: CircuitState) => CircuitState | null): Promise<CircuitState> {
@@ -49,7 +50,6 @@ export function openCircuits(parts: {
     });
     const own = here.get(key) ?? CLOSED;
     const state = found?.kind === 'cell' ? readCircuit(found.text) : (decide(own) ?? own);
-    if (here.size >= MAX_CIRCUITS && !here.has(key)) here.clear();
     here.set(key, state);
     used?.(target, state);
     return state;

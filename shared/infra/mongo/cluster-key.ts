@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { type KeyedHash, openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
 import { isDuplicateKey } from './faults.ts';
@@ -60,7 +61,7 @@ const REMEMBERED = 10_000;
 
 /** Opens the hashes for the log of a process. */
 export function openLogHashes(mongo: Mongo): LogHashes {
-  const remembered = new Map<string, string>();
+  const remembered = new LRUCache<string, string>({ max: REMEMBERED });
   let hash: KeyedHash | undefined;
   return {
     async read() {
@@ -70,7 +71,6 @@ export function openLogHashes(mongo: Mongo): LogHashes {
       const key = `${kind} ${text}`;
       const known = remembered.get(key);
       if (known !== undefined || hash === undefined) return known;
-      if (remembered.size >= REMEMBERED) remembered.clear();
       const made = hash(kind, text);
       remembered.set(key, made);
       return made;

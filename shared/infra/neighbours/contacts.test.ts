@@ -22,7 +22,7 @@ t.test('a contact is read from the profile service and remembered for a minute',
       headers: { 'x-internal-service': 'notification-service', 'x-internal-token': 'token-of-the-test' },
     },
   ]);
-  clock.now += 59_999;
+  clock.now += 60_000;
   t.strictSame(await read('a/../b'), found);
   t.equal(neighbours.calls.length, 1);
   clock.now += 1;

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import type { Neighbour } from '#infra/config/settings.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 import { MINUTE, type Now } from '#shared/kernel/time.ts';
@@ -23,20 +24,18 @@ const MAX_REPLY_BYTES = 64 * 1024;
  * Failed calls and missing addresses are not remembered.
  */
 export function openContacts(service: Neighbour, now: Now): ReadContact {
-  const remembered = new Map<string, { contact: Contact; until: number }>();
-
-  function remember(userId: string, contact: Contact): void {
-    remembered.delete(userId);
-    remembered.set(userId, { contact, until: now() + FRESH_MS });
-    const [oldest] = remembered.keys();
-    if (remembered.size > MAX_REMEMBERED && oldest !== undefined) remembered.delete(oldest);
-  }
+  const remembered = new LRUCache<string, Contact>({
+    max: MAX_REMEMBERED,
+    ttl: FRESH_MS,
+    ttlResolution: 0,
+    perf: { now },
+  });
 
   return async (userId, limits) => {
     const known = remembered.get(userId);
-    if (known !== undefined && known.until > now()) return { kind: 'found', contact: known.contact };
+    if (known !== undefined) return { kind: 'found', contact: known };
     const read = await readContact(service, userId, limits);
-    if (read.kind === 'found' && read.contact !== null) remember(userId, read.contact);
+    if (read.kind === 'found' && read.contact !== null) remembered.set(userId, read.contact);
     return read;
   };
 }

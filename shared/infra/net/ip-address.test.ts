@@ -12,7 +12,8 @@ t.test('reads IP addresses, and an IPv4 address also in its IPv4-mapped IPv6 for
     ['0000:0000:0000:0000:0000:FFFF:203.0.113.7', '203.0.113.7'],
     ['::ffff:203.0.113.7%eth0', '203.0.113.7'],
     ['::ffff:0:0', '0.0.0.0'],
-    ['::203.0.113.7', '::203.0.113.7'],
+    // The deprecated form of an embedded address (RFC 4291, 2.5.5.1) leads to the same host.
+    ['::203.0.113.7', '203.0.113.7'],
     ['64:ff9b::203.0.113.7', '64:ff9b::203.0.113.7'],
     ['1::ffff:203.0.113.7', '1::ffff:203.0.113.7'],
     ['2001:db8::1', '2001:db8::1'],

@@ -1,8 +1,5 @@
 import { isIPv4, isIPv6 } from 'node:net';
-
-const GROUPS = 8;
-/** The first six groups of an IPv6 address that contains an IPv4 address (RFC 4291, 2.5.5.2). */
-const MAPPED = [0, 0, 0, 0, 0, 0xffff];
+import ipaddr from 'ipaddr.js';
 
 /**
  * Returns the IP address in a text, or null if the text is not one. The zone of an IPv6 address is removed, because it has a meaning
@@ -12,31 +9,13 @@ export function readAddress(text: string): string | null {
   if (isIPv4(text)) return text;
   if (!isIPv6(text)) return null;
   const address = text.replace(/%.*$/, '');
-  const groups = groupsOf(address);
-  if (!MAPPED.every((group, index) => groups[index] === group)) return address;
-  return groups
-    .slice(MAPPED.length)
-    .flatMap((group) => [group >> 8, group & 0xff])
-    .join('.');
+  const parsed = ipaddr.IPv6.parse(address);
+  return parsed.isIPv4MappedAddress() ? parsed.toIPv4Address().toString() : address;
 }
 
 /** Returns the eight groups of an IPv6 address that `readAddress` has returned. */
 export function groupsOf(address: string): number[] {
-  const [head = '', tail] = address.split('::');
-  const before = groupsIn(head);
-  if (tail === undefined) return before;
-  const after = groupsIn(tail);
-  return [...before, ...Array.from({ length: GROUPS - before.length - after.length }, () => 0), ...after];
-}
-
-/** Returns the groups of one side of `::`. A dotted IPv4 tail is two groups. */
-function groupsIn(part: string): number[] {
-  if (part === '') return [];
-  return part.split(':').flatMap((text) => {
-    if (!text.includes('.')) return [Number.parseInt(text, 16)];
-    const [a = 0, b = 0, c = 0, d = 0] = text.split('.').map(Number);
-    return [a * 256 + b, c * 256 + d];
-  });
+  return ipaddr.IPv6.parse(address).parts;
 }
 
 /** Groups of an IPv6 address that are counted: a /64. A household usually owns a whole /64, so an attacker gets more addresses in it for free. */

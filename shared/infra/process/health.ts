@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { withTimeout } from './background.ts';
 
 /** Result of a check of a store. */
@@ -36,7 +37,7 @@ export function shareRuns<Result>(cacheMs: number, work: () => Promise<Result>):
   };
 }
 
-/** Keys whose results are remembered; beyond it the oldest one is forgotten. */
+/** Keys whose results are remembered; beyond it the one that was used longest ago is forgotten. */
 const MAX_SHARED = 100;
 
 /** Returns a function that shares runs as `shareRuns` does, for each key by itself. A run that fails is shared with those who wait for it. */
@@ -44,14 +45,11 @@ export function shareRunsBy<Key, Result>(
   cacheMs: number,
   work: (key: Key) => Promise<Result>,
 ): (key: Key) => Promise<Result> {
-  const runs = new Map<string, () => Promise<Result>>();
+  const runs = new LRUCache<string, () => Promise<Result>>({ max: MAX_SHARED });
   return (key) => {
     const name = JSON.stringify(key);
     const run = runs.get(name) ?? shareRuns(cacheMs, () => work(key));
-    runs.delete(name);
     runs.set(name, run);
-    const [oldest = name] = runs.keys();
-    if (runs.size > MAX_SHARED) runs.delete(oldest);
     return run();
   };
 }

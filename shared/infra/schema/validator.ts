@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { LRUCache } from 'lru-cache';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { escapePointer } from '#shared/kernel/json-object.ts';
 import { atOnce, type Pieces } from '#shared/kernel/pieces.ts';
@@ -140,25 +141,23 @@ type AnswerCheck = (value: unknown) => FaultDetail[];
 
 /** Maximum number of reported faults. A longer list does not help a model to correct its answer. */
 const MAX_ANSWER_FAULTS = 20;
-/** Maximum number of cached checks; the oldest is dropped. A schema that contains ids of one request never occurs again. */
+/** Maximum number of cached checks. A schema that contains ids of one request never occurs again. */
 const MAX_CACHED_CHECKS = 100;
 
 /**
  * Returns a function that compiles the check of a model's answers against the schema of its task. Task schemas are our own and may use
  * all of JSON Schema 2020-12, unlike the schemas of bodies in `schemas/`.
  *
- * The newest checks are cached, because compiling takes longer than all of our other work for a provider call.
+ * The checks used last are cached, because compiling takes longer than all of our other work for a provider call.
  */
 export function openAnswerChecks(): (schema: Readonly<Record<string, unknown>>) => AnswerCheck {
-  const cache = new Map<string, AnswerCheck>();
+  const cache = new LRUCache<string, AnswerCheck>({ max: MAX_CACHED_CHECKS });
   return (schema) => {
     const text = JSON.stringify(schema);
     const known = cache.get(text);
     if (known !== undefined) return known;
     const check = compiled(schema);
     cache.set(text, check);
-    const [oldest] = cache.keys();
-    if (cache.size > MAX_CACHED_CHECKS && oldest !== undefined) cache.delete(oldest);
     return check;
   };
 }
