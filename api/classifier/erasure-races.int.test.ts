@@ -1,25 +1,26 @@
 import t from 'tap';
-import { aiJobs, previewLeases } from '#infra/mongo/classifier/collections.ts';
+import { aiJobs, generations, previewLeases } from '#infra/mongo/classifier/collections.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import { eraseAgain, pendingErasures } from '#infra/mongo/person/second-pass.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { openJobDoor } from '#testing/doors/job-door.ts';
+import { paidDoor, preview } from '#testing/doors/paid-door.ts';
 import { makePassDue } from '#testing/stored/second-passes.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { inFlight } from './in-flight.ts';
 
 const mongo = await openTestMongo(t);
-const erase = (id: string) => erasePerson(mongo, id, { operator: 'an', reason: 'a test', now: Date.now() });
-const rowsOf = async (id: string) => (await countRows(mongo, await findPerson(mongo, id))).size;
+const erase = (id: string, on = mongo) => erasePerson(on, id, { operator: 'an', reason: 'a test', now: Date.now() });
+const rowsOf = async (id: string, on = mongo) => (await countRows(on, await findPerson(on, id))).size;
 
 /** Makes the second pass of an erasure due and runs it. */
-async function passOf(id: string) {
-  await makePassDue(mongo, id);
-  const pending = (await pendingErasures(mongo, 10)).find(({ again }) => again.id === id);
+async function passOf(id: string, on = mongo) {
+  await makePassDue(on, id);
+  const pending = (await pendingErasures(on, 10)).find(({ again }) => again.id === id);
   if (pending === undefined) throw new Error('no second pass is pending');
-  return eraseAgain(mongo, pending, { now: Date.now(), maxAttempts: 3 });
+  return eraseAgain(on, pending, { now: Date.now(), maxAttempts: 3 });
 }
 
 /** Returns a MongoDB where the erasure of the person runs, to its end, just before a write to the collection. */
@@ -70,4 +71,21 @@ t.test('a preview that begins during the erasure of its caller holds the second 
   });
   t.strictSame(await passOf('teacher-3'), { kind: 'erased', found: true });
   t.equal(await previewLeases(mongo).findOne({ _id: 'teacher-3' }), null);
+});
+
+t.test('a paid generation whose caller was erased while its front door was paused leaves no row', async (t) => {
+  const { mongo: own, door, models, owners } = await paidDoor(t);
+  models.script = async () => {
+    // The pause outlasts the leases of the row and of the preview, and both passes of the erasure.
+    await generations(own).updateMany({}, { $set: { leaseUntil: new Date(0) } });
+    await previewLeases(own).updateMany({}, { $set: { leases: [] } });
+    t.equal((await erase('teacher-1', own)).kind, 'erased');
+    t.match(await passOf('teacher-1', own), { kind: 'erased' });
+    return undefined;
+  };
+  await t.rejects(preview(door), { message: 'PERSON_ERASED' });
+  t.equal(models.asked.length, 1, 'no model is called for an erased person');
+  t.equal(await rowsOf('teacher-1', own), 0);
+  t.strictSame([owners.ledger.debits.size, owners.ledger.consumed.size], [0, 0], 'nothing is charged');
+  t.match(await generations(own).find({}).toArray(), [{ key: /^erased:/, actor: { id: /^erased-/ }, state: 'MAKING' }]);
 });

@@ -4,6 +4,7 @@ import { newestGeneration, openGeneration } from '#infra/mongo/classifier/genera
 import { releaseHold, renewHold } from '#infra/mongo/classifier/generation-holds.ts';
 import {
   acquireGeneration,
+  discardGeneration,
   findGeneration,
   type HeldGeneration,
   releaseGeneration,
@@ -147,7 +148,7 @@ async function generateAndSettle(
   const stopRenewing = startRenewing(deps, held);
   try {
     const end = await generateOrCharge(deps, order, held, stop);
-    if (end.kind === 'refused') await releaseGeneration(deps.mongo, held, end.rejection);
+    if (end.kind === 'refused') await leave(deps, held, end.rejection);
     return end;
   } catch (error) {
     // Free the row without a result, so that waiting requests try themselves. If this write fails, the lease expires.
@@ -156,6 +157,15 @@ async function generateAndSettle(
   } finally {
     stopRenewing();
   }
+}
+
+/**
+ * Frees the row of a refused generation. Deletes it if the caller is erased: the erasure may have ended before the row was stored, and then no
+ * pass of it finds the row.
+ */
+function leave({ mongo }: PreviewDeps, held: HeldGeneration, rejection: Rejection): Promise<void> {
+  const isErased = rejection.rejected === 'PERSON_ERASED';
+  return isErased ? discardGeneration(mongo, held) : releaseGeneration(mongo, held, rejection);
 }
 
 async function generateOrCharge(

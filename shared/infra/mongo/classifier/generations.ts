@@ -136,6 +136,11 @@ export async function releaseGeneration(
   await generations(mongo).updateOne({ _id, key }, pipeline, { maxTimeMS: QUERY_LIMIT_MS, ...options });
 }
 
+/** Deletes the row of a holder that has no answer. Does nothing if the caller is no longer the holder. */
+export async function discardGeneration(mongo: Mongo, { row: { _id, key }, fence }: HeldGeneration): Promise<void> {
+  await generations(mongo).deleteOne({ _id, key, fence, state: 'MAKING' }, { maxTimeMS: QUERY_LIMIT_MS });
+}
+
 /** The answer of a model, and the kind of holder that calls usage and wallet service for it. */
 interface PricedAnswer {
   /** JSON text, by `resultText`. */
