@@ -136,20 +136,6 @@ t.test('the rules of a start also apply while an attempt is open, but not to a r
   t.match(await student.get(id), { status: 200, data: { id, status: 'IN_PROGRESS' } });
 });
 
-t.test('a denied access names the fields of `access` that no rule reads', async (t) => {
-  const student = client.student();
-  const denied = (access: object) => student.start(newExamId(), { access: { assigned: false, ...access } });
-  const misspelled = await denied({ accessLink: { id: 'l' }, 'a/b': 1 });
-  t.match(misspelled, { status: 403, json: { code: 'EXAM_ACCESS_DENIED' } });
-  t.strictSame(misspelled.json.details, [
-    { path: '/access/accessLink', message: 'is not a known field' },
-    { path: '/access/a~1b', message: 'is not a known field' },
-  ]);
-  t.notOk('details' in (await denied({})).json);
-  const admitted = await student.start(newExamId(), { access: { assigned: true, note: 1 } });
-  t.strictSame([admitted.status, Object.keys(admitted.data).sort()], [201, ['attempt', 'created']]);
-});
-
 t.test('an attempt stores its first key and the newest fifty others', async (t) => {
   const examId = newExamId();
   const student = client.student();
