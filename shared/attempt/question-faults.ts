@@ -1,6 +1,6 @@
-import { isBlank } from '#shared/attempt/scoring/typed-text.ts';
 import { sumExactly } from '#shared/kernel/decimal.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
+import { isBlank } from '#shared/kernel/text.ts';
 import { isScoredByHand, modeFits, type Question, ruleTypeOf } from './question.ts';
 
 /**

@@ -49,6 +49,13 @@ export function decomposed(text: string): string {
   return hasMarkRun(text) ? text : text.normalize('NFD');
 }
 
+const SHOWN = /[^\p{White_Space}\p{Default_Ignorable_Code_Point}]/u;
+
+/** Returns true if a text is empty, or consists of white space and of characters that show nothing. */
+export function isBlank(text: string): boolean {
+  return !SHOWN.test(text);
+}
+
 const UNSEEN = /\p{Default_Ignorable_Code_Point}+/gu;
 
 /**

@@ -1,9 +1,10 @@
 import type { AnswerContent } from '#shared/attempt/attempt.ts';
 import { isScoredByHand, type Question, ruleTypeOf } from '#shared/attempt/question.ts';
 import { decimal, markByHand, roundScore } from '#shared/kernel/decimal.ts';
+import { isBlank } from '#shared/kernel/text.ts';
 import { FULL, isFull, ladderShare, NOTHING, partialShare, pointsOf, type Share } from './share.ts';
 import { textShare } from './short-answer.ts';
-import { isBlank, isBlankEssay } from './typed-text.ts';
+import { isBlankEssay } from './typed-text.ts';
 
 /**
  * A full mark is the score of the question itself, and `isCorrect`. Any other score is rounded to six places and never above that. Both are

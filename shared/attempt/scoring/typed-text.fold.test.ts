@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { isBlank } from '#shared/kernel/text.ts';
 import { processorTimes } from '#testing/processor-time.ts';
-import { foldText, isBlank, isBlankEssay, trimWhiteSpace } from './typed-text.ts';
+import { foldText, isBlankEssay, trimWhiteSpace } from './typed-text.ts';
 
 const equal = (one: string, other: string) => foldText(one, false) === foldText(other, false);
 

@@ -1,15 +1,9 @@
-import { composed, decomposed, withoutUnseen } from '#shared/kernel/text.ts';
+import { composed, decomposed, isBlank, withoutUnseen } from '#shared/kernel/text.ts';
 
-/** Texts as students and authors type them: which of them are blank, and the form in which two of them are compared. */
+/** Texts as students and authors type them: which essays are blank, and the form in which two of them are compared. */
 
-const SHOWN = /[^\p{White_Space}\p{Default_Ignorable_Code_Point}]/u;
 const WHITE_SPACE = /^\p{White_Space}$/u;
 const WHITE_SPACE_RUN = /\p{White_Space}+/gu;
-
-/** Returns true if a text is empty, or consists of white space and of characters that show nothing. */
-export function isBlank(text: string): boolean {
-  return !SHOWN.test(text);
-}
 
 /** Begins at each `<` and ends before the next one, so that the cost is linear in the length. */
 const TAG = /<[a-z/!][^<>]*>/gi;

@@ -1,6 +1,6 @@
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { escapePointer } from '#shared/kernel/json-object.ts';
-import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
+import { hasMarkRun, isBlank, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 
 /**
  * Returns a text with the commands of LaTeX whose backslash JSON has certainly eaten. A model that writes `\frac` with one backslash has written
@@ -45,9 +45,24 @@ function textFault(text: string): string | null {
   if (!text.isWellFormed()) return 'must be well-formed Unicode';
   if (/[^\P{Cc}\t\n\r]/u.test(text)) return 'must not contain control characters';
   if (hasMarkRun(text)) return MARK_RUN_FAULT;
+  // The schemas of the tasks refuse white space; this text has other characters, which show nothing either.
+  if (/\S/.test(text) && isBlank(text)) return 'must not be blank';
   if (hasEatenCommand(text))
     return 'must have each backslash of LaTeX written twice: one of them is missing in a formula';
   return null;
+}
+
+/** Digits that a double returns as they were written, beyond its largest safe integer. */
+const MAX_DIGITS_BEYOND = 15;
+
+/** Returns the reason why routes of this product would refuse a number, or null. */
+function numberFault(value: number): string | null {
+  if (!Number.isFinite(value)) return 'must be a finite number';
+  if (Math.abs(value) <= Number.MAX_SAFE_INTEGER) return null;
+  const [digits = ''] = value.toExponential().split('e');
+  return digits.replace(/\D/g, '').length > MAX_DIGITS_BEYOND
+    ? `must have at most ${MAX_DIGITS_BEYOND} significant digits beyond ±${Number.MAX_SAFE_INTEGER}`
+    : null;
 }
 
 /** Returns the faults of all texts and numbers in a model's answer, whatever its schema allows. */
@@ -56,7 +71,10 @@ export function valueFaults(value: unknown, path = ''): FaultDetail[] {
     const message = textFault(value);
     return message === null ? [] : [{ path, message }];
   }
-  if (typeof value === 'number') return Number.isFinite(value) ? [] : [{ path, message: 'must be a finite number' }];
+  if (typeof value === 'number') {
+    const message = numberFault(value);
+    return message === null ? [] : [{ path, message }];
+  }
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([name, member]) => [
     ...(textFault(name) === null ? [] : [{ path, message: 'must have readable names of its members' }]),

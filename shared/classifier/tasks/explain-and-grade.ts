@@ -67,6 +67,7 @@ export function gradeTask({ questionId, prompt, answerText, maxScore, rubric }: 
       criteria: closedObject(Object.fromEntries(scores)),
       feedback: { type: 'string', maxLength: 20_000 },
     }),
+    senseFaults: (json) => sizeFaults(rubric.criteria, json as WrittenGrade),
     promptVersion: GRADE_PROMPT_VERSION,
   };
 }
@@ -86,6 +87,24 @@ function keyOf(index: number): string {
 interface WrittenGrade {
   feedback: string;
   criteria: Record<string, { score: number; comment: string }>;
+}
+
+/**
+ * Most bytes of a grade in its handoff: the attempt service reads 256 KiB. The other members of a handoff, and the difference between a score as
+ * written and as rounded, are less than 4 KiB.
+ */
+const MAX_GRADE_BYTES = 252 * 1_024;
+
+/** Returns a fault if the attempt service would refuse the handoff of a grade for its size. */
+function sizeFaults(
+  rubric: EssayGradeRequest['rubric']['criteria'],
+  { criteria, feedback }: WrittenGrade,
+): FaultDetail[] {
+  const graded = rubric.map(({ id, name, maxScore }, index) => ({ id, name, maxScore, ...criteria[keyOf(index)] }));
+  const bytes = Buffer.byteLength(JSON.stringify({ criteria: graded, feedback }));
+  if (bytes <= MAX_GRADE_BYTES) return [];
+  const message = `must have shorter comments: the grade has ${bytes} bytes, and at most ${MAX_GRADE_BYTES} are read`;
+  return [{ path: '/criteria', message }];
 }
 
 /** Returns the grade of an answer; its score is the sum of the criteria, at six places. Returns null if a score is missing or out of bounds. */

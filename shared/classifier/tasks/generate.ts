@@ -28,6 +28,8 @@ interface WrittenQuestion {
 }
 
 const LINE: Node = { type: 'string', minLength: 1, maxLength: 5_000, pattern: '\\S' };
+/** Ten such texts are an answer key of 16 KiB at most, the limit of an explanation's request. */
+const SHORT_TEXT: Node = { ...LINE, maxLength: 400 };
 const CHOICES: Node = { type: 'array', minItems: OPTIONS, maxItems: OPTIONS, items: LINE };
 
 /**
@@ -45,7 +47,7 @@ const PARTS: Readonly<Record<GeneratedQuestionType, Node>> = {
       items: closedObject({ content: LINE, isTrue: { type: 'boolean' } }),
     },
   },
-  SHORT_TEXT: { acceptedTexts: { type: 'array', minItems: 1, maxItems: 10, items: LINE } },
+  SHORT_TEXT: { acceptedTexts: { type: 'array', minItems: 1, maxItems: 10, items: SHORT_TEXT } },
   NUMERIC: { value: { type: 'number' }, tolerance: { type: 'number', minimum: 0 } },
   ESSAY: {},
 };
