@@ -3,7 +3,6 @@ import { runChecks } from '#scripts/checks/run-checks.ts';
 import { readRecordings, saveRecording, withRun } from '#scripts/engines/recordings.ts';
 import type { EngineName } from '#scripts/services/mongodb.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
-import { readRecordedTransactions, saveTransactions, withTransactions } from '#scripts/shards/transactions.ts';
 
 /**
  * `npm run engines [-- part of a path …]`: runs the tests and records which features of MongoDB product code uses on the engine that
@@ -14,12 +13,11 @@ const engine = await engineInUse();
 console.log(`recording on ${engine.name} ${engine.version}`);
 const code = await runChecks({
   filters,
-  takeUses(uses, { passed, failed }, transactions) {
+  takeUses(uses, { passed, failed }) {
     const suite = filters.length === 0 ? { passed, failed } : null;
     const before = readRecordings().get(engine.name);
     saveRecording(engine.name, withRun(before, { version: engine.version, suite, uses }));
-    saveTransactions(withTransactions(suite === null ? readRecordedTransactions() : {}, transactions));
-    console.log('recorded; `npm run generate` writes docs/engines.md and docs/capacity.md');
+    console.log('recorded; `npm run generate` writes docs/engines.md');
   },
 });
 process.exit(code);

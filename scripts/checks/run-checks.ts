@@ -4,12 +4,8 @@ import path from 'node:path';
 import { coverOf } from '#scripts/engines/cover.ts';
 import { MANUAL } from '#scripts/engines/manual.ts';
 import { readShapes, TEST_FILE } from '#scripts/engines/shape-notes.ts';
-import { type Notes, openNotes, type Uses, unknownUses } from '#scripts/engines/uses.ts';
+import { openNotes, type Uses, unknownUses } from '#scripts/engines/uses.ts';
 import { chooseEngine, enginesHere } from '#scripts/services/mongodb.ts';
-import { BROADCASTS } from '#scripts/shards/broadcasts.ts';
-import { faultyRoutes, routesByCollection, unlistedBroadcasts, unseenBroadcasts } from '#scripts/shards/judge.ts';
-import type { SeenTransaction } from '#scripts/shards/transaction-notes.ts';
-import { outgrownTransactions, unknownTransactions } from '#scripts/shards/transactions.ts';
 import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 import { compileProcesses } from './compile-processes.ts';
 import { openDurations } from './durations.ts';
@@ -35,7 +31,7 @@ export interface ChecksOptions {
   /** Runs the files with tap's own runner and these options, for its coverage. */
   readonly tapOptions?: readonly string[];
   /** Receives the features of MongoDB that product code used. If set, static checks and the comparison with docs/engines.md are skipped. */
-  readonly takeUses?: (uses: Uses, totals: TapTotals, transactions: readonly SeenTransaction[]) => void;
+  readonly takeUses?: (uses: Uses, totals: TapTotals) => void;
 }
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -181,15 +177,8 @@ async function runTests(pass: Pass, options: ChecksOptions, output: Output, sign
     const { passed: assertions, failed } = report.totals();
     // A crash of the runner, or of a file before its first assertion, counts as a failure too.
     const totals = { passed: assertions, failed: Math.max(failed, ok ? 0 : 1) };
-    if (options.takeUses === undefined) {
-      const isEverything = isWhole && !options.quick && !options.pure && pass.env.EXAMHALL_ENGINE === undefined;
-      return {
-        ...totals,
-        failed:
-          totals.failed + reportUnknown(notes.read()) + reportRoutes(notes, isEverything) + reportTransactions(notes),
-      };
-    }
-    options.takeUses(notes.read(), totals, notes.transactions());
+    if (options.takeUses === undefined) return { ...totals, failed: totals.failed + reportUnknown(notes.read()) };
+    options.takeUses(notes.read(), totals);
     return totals;
   } finally {
     display.end();
@@ -214,55 +203,5 @@ function reportUnknown(uses: Uses): number {
   console.log('FAIL product code uses features of MongoDB that docs/engines.md does not list:');
   for (const line of unknown) console.log(`  ${line}`);
   console.log('describe them in scripts/engines/manual.ts and record them: `npm run engines`, then `npm run generate`');
-  return unknown.length;
-}
-
-/**
- * Reports statements that would go to every shard and are not in the list, and after a run of everything also listed ones that nothing
- * sent. Also reports statements that a sharded cluster would refuse or send in turn. Returns their number.
- */
-function reportRoutes(notes: Notes, isEverything: boolean): number {
-  const routes = notes.routes();
-  const unlisted = unlistedBroadcasts(routes, BROADCASTS);
-  const unseen = isEverything ? unseenBroadcasts(routes, BROADCASTS) : [];
-  const faulty = faultyRoutes(routes);
-  if (faulty.length > 0) {
-    console.log(
-      'FAIL statements that a sharded cluster would refuse, or send one after the other (scripts/shards/route-of.ts):',
-    );
-    for (const line of faulty) console.log(`  ${line}`);
-  }
-  if (unlisted.length > 0) {
-    console.log('FAIL statements that would go to every shard, and are not in scripts/shards/broadcasts.ts:');
-    for (const line of unlisted) console.log(`  ${line}`);
-  }
-  if (unseen.length > 0) {
-    console.log('FAIL scripts/shards/broadcasts.ts lists statements that no test sends:');
-    for (const line of unseen) console.log(`  ${line}`);
-  }
-  if (isEverything) {
-    console.log('statements by collection: to one shard, to a few, to every shard');
-    for (const { collection, one, few, every } of routesByCollection(routes)) {
-      console.log(`  ${collection.padEnd(32)} ${[one, few, every].map((count) => String(count).padStart(8)).join('')}`);
-    }
-  }
-  return unlisted.length + unseen.length + faulty.length;
-}
-
-/** Reports transactions that the table in docs/capacity.md does not name, and returns their number. Prints those that its record misses. */
-function reportTransactions(notes: Notes): number {
-  const seen = notes.transactions();
-  const unknown = unknownTransactions(seen);
-  if (unknown.length > 0) {
-    console.log('FAIL transactions of product code that scripts/shards/transaction-names.ts does not name:');
-    for (const kind of unknown) console.log(`  ${kind}`);
-  }
-  const outgrown = outgrownTransactions(seen);
-  if (outgrown.length > 0) {
-    console.log(
-      'note: docs/capacity.md states less of these transactions; record them: `npm run engines`, then `npm run generate`',
-    );
-    for (const line of outgrown) console.log(`  ${line}`);
-  }
   return unknown.length;
 }

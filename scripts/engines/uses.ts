@@ -1,8 +1,6 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { type CountedRoute, readRouteCounts } from '#scripts/shards/route-counts.ts';
-import { readTransactions, type SeenTransaction } from '#scripts/shards/transaction-notes.ts';
 import type { Feature } from './features.ts';
 
 /** Features that product code used in a run of the tests, each with the files that did. */
@@ -22,10 +20,6 @@ export interface Notes {
   readonly env: NodeJS.ProcessEnv;
   /** Reads the records of all processes so far. */
   read(): Uses;
-  /** Reads the routes of all statements so far. */
-  routes(): CountedRoute[];
-  /** Reads the kinds of all committed transactions so far. */
-  transactions(): SeenTransaction[];
   remove(): void;
 }
 
@@ -36,8 +30,6 @@ export function openNotes(): Notes {
     folder,
     env: { [FEATURES_FOLDER]: folder },
     read: () => usesIn(filesOf(folder).map((name) => readFileSync(path.join(folder, name), 'utf8'))),
-    routes: () => readRouteCounts(folder),
-    transactions: () => readTransactions(folder),
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };
 }

@@ -23,6 +23,7 @@ passCompileCacheOn();
 const files = process.env.TEST_GROUP?.split(',') ?? [process.argv[1] ?? ''];
 if (lane !== undefined && !files.every(isPure)) {
   await enterLane(lane);
+  (await import('#testing/stores/shard-watch.ts')).demandShardKeys();
   if (process.env[FEATURES_FOLDER] !== undefined) await recordFeatures();
 }
 

@@ -1,48 +1,51 @@
 import type { Document } from 'mongodb';
 import type { Placement } from '#infra/mongo/schema/shard-keys.ts';
 
-/**
- * Shards that a command of a sharded cluster reaches. `one`: the shard key has one value, or the collection is on one shard. `few`: the
- * shard key has several listed values. `every`: the filter does not name the shard key.
- *
- * Two more are faults. `refused`: MongoDB 7 refuses a write of one document that does not name one shard, and an update of several that sets the
- * shard key. `in turn`: the statement is part of an ordered batch over several shards, in which a router waits for each statement before it
- * sends the next.
- */
-export type Reach = 'one' | 'few' | 'every' | 'refused' | 'in turn';
+type Sharded = Extract<Placement, { shardKey: readonly string[] }>;
 
-/** One statement of a command, and the shards that it reaches. */
-export interface Route {
+/** One statement of a command that a sharded cluster would refuse, or send to more than one shard at a time or in turn. */
+export interface Fault {
   collection: string;
   command: string;
-  reach: Reach;
   /** Fields and operators of the filter without values, so that equal statements have equal text. */
   shape: string;
+  /** A statement that goes to every shard may have an exception (`shard-exceptions.ts`). */
+  fault:
+    | 'goes to every shard'
+    | 'is a write that MongoDB 7 refuses'
+    | 'is part of an ordered batch over several shards';
 }
 
-/** Returns the route of each statement of a command, and none for commands without a filter, such as those of a transaction. */
-export function routesOf(
+/**
+ * Returns the faults of a command, and none for commands without a filter, such as those of a transaction. A statement has to name the
+ * shard key by equality or by a list of values. MongoDB 7 refuses a write of one document that does not name one shard, and an update of
+ * several that sets the shard key. A router waits for each statement of an ordered batch before it sends the next to another shard.
+ */
+export function faultsOf(
   command: string,
   sent: Document,
   placements: Readonly<Record<string, Placement | undefined>>,
-): Route[] {
+): Fault[] {
   const collection = sent[command];
-  if (typeof collection !== 'string') return [];
-  const placement = placements[collection];
-  if (placement === undefined) return [];
+  const placement = typeof collection === 'string' ? placements[collection] : undefined;
+  if (placement === undefined || !('shardKey' in placement)) return [];
   const filters = filtersOf(command, sent);
-  const inTurn = isSentInTurn(sent, filters, placement);
-  return filters.map((filter, at) => {
-    const shards = reachOf(filter, placement);
-    const isRefused = writesOne(command, sent, at) ? shards !== 'one' : setsShardKey(sent.updates?.[at]?.u, placement);
-    const reach = isRefused ? 'refused' : inTurn ? 'in turn' : shards;
-    return { collection, command, reach, shape: shapeOf(filter) };
+  const isInTurn = isSentInTurn(sent, filters, placement);
+  return filters.flatMap((filter, at) => {
+    const keys = keysOf(filter, placement);
+    const isRefused = writesOne(command, sent, at)
+      ? keys?.length !== 1
+      : setsShardKey(sent.updates?.[at]?.u, placement);
+    const statement = { collection, command, shape: shapeOf(filter) };
+    if (isRefused) return { ...statement, fault: 'is a write that MongoDB 7 refuses' as const };
+    if (isInTurn) return { ...statement, fault: 'is part of an ordered batch over several shards' as const };
+    return keys === null ? { ...statement, fault: 'goes to every shard' as const } : [];
   });
 }
 
 /** Returns whether a router sends the statements of this batch one after the other: they are ordered and have different shard keys. */
-function isSentInTurn({ ordered }: Document, filters: readonly Document[], placement: Placement): boolean {
-  if (ordered !== true || filters.length < 2 || !('shardKey' in placement)) return false;
+function isSentInTurn({ ordered }: Document, filters: readonly Document[], placement: Sharded): boolean {
+  if (ordered !== true || filters.length < 2) return false;
   return new Set(filters.map((filter) => keysOf(filter, placement)?.join())).size > 1;
 }
 
@@ -54,11 +57,11 @@ function writesOne(command: string, sent: Document, at: number): boolean {
 }
 
 /** Returns whether an update, which may be a pipeline, writes a field of the shard key. */
-function setsShardKey(update: Document | readonly Document[] | undefined, placement: Placement): boolean {
-  if (update === undefined || !('shardKey' in placement)) return false;
+function setsShardKey(update: Document | readonly Document[] | undefined, { shardKey }: Sharded): boolean {
+  if (update === undefined) return false;
   const stages: readonly Document[] = Array.isArray(update) ? update : [update];
   const written = stages.flatMap((stage) => Object.values(stage)).flatMap(fieldsIn);
-  return placement.shardKey.some((key) => written.includes(key));
+  return shardKey.some((key) => written.includes(key));
 }
 
 /** Returns the fields that an operator or a stage names. */
@@ -68,7 +71,7 @@ function fieldsIn(operand: unknown): string[] {
 }
 
 /** Returns the filter of each statement. A row that is inserted is its own filter. */
-export function filtersOf(command: string, sent: Document): Document[] {
+function filtersOf(command: string, sent: Document): Document[] {
   switch (command) {
     case 'find':
       return [sent.filter ?? {}];
@@ -89,15 +92,8 @@ export function filtersOf(command: string, sent: Document): Document[] {
   }
 }
 
-function reachOf(filter: Document, placement: Placement): Reach {
-  if (!('shardKey' in placement)) return 'one';
-  const keys = keysOf(filter, placement);
-  if (keys === null) return 'every';
-  return keys.length === 1 ? 'one' : 'few';
-}
-
 /** Returns the shard keys that the filter lists, as text; null if it does not list them. */
-export function keysOf(filter: Document, { shardKey }: { readonly shardKey: readonly string[] }): string[] | null {
+function keysOf(filter: Document, { shardKey }: Sharded): string[] | null {
   let keys = [''];
   for (const field of shardKey) {
     const values = valuesOf(filter, field);
