@@ -1,7 +1,7 @@
 import t from 'tap';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
-import { migrate as migrateProbed, SCHEMA_VERSION, schemaFaults } from './migrate.ts';
+import { IndexConflict, migrate as migrateProbed, SCHEMA_VERSION, schemaFaults } from './migrate.ts';
 
 /** Runs a migration without the probe, which has its own tests. */
 const migrate = (mongo: TestMongo, say: (line: string) => void) => migrateProbed(mongo, say, { isProbed: true });
@@ -137,4 +137,14 @@ t.test('version 4 goes on beside version 5: its unique indexes stay', async (t) 
   await attempts.dropIndex('start_key');
   await attempts.dropIndex('attempt_number');
   await t.rejects(attempts.insertOne({ _id: 'second', ...row }), { code: 11000 }, 'the new ones hold as well');
+});
+
+t.test('a migration names the index that prevents a declared one', async (t) => {
+  const { mongo, say } = await emptyDatabase(t);
+  await mongo.db.collection('operator_audit').createIndex({ reason: 1 }, { name: 'in_pages' });
+  const refused: unknown = await migrate(mongo, say).catch((error: unknown) => error);
+  t.type(refused, IndexConflict);
+  t.match(refused, {
+    message: /^an index of operator_audit prevents a declared one: drop it and run .*MongoDB: .*in_pages/,
+  });
 });
