@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import { testConfig } from '#testing/actors/test-kernel.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
 import { checkedApi } from '#testing/doors/checked-api.ts';
 import { openModelServer } from '#testing/models/model-server.ts';
@@ -102,6 +103,40 @@ t.test('a worker that is killed midway repeats only the batches whose outcome wa
   await cluster.start('classifier');
   t.match(await ended(id, 'COMPLETED'), { progress: { succeeded: 100 } });
   t.equal(models.calls.length, 23, 'thirteen before, three of them again, and the rest');
+});
+
+t.test('the job of a killed worker goes on in another one once its lease of 15 s has lapsed', async (t) => {
+  const { leaseMs, pollIntervalMs } = testConfig().classifier.worker;
+  t.ok(leaseMs + pollIntervalMs < 20_000, 'lease and poll of the defaults');
+  const names = ['classifier', 'classifier2'];
+  const { models, cluster, create, ended } = await setUp(t, {}, 2, names);
+  models.before = () => new Promise<undefined>(() => undefined);
+  const id = await create(questionIds(5));
+  const commands = cluster.mongo.collection('commands');
+  const claim = async () => {
+    const command = await commands.findOne({ subject: id });
+    if (command === null) throw new Error('the job has no command');
+    const { localTime } = await cluster.mongo.command({ hello: 1 });
+    return { command, leftMs: command.lockedUntil - localTime };
+  };
+
+  await until('the worker calls the provider', () => models.calls.length === 1);
+  const { command: first } = await claim();
+  const renewed = await until('the lease is renewed', async () => {
+    const { command, leftMs } = await claim();
+    if (leftMs > 15_000) throw new Error(`the lease ends in ${leftMs} ms`);
+    return command.lockedUntil > first.lockedUntil && command;
+  });
+  t.equal(renewed.fence, first.fence);
+
+  await cluster.kill(names.find((name) => renewed.workerId.includes(`:${cluster.pid(name)}:`)) ?? '');
+  models.before = () => undefined;
+  // Ends the lease, as time would. No worker has claimed the command before.
+  const lapse = await commands.updateOne({ subject: id, fence: first.fence }, [{ $set: { lockedUntil: '$$NOW' } }]);
+  t.equal(lapse.modifiedCount, 1);
+  t.match(await ended(id, 'COMPLETED'), { progress: { succeeded: 5 } });
+  t.match((await claim()).command, { status: 'DONE', fence: first.fence + 1, attempts: 2 });
+  t.equal(models.calls.length, 2, 'the batch without an outcome is sent again');
 });
 
 t.test('a worker that receives SIGTERM releases its job without spending the attempt', async (t) => {
