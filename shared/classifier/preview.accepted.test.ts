@@ -73,6 +73,8 @@ const text = (longest: number) =>
   );
 const line = text(5_000);
 const four = <Item>(item: fc.Arbitrary<Item>) => fc.array(item, { minLength: 4, maxLength: 4 });
+const tenOf = (characters: number) =>
+  fc.constantFrom(...LONG).map((long) => Array.from({ length: 10 }, () => [...long].slice(0, characters).join('')));
 const position = fc.integer({ min: 0, max: 3 });
 
 /** Parts of a written question and the modes in which a start may score it, by type. */
@@ -87,7 +89,13 @@ const WRITTEN: Readonly<Record<GeneratedQuestionType, [Record<string, fc.Arbitra
     ['THPT_TRUE_FALSE_LADDER', 'TRUE_FALSE_GROUP'],
   ],
   SHORT_TEXT: [
-    { acceptedTexts: fc.array(fc.oneof(text(400), line), { minLength: 1, maxLength: 10 }) },
+    {
+      acceptedTexts: fc.oneof(
+        fc.array(fc.oneof(text(400), line), { minLength: 1, maxLength: 10 }),
+        tenOf(400),
+        tenOf(5_000),
+      ),
+    },
     ['SHORT_TEXT', 'EXACT'],
   ],
   NUMERIC: [
@@ -133,9 +141,9 @@ for (const [questionType, [parts, modes]] of Object.entries(WRITTEN) as [
         for (const mode of modes) startWith(questions, mode);
         for (const generated of questions) sent(generated, 'classifier/explanation-request', SMALL_BODY);
       }),
-      { seed, numRuns: 500 },
+      { seed, numRuns: 200 },
     );
-    t.ok(accepted > 20, `${accepted} answers are accepted`);
+    t.ok(accepted > 10, `${accepted} answers are accepted`);
   });
 }
 
@@ -175,7 +183,7 @@ t.test(`the attempt service accepts and applies the handoff of every grade (seed
     {
       weight: 1,
       arbitrary: fc
-        .tuple(many(criterion), longest, fc.integer({ min: 1, max: 5_000 }))
+        .tuple(many(criterion), longest, fc.oneof(fc.integer({ min: 1, max: 5_000 }), fc.constant(10_000)))
         .map(([all, comment, length]) => all.map((one) => ({ ...one, comment: comment.slice(0, length) }))),
     },
   );
@@ -212,7 +220,7 @@ t.test(`the attempt service accepts and applies the handoff of every grade (seed
       );
       if (faults.length > 0 || decision.kind !== 'apply') throw new Error(JSON.stringify([faults, decision]));
     }),
-    { seed, numRuns: 500 },
+    { seed, numRuns: 200 },
   );
-  t.ok(accepted > 20, `${accepted} grades are accepted`);
+  t.ok(accepted > 10, `${accepted} grades are accepted`);
 });
