@@ -1,4 +1,5 @@
 import t from 'tap';
+import { answerJson } from '#scripts/http/local-server.ts';
 import { type FailureKind, failureKind } from '../../clients/typescript/src/failure-kind.ts';
 import type { ErrorCode } from '../../clients/typescript/src/index.ts';
 import { failure, hangUp, openScript, type Scripted, stream, success } from './scripted-server.ts';
@@ -92,8 +93,7 @@ t.test('only a refused request is sent again where a second one may do harm', as
       (response) => {
         sent += 1;
         if (typeof reply === 'function') return reply(response);
-        const { status, headers, body } = reply;
-        response.writeHead(status, headers).end(typeof body === 'string' ? body : JSON.stringify(body));
+        answerJson(response, reply);
       },
       (response) => {
         sent += 1;

@@ -55,7 +55,7 @@ t.test('a job ends with its last event, and with a 204', async (t) => {
   const { client, calls } = await openScript(t, [
     stream(message('snapshot', job('RUNNING'), '1')),
     stream(message('job.updated', job('COMPLETED'), '2')),
-    (response) => response.writeHead(204).end(),
+    { status: 204, body: '' },
   ]);
   const follow = async (lastEventId?: string) => {
     const seen: string[] = [];

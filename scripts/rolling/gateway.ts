@@ -106,7 +106,8 @@ export async function openRollingGateway(): Promise<RollingGateway> {
   async function serve(call: ReceivedCall, response: ServerResponse): Promise<void> {
     const { status, headers, body } = await forward(call);
     if (response.destroyed) return;
-    response.writeHead(status, { ...passed(headers), 'content-length': body.length }).end(body);
+    response.writeHead(status, { ...passed(headers), 'content-length': body.length });
+    response.end(body);
   }
 
   const server = await listenLocally(serve);

@@ -32,7 +32,10 @@ t.test('a notice is retried if its parents cannot be resolved, and delivered if 
 
 t.test('a refusal of our token by the profile service raises an alarm and spends no attempt', async (t) => {
   let status = 401;
-  const server = createServer((_, response) => response.writeHead(status).end()).listen(0, '127.0.0.1');
+  const server = createServer((_, response) => {
+    response.writeHead(status);
+    response.end();
+  }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => server.close());
   const { port } = server.address() as AddressInfo;

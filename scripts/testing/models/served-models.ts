@@ -33,7 +33,8 @@ export const goodBody = JSON.stringify(replyOf('local', JSON.stringify(GOOD)));
 
 /** Answers 200 with this JSON body, by default with a valid answer. */
 export function answerJson(response: ServerResponse, body = goodBody): void {
-  response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+  response.writeHead(200, { 'content-type': 'application/json' });
+  response.end(body);
 }
 
 /** Returns the expected rejection of a model call that the provider refused. */

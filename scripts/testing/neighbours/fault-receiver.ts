@@ -42,7 +42,8 @@ export async function openFaultReceiver(t: Teardown): Promise<FaultReceiver> {
   function misbehave(behaviour: Behaviour, response: ServerResponse): void {
     switch (behaviour.kind) {
       case 'answer':
-        response.writeHead(behaviour.status, behaviour.headers).end(behaviour.body);
+        response.writeHead(behaviour.status, behaviour.headers);
+        response.end(behaviour.body);
         return;
       case 'hang':
         return;

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { mock } from 'node:test';
 import t from 'tap';
+import { answerJson as answer } from '#scripts/http/local-server.ts';
 import { GOOD } from '#testing/models/asked-models.ts';
 import { answerJson, refusedWith, servedModels } from '#testing/models/served-models.ts';
 import { until } from '#testing/until.ts';
@@ -12,7 +13,7 @@ t.test('a circuit opens after consecutive failures, admits one trial and closes'
   const env = { AI_CLASSIFIER_CIRCUIT_FAILURES: '2', AI_CLASSIFIER_CIRCUIT_COOLDOWN_MS: '1000' };
   const { asked, paths } = await servedModels(
     t,
-    (response) => (works ? answerJson(response) : response.writeHead(500).end()),
+    (response) => (works ? answerJson(response) : answer(response, { status: 500 })),
     {
       ...env,
       AI_CLASSIFIER_MAX_RETRIES: '0',
@@ -45,7 +46,7 @@ t.test('a circuit opens after consecutive failures, admits one trial and closes'
 });
 
 t.test('a request whose own failures open the circuit fails with the last of them', async (t) => {
-  const { asked } = await servedModels(t, (response) => response.writeHead(500).end(), {
+  const { asked } = await servedModels(t, (response) => answer(response, { status: 500 }), {
     AI_CLASSIFIER_CIRCUIT_FAILURES: '1',
     AI_CLASSIFIER_MAX_RETRIES: '2',
   });
@@ -57,7 +58,7 @@ t.test('a pause that the provider requested binds the next caller, which waits i
   const { asked, paths } = await servedModels(
     t,
     (response, _request, count) =>
-      count === 1 ? response.writeHead(429, { 'retry-after': '30' }).end() : answerJson(response),
+      count === 1 ? answer(response, { status: 429, headers: { 'retry-after': '30' } }) : answerJson(response),
     { AI_CLASSIFIER_MAX_RETRIES: '0' },
   );
   await t.rejects(asked.ask(), { ...refusedWith('AI_PROVIDER_THROTTLED'), retryAfterMs: 30_000 });

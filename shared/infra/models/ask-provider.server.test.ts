@@ -61,7 +61,8 @@ t.test('one timeout ends a silent server, headers without a body and an endless 
 t.test('a call whose body or stream is cut is retried', async (t) => {
   const cut = (type: string, body: string) => (response: ServerResponse, _request: ReceivedCall, count: number) => {
     if (count > 1) {
-      response.writeHead(200, { 'content-type': type }).end(body);
+      response.writeHead(200, { 'content-type': type });
+      response.end(body);
       return;
     }
     response.writeHead(200, { 'content-type': type, 'content-length': Buffer.byteLength(body) });

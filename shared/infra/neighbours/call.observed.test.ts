@@ -4,13 +4,14 @@ import t from 'tap';
 import { readConfig } from '#infra/config/config.ts';
 import { openMetrics } from '#infra/metrics/metrics.ts';
 import { dependencyMetrics } from '#infra/metrics/process-metrics.ts';
+import { answerJson } from '#scripts/http/local-server.ts';
 import { sendToAnalytics } from './analytics.ts';
 
 t.test('a call is counted by how it ended, and the last one decides whether the service is up', async (t) => {
   let status = 200;
   const server = createServer((_request, response) => {
     if (status === 0) response.destroy();
-    else response.writeHead(status).end('{}');
+    else answerJson(response, { status });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => server.close());
