@@ -6,15 +6,14 @@ import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
 import { readCosts } from '#scripts/capacity/costs.ts';
 import { capacityPage } from '#scripts/capacity/page.ts';
 import { CLIENT_SOURCE, clientSource } from '#scripts/client/source.ts';
-import { enginesMarkdown } from '#scripts/engines/document.ts';
 import { formatted, typeSource } from '#scripts/schema-types.ts';
 import { configurationMarkdown, envExample } from './generate-configuration.ts';
 import { errorsMarkdown } from './generate-errors.ts';
 
 /**
- * Writes every generated file: types from `schemas/`, documents from the error catalogues, the table of variables, the recordings of
- * `npm run engines`, and the tables of docs/capacity.md. The types of the client come from the OpenAPI document. With `--check`,
- * writes nothing, prints the files that differ and exits with 1 if there are any.
+ * Writes every generated file: types from `schemas/`, documents from the error catalogues, the table of variables, and the tables of
+ * docs/capacity.md. The types of the client come from the OpenAPI document. With `--check`, writes nothing, prints the files that differ
+ * and exits with 1 if there are any.
  */
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
@@ -27,7 +26,6 @@ export async function generatedFiles(schemas: Schemas): Promise<ReadonlyMap<stri
     ...(await typeFiles(schemas)),
     ['docs/errors.md', errorsMarkdown()],
     ['docs/configuration.md', configurationMarkdown()],
-    ['docs/engines.md', enginesMarkdown()],
     ['docs/capacity.md', capacityPage(readCosts())],
     ['.env.example', envExample()],
     [CLIENT_SOURCE, await clientSource(schemas)],

@@ -1,7 +1,6 @@
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';
-import { TEST_FILE } from '#scripts/engines/shape-notes.ts';
 
 /**
  * Program: runs several test files in one process, which spares each of them the start of Node, tap and the product's modules. TEST_GROUP
@@ -13,7 +12,6 @@ import { TEST_FILE } from '#scripts/engines/shape-notes.ts';
  */
 const { test } = t;
 for (const file of (process.env.TEST_GROUP ?? '').split(',')) {
-  if (TEST_FILE in process.env) process.env[TEST_FILE] = file;
   t.comment(`file ${file}`);
   const tests: unknown[] = [];
   const works: (() => unknown)[] = [];

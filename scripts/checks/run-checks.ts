@@ -1,10 +1,6 @@
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { coverOf } from '#scripts/engines/cover.ts';
-import { MANUAL } from '#scripts/engines/manual.ts';
-import { readShapes, TEST_FILE } from '#scripts/engines/shape-notes.ts';
-import { openNotes, type Uses, unknownUses } from '#scripts/engines/uses.ts';
 import { chooseEngine, enginesHere } from '#scripts/services/mongodb.ts';
 import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
 import { compileProcesses } from './compile-processes.ts';
@@ -13,7 +9,7 @@ import { planRun } from './plan-run.ts';
 import { openRunDisplay } from './run-display.ts';
 import { runTap } from './run-tap.ts';
 import { runStaticCheck, STATIC_CHECKS } from './static-checks.ts';
-import { createTapReport, type FileResult, type TapTotals } from './tap-report.ts';
+import { createTapReport, type TapTotals } from './tap-report.ts';
 import { findTestFiles, isPure, isQuick, restsOnEngine } from './test-files.ts';
 
 export interface ChecksOptions {
@@ -23,22 +19,15 @@ export interface ChecksOptions {
   readonly quick?: boolean;
   /** Runs only the test files whose path contains one of these, and no static check. */
   readonly filters?: readonly string[];
-  /**
-   * Repeats the tests that rest on the database on each other engine of this machine. After a whole run, these are only as many as
-   * together send every kind of statement of all.
-   */
+  /** Repeats the tests that rest on the database on each other engine of this machine. */
   readonly everyEngine?: boolean;
   /** Runs the files with tap's own runner and these options, for its coverage. */
   readonly tapOptions?: readonly string[];
-  /** Receives the features of MongoDB that product code used. If set, static checks and the comparison with docs/engines.md are skipped. */
-  readonly takeUses?: (uses: Uses, totals: TapTotals) => void;
 }
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const SLOWEST_FILES = 5;
 const SLOW_MS = 3_000;
-/** Assumed duration of a file that failed. */
-const LONG_MS = 60_000;
 /** Memory of one lane: MongoDB, Redis, and the processes of a cluster. */
 const LANE_BYTES = 1.5 * 1024 ** 3;
 
@@ -53,7 +42,7 @@ export async function runChecks(options: ChecksOptions): Promise<number> {
   const add = ({ passed, failed }: TapTotals) => {
     totals = { passed: totals.passed + passed, failed: totals.failed + failed };
   };
-  const isWhole = (options.filters ?? []).length === 0 && options.takeUses === undefined;
+  const isWhole = (options.filters ?? []).length === 0;
   const output: Output = { say: print };
   try {
     const [first, ...others] = passesOf(options);
@@ -61,7 +50,7 @@ export async function runChecks(options: ChecksOptions): Promise<number> {
       isWhole ? runStaticChecks(output, stop.signal, add) : undefined,
       first === undefined ? undefined : runTests(first, options, output, stop.signal).then(add),
     ]);
-    for (const pass of others) add(await runTests(covered(pass, first), options, output, stop.signal));
+    for (const pass of others) add(await runTests(pass, options, output, stop.signal));
   } catch (error) {
     add({ passed: 0, failed: 1 });
     const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -98,23 +87,9 @@ interface Pass {
   title: string | undefined;
   env: NodeJS.ProcessEnv;
   wants: (file: string) => boolean;
-  /** After a run that notes them: the shapes of the statements of each file, and the durations. */
-  noted?: { shapes: ReadonlyMap<string, ReadonlySet<string>>; results: readonly FileResult[] };
-  /** True if an earlier pass has recorded the statements. */
-  isRecorded?: boolean;
 }
 
-/** Leaves out of `pass` the files whose statements all have shapes that other files of the pass send as well: see `shape-notes.ts`. */
-function covered(pass: Pass, { noted }: Pick<Pass, 'noted'> = {}): Pass {
-  if (noted === undefined) return pass;
-  const resting = new Map([...noted.shapes].filter(([file]) => pass.wants(file)));
-  const durations = new Map(noted.results.map(({ file, durationMs }) => [file, durationMs]));
-  const cover = coverOf(resting, (file) => durations.get(file) ?? LONG_MS);
-  console.log(`${cover.size} of ${resting.size} files that rest on the database send every kind of statement of all`);
-  return { ...pass, wants: (file) => cover.has(file), isRecorded: true };
-}
-
-function passesOf({ pure = false, quick = false, everyEngine = false, filters = [] }: ChecksOptions): Pass[] {
+function passesOf({ pure = false, quick = false, everyEngine = false }: ChecksOptions): Pass[] {
   if (pure) return [{ name: 'pure', title: undefined, env: {}, wants: isPure }];
   const wants = quick ? isQuick : () => true;
   if (process.env.MONGODB_URL) return [{ name: 'given', title: 'the server of MONGODB_URL', env: {}, wants }];
@@ -124,10 +99,8 @@ function passesOf({ pure = false, quick = false, everyEngine = false, filters = 
   const others = enginesHere(process.env).filter((other) => other.name !== name);
   if (others.length === 0)
     console.log(`SKIPPED: tests on a second engine. This machine has ${is} alone: see \`npm run engine\``);
-  // Named files run on every engine.
-  const env = filters.length > 0 || others.length === 0 ? {} : { [TEST_FILE]: '' };
   return [
-    { ...first, env },
+    first,
     ...others.map((other) => ({
       name: other.name,
       title: other.is,
@@ -164,26 +137,19 @@ async function runTests(pass: Pass, options: ChecksOptions, output: Output, sign
     tapOptions === undefined
       ? ['scripts/checks/run-files.ts', String(lanes), ...plan()]
       : ['node_modules/.bin/tap', '--reporter=tap', ...tapOptions, ...(isWhole ? [] : files)];
-  const notes = openNotes();
   try {
-    const recording = pass.isRecorded === true ? {} : notes.env;
-    const ok = await runTap({ root: ROOT, args, env: { ...pass.env, ...recording }, signal }, report);
+    const ok = await runTap({ root: ROOT, args, env: pass.env, signal }, report);
     display.end();
     durations.save(report.passed());
-    if (TEST_FILE in pass.env) pass.noted = { shapes: readShapes(notes.folder), results: report.passed() };
     const slow = report.slowest(SLOW_MS).slice(0, SLOWEST_FILES);
     if (slow.length > 0) console.log('slowest files:');
     for (const { file, durationMs } of slow) console.log(`  ${(durationMs / 1_000).toFixed(1).padStart(6)} s  ${file}`);
     const { passed: assertions, failed } = report.totals();
     // A crash of the runner, or of a file before its first assertion, counts as a failure too.
-    const totals = { passed: assertions, failed: Math.max(failed, ok ? 0 : 1) };
-    if (options.takeUses === undefined) return { ...totals, failed: totals.failed + reportUnknown(notes.read()) };
-    options.takeUses(notes.read(), totals);
-    return totals;
+    return { passed: assertions, failed: Math.max(failed, ok ? 0 : 1) };
   } finally {
     display.end();
     output.say = print;
-    notes.remove();
   }
 }
 
@@ -194,14 +160,4 @@ async function runTests(pass: Pass, options: ChecksOptions, output: Output, sign
 function lanesFor(env: NodeJS.ProcessEnv): number {
   const wanted = Number(env.TAP_JOBS) || os.availableParallelism() + 1;
   return Math.max(1, Math.min(wanted, Math.floor(os.totalmem() / LANE_BYTES)));
-}
-
-/** Reports features that docs/engines.md does not list, and returns their number. */
-function reportUnknown(uses: Uses): number {
-  const unknown = unknownUses(uses, MANUAL);
-  if (unknown.length === 0) return 0;
-  console.log('FAIL product code uses features of MongoDB that docs/engines.md does not list:');
-  for (const line of unknown) console.log(`  ${line}`);
-  console.log('describe them in scripts/engines/manual.ts and record them: `npm run engines`, then `npm run generate`');
-  return unknown.length;
 }

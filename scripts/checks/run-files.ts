@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { TEST_FILE } from '#scripts/engines/shape-notes.ts';
 
 /**
  * Program: runs test files in the given order, several at a time, and prints the TAP of all, like `tap --reporter=tap`. Arguments: the
@@ -67,8 +66,6 @@ async function runItem(files: readonly string[], lane: number): Promise<void> {
       ...TEST_ENV,
       ...TAP_ENV,
       TAP_JOB_ID: String(lane),
-      // Set if the statements of each file are noted.
-      [TEST_FILE]: TEST_FILE in process.env ? files[0] : undefined,
       TEST_GROUP: isAlone ? undefined : files.join(','),
     },
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -16,9 +16,10 @@ const SMOKE = 'api/attempt/scoring.e2e.test.ts';
 export const isQuick = (file: string): boolean => isPure(file) || file === SMOKE;
 
 const RESTS_ON_ENGINE = [
-  /^shared\/infra\/mongo\//,
-  /^scripts\/(faults\/(mongodb|workers|doors|waiters)|services)\./,
-  /\/(crash-points|kernel|outages|lost-replies|races|release-races)\.|\.race\./,
+  /^shared\/infra\/mongo\/(?!person\/crash-points)/,
+  /^scripts\/(faults\/(mongodb|workers)|services)\./,
+  /^workers\/(grading|results-release)\/(crash-points|kernel)\./,
+  /\/(outages|lost-replies|races|release-races)\.|\.race\./,
 ];
 
 /** Returns whether a file tests guarantees of the database: single commands, races, kills and faults. */

@@ -148,7 +148,10 @@ t.test('a stream ends with its token, and the next one has a fresh token', async
     if (path.includes('login')) return session(1, 200);
     if (path.includes('refresh')) return session(2 + refreshes++);
     if (path.includes('logout')) return success({});
-    return (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).write('retry: 1\n\n');
+    return (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write('retry: 1\n\n');
+    };
   });
   const { headers } = await login();
   const follow = async () => {

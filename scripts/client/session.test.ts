@@ -173,7 +173,10 @@ t.test('a session has the last device token, and sends it with a change of the p
 
 t.test('a stream ends with its session', async (t) => {
   const { session, get, calls } = await open(t, [
-    (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).write('retry: 1\n\n'),
+    (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write('retry: 1\n\n');
+    },
     failure(400, 'VALIDATION_FAILED'),
   ]);
   const stream = await get('/v1/notifications/stream', { 'last-event-id': 'kept' });

@@ -3,8 +3,6 @@ import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writ
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { noteOwnServer } from '#scripts/engines/shape-notes.ts';
-import { FEATURES_FOLDER } from '#scripts/engines/uses.ts';
 import { identify } from '#scripts/supervisor/process-identity.ts';
 import { toolsCache } from './cache.ts';
 import { type EngineName, localMongodb } from './mongodb.ts';
@@ -45,7 +43,6 @@ export interface ThrowAwayOptions {
 
 /** Starts MongoDB and Redis on free ports with a temporary folder, for tests that stop or kill them. Ignores MONGODB_URL and REDIS_URL. */
 export async function startThrowAwayServices(options: ThrowAwayOptions = {}): Promise<ThrowAwayServices> {
-  if (options.mongodb !== false) noteOwnServer(process.env[FEATURES_FOLDER]);
   const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-'));
   const env = options.engine === undefined ? process.env : { ...process.env, EXAMHALL_ENGINE: options.engine };
   const deps = { env, cache: toolsCache(), say: options.say ?? (() => {}) };

@@ -6,7 +6,6 @@ import os from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { TEST_FILE } from '#scripts/engines/shape-notes.ts';
 import type { ProcessIdentity } from '#scripts/supervisor/process-identity.ts';
 
 /** The keeper's reply to the id of a lane. */
@@ -67,9 +66,7 @@ function isFirst(folder: string): boolean {
 function startKeeper(folder: string, runner: ProcessIdentity): void {
   const log = openSync(logIn(folder), 'a');
   const args = [KEEPER, folder, String(runner.pid), runner.startedAt];
-  // The stores of the lanes belong to no test file.
-  const env = { ...process.env, [TEST_FILE]: undefined };
-  spawn(process.execPath, args, { cwd: ROOT, env, detached: true, stdio: ['ignore', log, log] }).unref();
+  spawn(process.execPath, args, { cwd: ROOT, detached: true, stdio: ['ignore', log, log] }).unref();
   closeSync(log);
 }
 

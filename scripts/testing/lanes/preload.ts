@@ -4,8 +4,6 @@ import { syncBuiltinESMExports } from 'node:module';
 import path from 'node:path';
 import processOnSpawn from 'process-on-spawn';
 import { isPure } from '#scripts/checks/test-files.ts';
-import { TEST_FILE } from '#scripts/engines/shape-notes.ts';
-import { FEATURES_FOLDER } from '#scripts/engines/uses.ts';
 import { identify } from '#scripts/supervisor/process-identity.ts';
 import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
 
@@ -14,8 +12,6 @@ import { keeperFolder, pidsIn, prepareLane } from './keeper-link.ts';
  * REDIS_URL of its lane in its environment; a pure file starts nothing.
  */
 const { TAP_JOB_ID: lane, _TAPJS_PROCESSINFO_COVERAGE_: coverage } = process.env;
-/** Matches the product's programs as tests start them. */
-const PRODUCT_MAIN = /(?:^|\/)(?:(?:api|workers)\/main|scripts\/(?:examhall|migrate))\.ts$/;
 followNoPromises();
 if (coverage === '0') leaveChildrenAlone();
 passCompileCacheOn();
@@ -24,7 +20,6 @@ const files = process.env.TEST_GROUP?.split(',') ?? [process.argv[1] ?? ''];
 if (lane !== undefined && !files.every(isPure)) {
   await enterLane(lane);
   (await import('#testing/stores/shard-watch.ts')).demandShardKeys();
-  if (process.env[FEATURES_FOLDER] !== undefined) await recordFeatures();
 }
 
 /**
@@ -71,16 +66,4 @@ async function enterLane(lane: string): Promise<void> {
   // If the runner is killed, the keeper kills this file as well.
   mkdirSync(pids, { recursive: true });
   writeFileSync(path.join(pids, `${process.pid}.json`), JSON.stringify(identify(process.pid)));
-}
-
-/** Loads the recorder into this process and into each process of the product that it starts, even if the test replaces the environment. */
-async function recordFeatures(): Promise<void> {
-  const recorder = import.meta.resolve('#scripts/engines/recorder.ts');
-  processOnSpawn.addListener((spawn) => {
-    if (spawn.execPath !== process.execPath || !spawn.args.some((argument) => PRODUCT_MAIN.test(argument))) return;
-    const options = [spawn.env.NODE_OPTIONS, `--import=${recorder}`].filter(Boolean).join(' ');
-    const { [FEATURES_FOLDER]: folder, [TEST_FILE]: file } = process.env;
-    spawn.env = { ...spawn.env, NODE_OPTIONS: options, [FEATURES_FOLDER]: folder, [TEST_FILE]: file };
-  });
-  await import('#scripts/engines/recorder.ts');
 }
