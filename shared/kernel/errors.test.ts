@@ -1,6 +1,6 @@
+import { parse } from '@babel/parser';
 import { type Node, type ObjectExpression, traverseFast } from '@babel/types';
 import t from 'tap';
-import { parseSource } from '#scripts/parse-source.ts';
 import { refusalOf } from '#shared/classifier/provider/refusal.ts';
 import { productionSources } from '#testing/production-sources.ts';
 import { ERROR_GROUPS, ERRORS, type ErrorCode } from './errors.ts';
@@ -40,7 +40,7 @@ function delaysInSources(): Map<string, Set<Carried>> {
   const note = (code: string, delay: Carried) => carried.set(code, (carried.get(code) ?? new Set()).add(delay));
   for (const [file, source] of productionSources()) {
     if (!/rejected|ProviderFailure/.test(source)) continue;
-    traverseFast(parseSource(file, source).tree, (node) => {
+    traverseFast(parse(source, { sourceType: 'module', plugins: ['typescript'], sourceFilename: file }), (node) => {
       if (node.type === 'ObjectExpression') {
         const code = stringOf(propertyOf(node, 'rejected'));
         if (code !== undefined) note(code, delayOf(node, 'retryAfter'));

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { subjectFaults } from './subject.ts';
+import { subjectFaults } from './check-commits.ts';
 
 t.test('accepts imperatives, with or without an area, and subjects that git writes', async (t) => {
   for (const subject of [
