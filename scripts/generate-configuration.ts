@@ -2,7 +2,10 @@ import { readersInWords } from '#infra/config/readers.ts';
 import { DEVELOPMENT_DEFAULTS, type Variable } from '#infra/config/variable.ts';
 import { defaultOf, isSecret } from '#infra/config/variable-reader.ts';
 import { VARIABLES, type VariableName } from '#infra/config/variables.ts';
-import { markdownItem } from './markdown-item.ts';
+import { wrapLines } from './wrap-lines.ts';
+
+/** Longest line of an item of the document, in characters. */
+const ITEM_WIDTH = 150;
 
 type Row = readonly [name: VariableName, variable: Variable];
 
@@ -10,7 +13,11 @@ type Row = readonly [name: VariableName, variable: Variable];
 export function configurationMarkdown(): string {
   const sections = [...byGroup()].map(([group, rows]) => {
     const items = rows.map(([name, variable]) =>
-      markdownItem(`**\`${name}\`** (${wanted(variable)}; ${defaults(variable)}): ${described(variable)}`),
+      wrapLines(
+        `- **\`${name}\`** (${wanted(variable)}; ${defaults(variable)}): ${described(variable)}`,
+        '  ',
+        ITEM_WIDTH,
+      ),
     );
     return `## ${group}\n\n${items.join('\n')}\n`;
   });

@@ -1,6 +1,9 @@
 import type { ErrorFacts, Retry } from '#shared/kernel/errors/error-facts.ts';
 import { ERROR_GROUPS } from '#shared/kernel/errors.ts';
-import { markdownItem } from './markdown-item.ts';
+import { wrapLines } from './wrap-lines.ts';
+
+/** Longest line of an item of the document, in characters. */
+const ITEM_WIDTH = 150;
 
 const RETRY: Readonly<Record<Retry, string>> = {
   no: 'no',
@@ -57,8 +60,8 @@ function codeMarkdown(code: string, { status, message, cause, remedy, retry }: E
 
 ${status}: ${message}
 
-${markdownItem(`**Cause:** ${cause}`)}
-${markdownItem(`**Client:** ${remedy}`)}
-${markdownItem(`**Retry:** ${RETRY[retry]}`)}
+${wrapLines(`- **Cause:** ${cause}`, '  ', ITEM_WIDTH)}
+${wrapLines(`- **Client:** ${remedy}`, '  ', ITEM_WIDTH)}
+${wrapLines(`- **Retry:** ${RETRY[retry]}`, '  ', ITEM_WIDTH)}
 `;
 }

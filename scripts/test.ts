@@ -2,7 +2,8 @@ import { runChecks } from '#scripts/checks/run-checks.ts';
 
 /**
  * `npm test`: runs every check of CI. Arguments: parts of paths select test files (`npm test -- shared/attempt`) and skip the static
- * checks. `--quick` runs the static checks, the tests without stores, and one test of a whole cluster. `--pure` omits that one as well.
+ * checks. `--quick` runs the static checks, the tests without stores, and one test of a whole cluster. `--pure`, which is
+ * `npm run check`, omits that one as well.
  * `--every-engine` repeats the tests that depend on the database on each engine of this machine.
  */
 const OPTIONS = ['--quick', '--pure', '--every-engine'];

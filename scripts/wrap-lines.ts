@@ -1,12 +1,9 @@
-/** Maximum width of a line of prose in a generated document, in characters. */
-const WIDTH = 140;
-
-/** Breaks a text at its blanks into lines of at most 140 characters. Each line after the first begins with `indent`. */
-export function wrapLines(text: string, indent = ''): string {
+/** Breaks a text at its blanks into lines of at most `width` characters. Each line after the first begins with `indent`. */
+export function wrapLines(text: string, indent = '', width = 140): string {
   const lines: string[] = [];
   let line = '';
   for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > WIDTH) {
+    if (line !== '' && line.length + 1 + word.length > width) {
       lines.push(line);
       line = `${indent}${word}`;
     } else {
