@@ -1,22 +1,23 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
+import { retryOn503 } from '#testing/clients/crowd.ts';
 import { exchange, type HttpReply } from '#testing/clients/http-call.ts';
 import { type Detail, type ExamPlan, release, type Student, sendHandoff, student } from '#testing/clients/sitting.ts';
 
-/** Promises to clients, to be compared with what is stored at the end. Calls to a front door or to the gateway fill it. */
+/** Promises to clients, to be compared with what is stored at the end. The calls below fill it. */
 export interface Book {
+  /** Returns the URL of the front door for the next call. */
+  door: () => Promise<string>;
   sittings: Sitting[];
   sessions: Session[];
-  /** Source event ids of releases, by exam. */
-  releases: Map<string, string>;
-  jobs: { id: string; questions: number }[];
+  /** Exams with releases of their results. */
+  releases: Set<string>;
+  jobs: string[];
   /** Topics of paid generations; one request each, perhaps repeated. */
   topics: Set<string>;
   /** Users with exactly one notification of their own, which is also delivered over the webhook. */
   notified: string[];
-  /** A fan-out of more recipients than one transaction holds. */
-  recipients: string[];
 }
 
 export interface Sitting {
@@ -25,7 +26,7 @@ export interface Sitting {
   plan: ExamPlan;
   /** The newest acknowledged text of each question. */
   answers: Map<string, string>;
-  /** Number of acknowledged saves, which is the least number of SAVE_ANSWER events. */
+  /** Number of acknowledged saves. */
   saves: number;
   /** Points of the essay's handoff; null without one. */
   essay: number | null;
@@ -37,104 +38,108 @@ export interface Session {
   refreshToken: string;
   /** The token before the newest one. */
   used: string | null;
-  rotations: number;
 }
-
-/** A call that a client could not finish. It ends the run: every later check would be wrong. */
-export class CallFailed extends Error {}
 
 const QUESTIONS = 4;
 const PACE_MS = 100;
-/** Longest wait for a worker that the caller sees as 202 or 503. */
+/** Longest wait for a worker that the caller sees as 202. */
 const LATE_MS = 60_000;
-const TEACHER = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
+export const TEACHER = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
 const ADMIN = { 'x-actor-id': 'admin-1', 'x-actor-role': 'ADMIN' };
 
-export function newBook(): Book {
-  return {
-    sittings: [],
-    sessions: [],
-    releases: new Map(),
-    jobs: [],
-    topics: new Set(),
-    notified: [],
-    recipients: [],
-  };
+export function newBook(door: Book['door']): Book {
+  return { door, sittings: [], sessions: [], releases: new Set(), jobs: [], topics: new Set(), notified: [] };
 }
 
-/** Returns the expected total of a sitting: a point for each right answer, and those of the essay. */
-export function expectedScore({ answers, essay }: Sitting): number {
-  const right = [...answers].filter(([questionId, text]) => `q${text}` === questionId).length;
-  return right + (essay ?? 0);
+/** Makes a call, again after each 503. @throws Error without a reply, or for another status than these */
+export async function made<Data>(
+  { door }: Book,
+  call: (door: string) => Promise<HttpReply<Data>>,
+  ...statuses: number[]
+): Promise<HttpReply<Data>> {
+  const reply = await retryOn503(async () => call(await door()));
+  if (!statuses.includes(reply.status)) throw new Error(`a call answered ${reply.status} ${reply.text.slice(0, 300)}`);
+  return reply;
+}
+
+/** Makes a call until its reply is final, while its worker is late. */
+async function finished<Data>(
+  book: Book,
+  call: (door: string) => Promise<HttpReply<Data>>,
+  isFinal: (reply: HttpReply<Data>) => boolean = ({ status }) => status === 200,
+): Promise<void> {
+  for (const giveUpAt = performance.now() + LATE_MS; ; await delay(PACE_MS)) {
+    const reply = await made(book, call, 200, 202);
+    if (isFinal(reply)) return;
+    if (performance.now() > giveUpAt) throw new Error(`no worker has finished: ${reply.text.slice(0, 300)}`);
+  }
 }
 
 /** Starts an attempt. With an essay its results wait for the release of the exam; otherwise they are visible at once. */
-export async function start(book: Book, door: string, examId: string, { essay = false } = {}): Promise<Sitting> {
+export async function start(book: Book, examId: string, { essay = false } = {}): Promise<Sitting> {
   const who = student();
   const plan: ExamPlan = { examId, questions: QUESTIONS, essay, showResultMode: essay ? 'MANUAL' : 'IMMEDIATE' };
-  const reply = accepted('start', await who.start(door, plan), 201);
+  const reply = await made(book, (door) => who.start(door, plan), 201);
   const sitting: Sitting = { who, attemptId: reply.data.attempt.id, plan, answers: new Map(), saves: 0, essay: null };
   book.sittings.push(sitting);
   return sitting;
 }
 
-/** Saves one answer. `nth` counts the saves of a sitting: most are right, and each question is answered again later. */
-export async function save(door: string, sitting: Sitting, nth: number): Promise<void> {
-  const number = (nth % (sitting.plan.essay === true ? QUESTIONS + 1 : QUESTIONS)) + 1;
-  const isEssay = number > QUESTIONS;
-  const questionId = isEssay ? 'essay' : `q${number}`;
-  const text = isEssay ? `Bài làm ${nth}` : nth % 3 === 0 ? '99' : String(number);
-  accepted('save', await sitting.who.save(door, sitting.attemptId, { questionId, text }), 200);
-  sitting.answers.set(questionId, text);
-  sitting.saves += 1;
+/** Saves as many answers: most are right, and each question is answered again later. */
+export async function save(book: Book, sitting: Sitting, times: number): Promise<void> {
+  for (let n = 0; n < times; n++) {
+    const nth = sitting.saves;
+    const number = (nth % (sitting.plan.essay === true ? QUESTIONS + 1 : QUESTIONS)) + 1;
+    const isEssay = number > QUESTIONS;
+    const questionId = isEssay ? 'essay' : `q${number}`;
+    const text = isEssay ? `Bài làm ${nth}` : nth % 3 === 0 ? '99' : String(number);
+    await made(book, (door) => sitting.who.save(door, sitting.attemptId, { questionId, text }), 200);
+    sitting.answers.set(questionId, text);
+    sitting.saves += 1;
+  }
 }
 
 /** Submits until the attempt is graded; `isLate`: until the submit is acknowledged, while no worker grades. */
-export async function submit(door: string, { who, attemptId }: Sitting, isLate = false): Promise<void> {
+export async function submit(book: Book, { who, attemptId }: Sitting, isLate = false): Promise<void> {
   const status = isLate ? 'SUBMITTED' : 'GRADED';
-  await untilAnswered<Detail>(
-    'submit',
-    () => who.submit(door, attemptId),
+  await finished<Detail>(
+    book,
+    (door) => who.submit(door, attemptId),
     ({ data }) => data.status === status,
   );
 }
 
-/** Hands a grade of the essay off, twice under the same id. `isLate`: while no worker applies it. */
-export async function handOff(door: string, sitting: Sitting, score: number, isLate = false): Promise<void> {
+/** Hands a grade of the essay off. `isLate`: while no worker applies it. */
+export async function handOff(book: Book, sitting: Sitting, score: number, isLate = false): Promise<void> {
   const handoff = { sourceEventId: `handoff-${sitting.attemptId}`, questionId: 'essay', score };
-  const call = () => sendHandoff(door, sitting.attemptId, handoff);
+  const call = (door: string) => sendHandoff(door, sitting.attemptId, handoff);
   sitting.essay = score;
-  if (isLate) return void accepted('handoff', await call(), 202);
-  await untilAnswered('handoff', call, ({ status }) => status === 200);
-  accepted('a repeated handoff', await call(), 200);
+  await (isLate ? made(book, call, 202) : finished(book, call));
 }
 
 /** Releases the results of an exam. `isLate`: while no worker releases them. */
-export async function releaseExam(book: Book, door: string, examId: string, isLate = false): Promise<void> {
-  const id = book.releases.get(examId) ?? `release-${examId}`;
-  book.releases.set(examId, id);
-  const call = () => release(door, examId, id);
-  if (isLate) accepted('release', await call(), 202);
-  else await untilAnswered('release', call, ({ status }) => status === 200);
-}
-
-export async function register(book: Book, door: string): Promise<void> {
-  const email = newEmail();
-  const body = { email, password: PASSWORD, fullName: 'Nguyễn Văn An' };
-  const reply = await exchange<Tokens>(`${door}/v1/auth/register`, { method: 'POST', body });
-  const { refreshToken } = accepted('register', reply, 201).data;
-  book.sessions.push({ email, refreshToken, used: null, rotations: 0 });
+export async function releaseExam(book: Book, examId: string, isLate = false): Promise<void> {
+  book.releases.add(examId);
+  const call = (door: string) => release(door, examId, `release-${examId}`);
+  await (isLate ? made(book, call, 202) : finished(book, call));
 }
 
 interface Tokens {
   refreshToken: string;
 }
 
+export async function register(book: Book): Promise<void> {
+  const email = newEmail();
+  const body = { email, password: PASSWORD, fullName: 'Nguyễn Văn An' };
+  const call = (door: string) => exchange<Tokens>(`${door}/v1/auth/register`, { method: 'POST', body });
+  const { refreshToken } = (await made(book, call, 201)).data;
+  book.sessions.push({ email, refreshToken, used: null });
+}
+
 /** Exchanges the refresh token of a session. */
-export async function rotate(door: string, session: Session): Promise<void> {
-  const reply = await refresh(door, session.refreshToken);
-  [session.used, session.refreshToken] = [session.refreshToken, accepted('refresh', reply, 200).data.refreshToken];
-  session.rotations += 1;
+export async function rotate(book: Book, session: Session): Promise<void> {
+  const reply = await made(book, (door) => refresh(door, session.refreshToken), 200);
+  [session.used, session.refreshToken] = [session.refreshToken, reply.data.refreshToken];
 }
 
 export function refresh(door: string, refreshToken: string): Promise<HttpReply<Tokens>> {
@@ -142,71 +147,34 @@ export function refresh(door: string, refreshToken: string): Promise<HttpReply<T
 }
 
 /** Creates a classification job of seven questions, which are two batches. */
-export async function createJob(book: Book, door: string): Promise<string> {
+export async function createJob(book: Book): Promise<string> {
   const name = randomUUID();
   const questionIds = Array.from({ length: 7 }, (_, n) => `q-${n + 1}-of-${name}`);
-  const body = { questionIds, fields: ['topic', 'difficulty'], mode: 'AUTO' };
-  const call = { method: 'POST', headers: TEACHER, body };
-  const reply = await exchange<{ job: { id: string } }>(`${door}/v1/ai-classifier/jobs`, call);
-  const { id } = accepted('job', reply, 201).data.job;
-  book.jobs.push({ id, questions: questionIds.length });
+  const options = { method: 'POST', headers: TEACHER, body: { questionIds, fields: ['topic', 'difficulty'] } };
+  const call = (door: string) => exchange<{ job: { id: string } }>(`${door}/v1/ai-classifier/jobs`, options);
+  const { id } = (await made(book, call, 201)).data.job;
+  book.jobs.push(id);
   return id;
 }
 
-/** Requests a paid generation once and returns the reply. Equal topics are equal requests. */
-export function generate(
-  book: Book,
-  door: string,
-  topic: string,
-): Promise<HttpReply<{ previewId: string; chargePolicy?: string }>> {
+/** Requests a paid generation once. Equal topics are equal requests. */
+export async function generate(book: Book, topic: string): Promise<HttpReply> {
   book.topics.add(topic);
   const request = { mode: 'fresh', subject: 'Toán', gradeLevel: 12, topic, questionType: 'NUMERIC' };
-  const body = { ...request, difficulty: 'dễ', count: 2 };
-  return exchange(`${door}/v1/ai/generation/preview`, { method: 'POST', headers: TEACHER, body });
+  const options = { method: 'POST', headers: TEACHER, body: { ...request, difficulty: 'dễ', count: 2 } };
+  return exchange(`${await book.door()}/v1/ai/generation/preview`, options);
 }
 
-/** Requests a paid generation until it is paid. The gateway follows 503 by itself. */
-export async function generatePaid(book: Book, door: string, topic: string): Promise<void> {
-  await untilAnswered(
-    'generation',
-    () => generate(book, door, topic),
-    ({ status }) => status === 200,
-  );
+/** Requests a paid generation until it is paid. */
+export function generatePaid(book: Book, topic: string): Promise<void> {
+  return finished(book, () => generate(book, topic));
 }
 
 /** Creates a notification for a new user. */
-export async function notify(book: Book, door: string): Promise<void> {
+export async function notify(book: Book): Promise<void> {
   const userId = `user-${randomUUID()}`;
   const body = { userId, type: 'GRADE_RELEASED', title: 'Kết quả', content: 'Đã có kết quả.' };
-  accepted('notification', await exchange(`${door}/v1/notifications`, { method: 'POST', headers: ADMIN, body }), 201);
+  const options = { method: 'POST', headers: ADMIN, body };
+  await made(book, (door) => exchange(`${door}/v1/notifications`, options), 201);
   book.notified.push(userId);
-}
-
-/** Notifies as many new users with one call. */
-export async function broadcast(book: Book, door: string, count: number): Promise<void> {
-  const users = Array.from({ length: count }, (_, n) => `user-${n}-of-${randomUUID()}`);
-  const text = { type: 'ADMIN_BROADCAST', title: 'Nghỉ lễ', content: 'Trường nghỉ ngày mai.' };
-  const body = { notifications: users.map((userId) => ({ userId, ...text })) };
-  accepted('batch', await exchange(`${door}/v1/notifications/batch`, { method: 'POST', headers: ADMIN, body }), 201);
-  book.recipients.push(...users);
-}
-
-/** Repeats a call while its worker is late: 202 and 503. @throws CallFailed for another refusal, or after a minute */
-export async function untilAnswered<Data>(
-  what: string,
-  call: () => Promise<HttpReply<Data>>,
-  isDone: (reply: HttpReply<Data>) => boolean,
-): Promise<HttpReply<Data>> {
-  const giveUpAt = performance.now() + LATE_MS;
-  for (;;) {
-    const reply = await call();
-    if (reply.status < 300 && isDone(reply)) return reply;
-    if (![200, 202, 503].includes(reply.status) || performance.now() > giveUpAt) accepted(what, reply, 0);
-    await delay(PACE_MS);
-  }
-}
-
-function accepted<Data>(what: string, reply: HttpReply<Data>, status: number): HttpReply<Data> {
-  if (reply.status === status) return reply;
-  throw new CallFailed(`${what} answered ${reply.status} ${reply.text.slice(0, 300)}`);
 }
