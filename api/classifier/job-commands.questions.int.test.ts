@@ -9,6 +9,25 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
 
+t.test('a question with text or numbers that no request may have is an error of its own', async (t) => {
+  const bank = await openQuestionBank(t);
+  const { as } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: undefined } });
+  const teacher = as('TEACHER', 'hoa');
+  const bad = ['"\\ud83d"', '"a\\u0000"', '1e999', '{"\\udc00":1}'];
+  const written = jobBody().questionIds.map((id, index) =>
+    JSON.stringify({ ...bankQuestion(id), odd: 'ODD' }).replace('"ODD"', bad[index] ?? '"\\ud83d\\ude00"'),
+  );
+  bank.answer = () => ({ body: `{"success":true,"data":{"questions":[${written.join()}]}}` });
+  const { job } = (await teacher.create()).data;
+  await runNewestRound(mongo, job.id);
+  const { items } = (await teacher.errors(job.id)).data;
+  t.strictSame(
+    items.map(({ questionId, code }: { questionId: string; code: string }) => [questionId, code]),
+    ['q1', 'q2', 'q3', 'q4'].map((id) => [id, 'AI_QUESTION_CONTEXT_FAILED']),
+  );
+  t.match((await teacher.get(job.id)).data.job, { status: 'COMPLETED', progress: { succeeded: 3, failed: 4 } });
+});
+
 t.test('the question bank is called once on behalf of the caller, and the job stores its questions', async (t) => {
   const bank = await openQuestionBank(t);
   const neighbour = { url: bank.url, token: 'bank-token' };

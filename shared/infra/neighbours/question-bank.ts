@@ -84,11 +84,21 @@ function asWanted(questions: readonly unknown[], wanted: ReadonlySet<string>): M
   return known;
 }
 
-/** Returns true if the question is small enough and can be serialized. Very deep JSON can be parsed but not serialized again. */
+/**
+ * Returns true if the question is small enough, can be serialized, and has only texts and numbers that a request may have. Very deep JSON can
+ * be parsed but not serialized again. A provider refuses the whole batch for half of a surrogate pair in one question.
+ */
 function isStorable(question: unknown): boolean {
   try {
-    return Buffer.byteLength(JSON.stringify(question)) <= MAX_QUESTION_BYTES;
+    return Buffer.byteLength(JSON.stringify(question)) <= MAX_QUESTION_BYTES && isSendable(question);
   } catch {
     return false;
   }
+}
+
+function isSendable(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0');
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || value === null) return true;
+  return Object.entries(value).every(([name, member]) => isSendable(name) && isSendable(member));
 }
