@@ -33,7 +33,7 @@ const FORBIDDEN: readonly [string, string, string, RegExp][] = [
   ['ioredis elsewhere', 'shared/infra/mongo/a.ts', 'ioredis', /only shared\/infra\/redis/],
   ['pino elsewhere', 'api/a.ts', 'pino', /only shared\/infra\/log/],
   ['bcrypt elsewhere', 'api/auth/a.ts', 'bcrypt', /only shared\/infra\/passwords/],
-  ['jsonwebtoken elsewhere', 'api/http/a.ts', 'jsonwebtoken', /only shared\/infra\/jwt/],
+  ['jsonwebtoken elsewhere', 'api/http/a.ts', 'jsonwebtoken', /only shared\/infra\/\(\?:jwt\|channels\)/],
   ['password list elsewhere', 'api/auth/a.ts', '@zxcvbn-ts/language-common', /only shared\/infra\/passwords/],
   ['phone tables in another service', 'shared/attempt/a.ts', 'libphonenumber-js/min', /only shared\/auth/],
   ['phone tables in the kernel', 'shared/kernel/a.ts', 'libphonenumber-js/min', /only shared\/auth/],

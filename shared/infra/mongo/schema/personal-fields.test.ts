@@ -69,7 +69,10 @@ t.test('a new field of a row and a new collection with an index do not compile u
   writeFileSync(path.join(folder, 'planted.ts'), PLANTED);
   writeFileSync(
     path.join(folder, 'tsconfig.json'),
-    JSON.stringify({ extends: path.join(ROOT, 'tsconfig.json'), include: ['planted.ts'] }),
+    JSON.stringify({
+      extends: path.join(ROOT, 'tsconfig.json'),
+      include: ['planted.ts', '../../shared/infra/**/*.d.ts'],
+    }),
   );
   const tsc = path.join(ROOT, 'node_modules/.bin/tsc');
   const env = { PATH: process.env.PATH };
