@@ -1,4 +1,3 @@
-/// <reference path="./http-ece.d.ts" />
 import { createECDH, createPrivateKey, type ECDH, type KeyObject, randomBytes } from 'node:crypto';
 import { encrypt } from 'http_ece';
 import jwt from 'jsonwebtoken';
