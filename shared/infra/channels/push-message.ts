@@ -1,11 +1,11 @@
-import { createECDH, createPrivateKey, type ECDH, type KeyObject, randomBytes } from 'node:crypto';
+import { createECDH, type ECDH, randomBytes } from 'node:crypto';
 import { encrypt } from 'http_ece';
 import jwt from 'jsonwebtoken';
 import { HOUR } from '#shared/kernel/time.ts';
+import { CURVE, type VapidKeys } from './vapid-keys.ts';
 
 // A push message is encrypted for its browser (RFC 8291) and signed for its push service (VAPID, RFC 8292).
 
-const CURVE = 'prime256v1';
 const SALT_BYTES = 16;
 /** Size of the only record. A push service takes no longer body. */
 const RECORD_BYTES = 4_096;
@@ -36,28 +36,6 @@ function freshParts(): Fresh {
 export function encryptPush(text: string, { p256dh, auth }: BrowserKeys, { salt, sender } = freshParts()): Buffer {
   const keys = { privateKey: sender, dh: p256dh, authSecret: auth };
   return encrypt(Buffer.from(text), { version: 'aes128gcm', ...keys, salt, rs: RECORD_BYTES });
-}
-
-/** A key pair by which push services recognize this server (VAPID). */
-export interface VapidKeys {
-  /** As pages pass it to `pushManager.subscribe`, base64url. */
-  publicKey: string;
-  privateKey: KeyObject;
-}
-
-/** Returns the key pair of a private key: 32 bytes, base64url. Returns null if the text is no such key. */
-export function vapidKeys(text: string): VapidKeys | null {
-  if (!/^[A-Za-z0-9_-]{43}$/.test(text)) return null;
-  try {
-    const pair = createECDH(CURVE);
-    pair.setPrivateKey(Buffer.from(text, 'base64url'));
-    const point = pair.getPublicKey();
-    const [x, y] = [point.subarray(1, 33), point.subarray(33)].map((half) => half.toString('base64url'));
-    const key = { kty: 'EC', crv: 'P-256', x: x ?? '', y: y ?? '', d: text };
-    return { publicKey: point.toString('base64url'), privateKey: createPrivateKey({ key, format: 'jwk' }) };
-  } catch {
-    return null;
-  }
 }
 
 /** Validity of a signature. Push services refuse more than 24 hours. */

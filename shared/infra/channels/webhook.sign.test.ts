@@ -4,7 +4,8 @@ import path from 'node:path';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { signWebhook, webhookSecretFault } from './standard-webhooks.ts';
+import { signWebhook } from './standard-webhooks.ts';
+import { webhookSecretFault } from './webhook-secret.ts';
 
 const secretOf = (key: string | Uint8Array) => `whsec_${Buffer.from(key).toString('base64')}`;
 const SECRET = secretOf('a secret of the test, 32 bytes ..');

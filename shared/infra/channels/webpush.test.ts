@@ -10,7 +10,8 @@ import { type TestBrowser, testBrowser } from '#testing/stored/test-browser.ts';
 import { adapterSuite, sampleJob } from '#testing/suites/adapter-suite.ts';
 import { until } from '#testing/until.ts';
 import { Permanent, Retryable, Unreachable } from './channel.ts';
-import { encryptPush, vapidKeys } from './push-message.ts';
+import { encryptPush } from './push-message.ts';
+import { vapidKeys } from './vapid-keys.ts';
 import { webPushAdapter } from './webpush.ts';
 
 const PRIVATE_KEY = 'yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw';

@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { type VapidKeys, vapidKeys } from '#infra/channels/push-message.ts';
+import { type VapidKeys, vapidKeys } from '#infra/channels/vapid-keys.ts';
 import { isMailAddress } from '#shared/notification/email.ts';
 import { unsubscribeKey } from '#shared/notification/unsubscribe.ts';
 import type { VariableReader } from './variable-reader.ts';

@@ -1,4 +1,4 @@
-import { webhookSecretFault } from '#infra/channels/standard-webhooks.ts';
+import { webhookSecretFault } from '#infra/channels/webhook-secret.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
 import { keyFault, secretFault, tokenFault } from './secrets.ts';
 import { isAddressOrNetwork, isBaseUrl, isWebhookUrl, wantedText } from './text-forms.ts';
