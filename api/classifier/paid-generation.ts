@@ -55,12 +55,12 @@ export async function paidGeneration(
 ): Promise<GenerationPreview | Rejection> {
   const { mongo, now, timing, settlementWorker } = deps;
   const { organizationId, actor } = order.scope;
-  const key = generationKey(order.wanted, { organizationId, actorId: actor.id });
+  const idempotencyKey = generationKey(order.wanted, { organizationId, actorId: actor.id });
   const settledBy = settlementWorker === null ? 'door' : 'worker';
   const giveUpAt = performance.now() + timing.waitMs;
   let waitedFor: { id: string; fence: number } | null = null;
   for (;;) {
-    const next = nextStep(await newestGeneration(mongo, key), { now: now(), settledBy, waitedFor });
+    const next = nextStep(await newestGeneration(mongo, idempotencyKey), { now: now(), settledBy, waitedFor });
     switch (next.kind) {
       case 'replay':
         return previewOf(next.row, order);
@@ -78,7 +78,7 @@ export async function paidGeneration(
         break;
       case 'open':
       case 'acquire': {
-        const wanted = { key, organizationId, actor, now: now(), leaseMs: timing.leaseMs };
+        const wanted = { key: idempotencyKey, organizationId, actor, now: now(), leaseMs: timing.leaseMs };
         const acquired =
           next.kind === 'open'
             ? await open(deps, { ...wanted, epoch: next.epoch }, next.after)

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import type { GenerationRequest } from '#shared/generated/classifier.ts';
 import { generationFaults, generationKey, wantedGeneration } from './generation-request.ts';
 
@@ -77,4 +78,17 @@ t.test('references are required for similar, forbidden otherwise, and unique', a
     { path: `${path}/2` },
     { path: `${path}/3` },
   ]);
+});
+
+t.test('a text that is too long when composed is a fault, by the limits of the schema', async (t) => {
+  const request = loadSchemas().resolved('classifier/generation-request').properties ?? {};
+  const payload = loadSchemas().resolved('classifier/generate-payload').properties ?? {};
+  for (const name of ['subject', 'gradeLevel', 'topic', 'difficulty', 'instructions'] as const) {
+    const most = request[name]?.maxLength ?? 0;
+    t.equal(payload[name]?.maxLength, most, name);
+    // U+09DF becomes two characters.
+    const grown = { ...REQUEST, [name]: '\u09DF'.repeat(most / 2 + 1) };
+    t.match(generationFaults(grown), [{ path: `/${name}`, message: RegExp(`at most ${most} characters`) }]);
+    t.strictSame(generationFaults({ ...grown, [name]: '\u09DF'.repeat(most / 2) }), []);
+  }
 });

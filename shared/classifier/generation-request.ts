@@ -12,10 +12,27 @@ export interface WantedGeneration extends Omit<GeneratePayload, 'references'> {
 
 const DEFAULT_LANGUAGE = 'vi';
 
+/** The limits of the schema. It measures a text as it came, and some letters, such as those of Bengali with a dot below, grow when composed. */
+const LIMITS = { subject: 200, gradeLevel: 64, topic: 500, difficulty: 64, instructions: 4_000 } as const;
+
 /**
- * Returns the faults of a generation request that the schema cannot detect: references that are forbidden, missing or duplicate.
+ * Returns the faults of a generation request that the schema cannot detect: texts that are too long when composed, and references that
+ * are forbidden, missing or duplicate.
  */
-export function generationFaults({ mode, referenceQuestionIds: ids = [] }: GenerationRequest): FaultDetail[] {
+export function generationFaults(request: GenerationRequest): FaultDetail[] {
+  return [...lengthFaults(request), ...referenceFaults(request)];
+}
+
+function lengthFaults(request: GenerationRequest): FaultDetail[] {
+  return Object.entries(LIMITS).flatMap(([name, most]) => {
+    const { length } = [...plain(String(request[name as keyof typeof LIMITS] ?? ''))];
+    return length <= most
+      ? []
+      : [{ path: `/${name}`, message: `must have at most ${most} characters in Unicode's form NFC` }];
+  });
+}
+
+function referenceFaults({ mode, referenceQuestionIds: ids = [] }: GenerationRequest): FaultDetail[] {
   const path = '/referenceQuestionIds';
   if (mode !== 'similar') return ids.length === 0 ? [] : [{ path, message: 'only allowed with mode "similar"' }];
   if (ids.length === 0) return [{ path, message: 'must contain one to five question ids' }];

@@ -31,7 +31,7 @@ export interface AITaskRequestEnvelope {
    */
   grade?: EssayGradeRequest;
   /**
-   * Key of the task: its result is stored, and its cost charged, once under this key.
+   * Key of the task. The result of a paid generation is stored, replayed and charged once under it, and that of a batch stored once; any other task has a key of its own.
    */
   idempotencyKey: string;
   /**

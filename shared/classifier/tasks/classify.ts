@@ -77,7 +77,7 @@ export function readClassification(
 const LEFT_OUT = { code: 'AI_PROVIDER_INVALID_RESPONSE', message: 'The model returned no result for this question' };
 export const UNKNOWN_QUESTION = {
   code: 'AI_QUESTION_CONTEXT_FAILED',
-  message: 'The question bank did not return this question',
+  message: 'The question bank returned no such question, or none that can be used',
 };
 
 /** Returns the wanted fields in the order of the request, or null if one is missing. */

@@ -59,7 +59,7 @@ const ROLLBACKS: Readonly<Record<TaskKind, string>> = {
 /** Caller of a task, and the part of the work that it belongs to. */
 export type TaskScope = Omit<AITaskRequestEnvelope['usageEvent'], 'operation'> & {
   taskId: string;
-  /** Key under which the task's result is stored and charged once; defaults to the task's id, under which nothing is stored. */
+  /** Key under which the task's result is stored once, and charged if it is paid for. Defaults to the task's id: nothing is stored. */
   idempotencyKey?: string;
   /** Defaults to a key of this task alone, which ends with its request. */
   cancellationKey?: string;

@@ -59,7 +59,7 @@ export function readClassifier(from: VariableReader): ClassifierSettings {
     from.plainHttp.add('AI_CLASSIFIER_ALLOWED_BASE_URLS');
   return {
     provider: from.text('AI_CLASSIFIER_PROVIDER'),
-    model: from.optionalText('AI_CLASSIFIER_MODEL'),
+    model: from.modelName('AI_CLASSIFIER_MODEL'),
     baseUrl,
     places: Object.fromEntries(PLACED_PROVIDERS.map((provider) => [provider, placeOf(from, provider)])),
     allowedOrigins,
@@ -94,5 +94,5 @@ function placeOf(from: VariableReader, provider: (typeof PLACED_PROVIDERS)[numbe
   const prefix = provider.toUpperCase() as Uppercase<typeof provider>;
   const baseUrl = from.neighbour(`${prefix}_BASE_URL`);
   if (baseUrl?.startsWith('http:')) from.plainHttp.add(`${prefix}_BASE_URL`);
-  return { baseUrl, model: from.optionalText(`${prefix}_MODEL`) };
+  return { baseUrl, model: from.modelName(`${prefix}_MODEL`) };
 }

@@ -126,3 +126,11 @@ t.test('a secret of another process type is not read, and in production a warnin
     'AUTH_JWT_SECRET is set but `web` with SERVICES=attempt does not use it: remove it from this process',
   ]);
 });
+
+t.test('the name of a model is one that a reply can have', async (t) => {
+  for (const name of ['AI_CLASSIFIER_MODEL', 'OPENAI_MODEL']) {
+    const named = (model: string) => readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/', [name]: model }, 'classifier');
+    t.throws(() => named('m'.repeat(201)), { message: RegExp(`${name}.*at most 200 characters`) });
+    t.doesNotThrow(() => named('m'.repeat(200)));
+  }
+});

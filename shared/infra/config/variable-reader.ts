@@ -35,6 +35,8 @@ export interface VariableReader {
   list<Word extends string>(name: NamesOf<'list'>, words: readonly Word[]): ReadonlySet<Word>;
   text(name: NamesOf<'text' | 'id' | 'mongodb' | 'redis'>): string;
   optionalText(name: NamesOf<'text'>): string | null;
+  /** Returns the name of a model, which replies and usage events repeat. */
+  modelName(name: NamesOf<'text'>): string | null;
   /**
    * Returns the accepted values of the first of these tokens that is set: its own, then its earlier ones and those of the tokens that it
    * replaces. Only the first value is sent. If it is empty, there is no token, and later names are ignored.
@@ -53,6 +55,9 @@ export interface VariableReader {
   webhookSecret(name: NamesOf<'webhook-secret'>): string | undefined;
   origins(name: NamesOf<'origins'>): string[];
 }
+
+/** Longest name of a model that a reply can have. */
+const MAX_MODEL_NAME = 200;
 
 /** Opens a reader. A faulty variable is returned as a harmless value of its type, because the caller throws on `faults` before it uses any. */
 export function variableReader(
@@ -81,6 +86,7 @@ export function variableReader(
     refuse(name, `an integer from ${min} to ${max}`);
     return min;
   };
+  const optionalText: VariableReader['optionalText'] = (name) => (read(name) === null ? null : text(name));
   const text: VariableReader['text'] = (name) => {
     if (!reads(name)) return '';
     const value = read(name) ?? '';
@@ -136,7 +142,12 @@ export function variableReader(
       return new Set(found);
     },
     text,
-    optionalText: (name) => (read(name) === null ? null : text(name)),
+    optionalText,
+    modelName(name) {
+      const model = optionalText(name);
+      if (model !== null && model.length > MAX_MODEL_NAME) refuse(name, `at most ${MAX_MODEL_NAME} characters`);
+      return model;
+    },
     tokens(...names) {
       // All are read, because a fault in a variable that is not used is a fault as well.
       const all = names.map((name) => ({ name, value: token(name), earlier: earlier(`${name}_PREVIOUS`, name) }));

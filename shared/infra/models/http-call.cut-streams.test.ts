@@ -7,7 +7,7 @@ import { readEvents } from './http-call.ts';
 /** Texts whose pieces contain escapes, characters of several bytes and pairs of units. */
 const TEXTS = [
   JSON.stringify({ subject: 'toán', confidence: 0.5 }),
-  JSON.stringify({ subject: 'Tiếng Việt 🙂 "trích" \\theta\n', confidence: 1 }),
+  JSON.stringify({ subject: 'Tiếng\u2028Việt\u2029 🙂 \u0085 "trích" \\theta\n{', confidence: 1 }),
 ];
 /** One provider of each protocol. */
 const PROTOCOLS = HTTP_PROVIDERS.filter((provider, at) => {
@@ -125,3 +125,28 @@ for (const [name, lineEnd] of LINE_ENDS) {
     },
   );
 }
+
+t.test('after the reason why it ended, an answer is whole, however the stream breaks off', async (t) => {
+  for (const provider of PROTOCOLS) {
+    const [text = ''] = TEXTS;
+    const whole = Buffer.from(streamOf(provider, text));
+    const withoutMark = Buffer.from(streamOf(provider, text, { without: 'done' }));
+    for (let length = withoutMark.length; length <= whole.length; length += 1) {
+      const answer = await answerOf(
+        provider,
+        chunksOf(whole.subarray(0, length), () => 7),
+      );
+      t.equal(answer, text, `${provider}: ${length} of ${whole.length} bytes`);
+    }
+  }
+});
+
+t.test('lines after the end mark change nothing, in one chunk or in many', async (t) => {
+  for (const provider of PROTOCOLS) {
+    const [text = ''] = TEXTS;
+    const bytes = Buffer.from(`${streamOf(provider, text)}: {"x":1}\n\n`);
+    for (const nextLength of [() => bytes.length, () => 1]) {
+      t.equal(await answerOf(provider, chunksOf(bytes, nextLength)), text, provider);
+    }
+  }
+});

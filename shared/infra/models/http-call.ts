@@ -83,9 +83,28 @@ async function bodyOf(response: Response, { fold, signal }: Pick<HttpCall, 'fold
   const chunks = capped(response);
   const isStream = response.headers.get('content-type')?.toLowerCase().startsWith('text/event-stream') === true;
   if (response.ok && fold !== null && isStream) return (await readEvents(chunks, fold, signal)) ?? undefined;
-  const parts: Uint8Array[] = [];
-  for await (const chunk of chunks) parts.push(chunk);
-  return parseBody(Buffer.concat(parts));
+  const bytes = openBytes();
+  for await (const chunk of chunks) bytes.add(chunk);
+  return parseBody(bytes.take());
+}
+
+/** Opens one growing buffer. A list of chunks would take a hundred bytes for each, and a server may send them one byte long. */
+function openBytes() {
+  let [held, length] = [Buffer.allocUnsafe(16_384), 0];
+  return {
+    add(chunk: Uint8Array): void {
+      const needed = length + chunk.byteLength;
+      if (needed > held.length) held = Buffer.concat([held.subarray(0, length)], Math.max(needed, 2 * held.length));
+      held.set(chunk, length);
+      length = needed;
+    },
+    /** Returns a copy of the bytes, and begins anew. */
+    take(): Buffer {
+      const taken = Buffer.from(held.subarray(0, length));
+      length = 0;
+      return taken;
+    },
+  };
 }
 
 /** Maximum size of a decompressed answer in bytes. A larger answer fails with `oversize`. */
@@ -104,21 +123,26 @@ async function* capped(response: Response): AsyncGenerator<Uint8Array> {
 function parseBody(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) return undefined;
   try {
-    const body: unknown = parseJsonText(bytes.toString('utf8'));
+    const body: unknown = parseJsonText(bytes.toString('utf8').replace(/^\uFEFF/, ''));
     return isDeeperThan(MAX_ANSWER_DEPTH, body) ? undefined : body;
   } catch {
     return undefined;
   }
 }
 
-/** A part of an object outside of a data line, after a comment's colon or an event's name. The parser skips it without an error. */
-const STRAY_OBJECT = /^(?!\uFEFF?data:)[^\r\n]*[{}]/m;
+/** Returns true for a part of an object outside of a data line, as after a comment's colon. The parser skips it without an error. */
+function isStray(line: string): boolean {
+  return !/^\uFEFF?data:/.test(line) && /[{}]/.test(line);
+}
+
+/** Lines with their ends. JSON texts may contain U+2028 and U+2029, which end no line of a stream. */
+const LINES = /[^\r\n]*(?:\r\n|\r|\n)/g;
 const [LF, CR] = [0x0a, 0x0d];
 
 /**
  * Passes the events of a stream to `fold` until its end mark, and returns the resulting body, or null if the answer is not whole. Chunks may
- * split a character, and the last event may lack its closing empty line. If the stream breaks, or the time limit expires, after the reason why the
- * answer ended, the answer is whole, and only the end mark is missing.
+ * split a character, and the last event may lack its closing empty line. After the reason why the answer ended, the answer is whole even
+ * if the stream breaks or the time limit expires. Only the end mark or the count of tokens is missing then.
  */
 export async function readEvents(
   chunks: AsyncIterable<Uint8Array>,
@@ -126,23 +150,26 @@ export async function readEvents(
   signal: AbortSignal,
 ): Promise<unknown> {
   const parser = createParser({ onEvent: (event) => fold.take(event), onError: () => fold.spoil() });
-  /** Bytes of the line that has no end yet; no more than MAX_BYTES. */
-  let rest: Uint8Array[] = [];
+  /** The bytes of the line that has no end yet. */
+  const open = openBytes();
   const feed = (bytes: Uint8Array) => {
     const end = Math.max(bytes.lastIndexOf(LF), bytes.lastIndexOf(CR)) + 1;
     if (end > 0) {
-      // The parser gets whole lines only, because it skips a damaged line without an error if the end of the line is in a later chunk.
-      const lines = Buffer.concat([...rest, bytes.subarray(0, end)]);
-      const text = lines.toString('utf8');
-      if (!isUtf8(lines) || STRAY_OBJECT.test(text)) fold.spoil();
-      parser.feed(text);
-      rest = [];
+      open.add(bytes.subarray(0, end));
+      const lines = open.take();
+      if (!isUtf8(lines)) fold.spoil();
+      // Whole lines only: the parser skips a damaged line without an error if its end is in a later chunk.
+      for (const [line] of lines.toString('utf8').matchAll(LINES)) {
+        if (isStray(line)) fold.spoil();
+        parser.feed(line);
+      }
     }
-    rest.push(bytes.subarray(end));
+    open.add(bytes.subarray(end));
   };
   const bodyAtEnd = () => {
+    const whole = fold.body();
     feed(Buffer.of(LF, LF));
-    return fold.body();
+    return fold.body() ?? whole;
   };
 
   try {
