@@ -24,7 +24,6 @@ import {
   refusedWith,
   Unreachable,
 } from './channel.ts';
-import { encryptPush, vapidHeader } from './push-message.ts';
 import { readReply } from './webhook.ts';
 
 interface WebPushDeps {
@@ -169,11 +168,13 @@ async function push(settings: Watched<WebPushSettings>, call: PushCall): Promise
   }
 }
 
-function post(
+async function post(
   { keys, subject, ttlSeconds }: WebPushSettings,
   { job, subscription, deps, dispatcher }: PushCall,
   signal: AbortSignal,
 ): Promise<Response> {
+  // A worker without push messages loads no library for signing.
+  const { encryptPush, vapidHeader } = await import('./push-message.ts');
   const { endpoint } = subscription;
   const init = {
     method: 'POST',
