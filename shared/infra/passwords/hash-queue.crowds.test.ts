@@ -4,9 +4,64 @@ import { openAddressBook } from '#shared/auth/address-book.ts';
 import { spacingOf } from '#shared/auth/address-rule.ts';
 import { waitAfter } from '#shared/auth/throttle.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
-import { virtualTime } from '#testing/virtual-time.ts';
 import { HasherBusy } from './fair-queue.ts';
 import { hashQueue, type LaneKind } from './hash-queue.ts';
+
+/** Time that passes only when nothing else can happen. */
+interface VirtualTime {
+  /** Milliseconds since the beginning. */
+  now(): number;
+  /** Resolves after `ms` of this time. */
+  pause(ms: number): Promise<void>;
+  /** Passes time until nothing is due before `endMs`. @throws an error of work that the test started with `spawn` */
+  run(endMs: number): Promise<void>;
+  /** Starts work whose failure ends the run. */
+  spawn(work: () => Promise<void>): void;
+}
+
+/** Opens a clock for simulations of hours in a second. */
+function virtualTime(): VirtualTime {
+  /** Times and what is due then, the next one last. */
+  const due: { at: number; resolve: () => void }[] = [];
+  let now = 0;
+  let failure: { error: unknown } | undefined;
+
+  function pause(ms: number): Promise<void> {
+    const at = now + ms;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let [from, to] = [0, due.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if ((due[middle]?.at ?? 0) > at) from = middle + 1;
+      else to = middle;
+    }
+    due.splice(from, 0, { at, resolve });
+    return promise;
+  }
+
+  return {
+    now: () => now,
+    pause,
+    spawn(work) {
+      work().catch((error: unknown) => {
+        failure ??= { error };
+      });
+    },
+    async run(endMs) {
+      for (;;) {
+        // Whatever the last event has caused happens at its time.
+        await new Promise(setImmediate);
+        if (failure !== undefined) throw failure.error;
+        const next = due.at(-1);
+        if (next === undefined || next.at > endMs) break;
+        due.pop();
+        now = next.at;
+        next.resolve();
+      }
+      now = endMs;
+    },
+  };
+}
 
 /** One hash at the default cost. */
 const HASH_MS = 250;
