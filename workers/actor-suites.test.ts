@@ -8,7 +8,7 @@ function actorsIn(suite: string, files: string): string[] {
   return globSync(files, { cwd: import.meta.dirname })
     .map((file) => {
       const text = readFileSync(path.join(import.meta.dirname, file), 'utf8');
-      return new RegExp(`${suite}\\(t, '(\\w+)'\\)`).exec(text)?.[1] ?? `none in ${file}`;
+      return new RegExp(`${suite}\\(t, '(\\w+)'`).exec(text)?.[1] ?? `none in ${file}`;
     })
     .sort();
 }

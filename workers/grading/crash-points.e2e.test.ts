@@ -5,10 +5,31 @@ import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
-import { crashSuite, openLane } from '#testing/suites/crash-suite.ts';
+import { type CrashScenario, crashSuite, openLane } from '#testing/suites/crash-suite.ts';
 import { until } from '#testing/until.ts';
 
-t.test('a worker killed at any await of its run loses nothing and doubles nothing', (t) => crashSuite(t, 'grading'));
+const GRADING: CrashScenario = {
+  name: 'grading',
+  status: 'DONE',
+  leastPoints: 12,
+  post: async (mongo) => postGrading(mongo, await storeAttempt(mongo, SUBMITTED)),
+  async check(t, { mongo }, { subject }) {
+    const attempt = await attempts(mongo).findOne({ _id: subject });
+    const totals = { totalScore: 1, correctCount: 1, wrongCount: 0, pendingManualCount: 1 };
+    t.match(attempt, { status: 'GRADED', ...totals, eventSeq: 2, tally: { scored: true, graded: 1 } });
+    t.strictSame(
+      attempt?.events.map(({ type }) => type),
+      ['START', 'SUBMIT'],
+      'one terminal event',
+    );
+    const notices = await mongo.db.collection(NOTICES).find({ 'body.attemptId': subject }).toArray();
+    t.equal(notices.length, 2, 'one pair of notices');
+  },
+};
+
+t.test('a worker killed at any await of its run loses nothing and doubles nothing', (t) =>
+  crashSuite(t, 'grading', [GRADING]),
+);
 
 t.test('a command that kills every worker ends dead and delays no other command', async (t) => {
   const { mongo, env } = await openLane(t);

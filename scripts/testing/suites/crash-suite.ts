@@ -3,7 +3,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { endHolderSession } from '#infra/mongo/mailbox/claim.ts';
 import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
-import type { Command } from '#shared/kernel/command.ts';
+import type { Command, CommandStatus } from '#shared/kernel/command.ts';
 import { HOUR, MINUTE } from '#shared/kernel/time.ts';
 import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
 import { scaled } from '#testing/chance.ts';
@@ -14,8 +14,6 @@ import { type RunningWorker, runWorkerUntil, startWorker } from '#testing/proces
 import { openTestMongo, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
 import { untilSlowly } from '#testing/until.ts';
-import type { CrashScenario } from './crash-scenario.ts';
-import { crashScenarios } from './crash-scenarios.ts';
 
 /** Upper bound of the points of a run. A run with more points would not end. */
 const MAX_POINTS = 200;
@@ -68,11 +66,27 @@ export async function openLane(t: Teardown) {
   };
 }
 
-/** Runs each scenario of this actor and lets a worker die at every point of the run. */
-export async function crashSuite(t: Test, actor: string): Promise<void> {
-  const scenarios = crashScenarios().filter((scenario) => scenario.actor === actor);
-  if (scenarios.length === 0) throw new Error(`no crash scenario is about ${actor}`);
-  await Promise.all(scenarios.map((scenario, index) => dieAtEach(t, scenario, placesOf(index, scenarios.length))));
+/** A command whose worker is killed at every point of its run, and a check of the state after another worker has finished it. */
+export interface CrashScenario {
+  name: string;
+  status: CommandStatus;
+  /** Minimum number of points in a run. Fewer would mean that the suite no longer observes the run. */
+  leastPoints: number;
+  /** Returns whether no worker needs to run the command any more. Default: it is settled. A recurring command never settles. */
+  isOver?: (command: Command) => boolean;
+  /** True if `post` waits for the open transactions of dead workers. The suite ends them, before the server's own time limit does. */
+  waitsForTransactions?: boolean;
+  /** Minimum and maximum of the attempts spent in the end. Default: 1 and 2. */
+  spent?: readonly [number, number];
+  post(mongo: Mongo, world: { neighbours: Neighbours }): Promise<Command>;
+  check(t: Test, world: { mongo: Mongo; neighbours: Neighbours }, command: Command): Promise<void>;
+}
+
+/** Runs each scenario of the actor and lets a worker die at every point of the run. */
+export async function crashSuite(t: Test, actor: string, scenarios: readonly CrashScenario[]): Promise<void> {
+  await Promise.all(
+    scenarios.map((scenario, index) => dieAtEach(t, { ...scenario, actor }, placesOf(index, scenarios.length))),
+  );
 }
 
 /** Places of a run at which a whole process is killed, as parts of the number of its points. */
@@ -94,7 +108,11 @@ function placesOf(index: number, scenarios: number): number[] {
  * At every point dies a worker inside this process (`life.ts`). At the points of `places` a whole process is killed by SIGKILL as well;
  * the state after both deaths must pass the same checks.
  */
-async function dieAtEach(t: Test, scenario: CrashScenario, places: readonly number[]): Promise<void> {
+async function dieAtEach(
+  t: Test,
+  scenario: CrashScenario & { actor: string },
+  places: readonly number[],
+): Promise<void> {
   const lane = await openLane(t);
   const { mongo, neighbours } = lane;
   const deaths: Death[] = [];
