@@ -6,9 +6,9 @@ import { commandReason } from '#shared/operations/command-reason.ts';
 import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { again, expire } from '#testing/stored/stored-commands.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
-import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { runCommand } from './run-command.ts';
 
 const mongo = await openTestMongo(t);

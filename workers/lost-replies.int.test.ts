@@ -8,10 +8,11 @@ import { type Step, scriptActor, withEffect } from '#testing/actors/scripted-act
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { again, expire } from '#testing/stored/stored-commands.ts';
 import { faultyMongo, losingCommit, settles } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { actorSubjects, makeActor } from '#testing/suites/actor-subjects.ts';
-import { again, endedWell, expire } from '#testing/suites/kernel-features/feature.ts';
+import { endedWell } from '#testing/suites/kernel-suite.ts';
 import { gate } from '#testing/until.ts';
 import { runCommand } from './run-command.ts';
 

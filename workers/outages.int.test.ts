@@ -7,10 +7,11 @@ import { scriptActor, withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { again, expire } from '#testing/stored/stored-commands.ts';
 import { type FaultPlan, faultyMongo, settles } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { actorSubjects, makeActor } from '#testing/suites/actor-subjects.ts';
-import { again, endedWell, expire } from '#testing/suites/kernel-features/feature.ts';
+import { endedWell } from '#testing/suites/kernel-suite.ts';
 import { despiteOutages, gate, until } from '#testing/until.ts';
 import { runCommand } from './run-command.ts';
 

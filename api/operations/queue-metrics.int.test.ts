@@ -5,10 +5,10 @@ import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { expire } from '#testing/stored/stored-commands.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { actorSubject, actorSubjects, makeActor } from '#testing/suites/actor-subjects.ts';
-import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { queueMetrics } from './queue-metrics.ts';
 

@@ -16,10 +16,9 @@ const BY_NAME: readonly [RegExp, number][] = [
   [/crash-points\.e2e|docs\/pages|examhall\.e2e|signals\/rules|fan-out\.insert|console\/dead-letters/, 70_000],
   [/^scripts\/(faults|examhall|supervisor|seed\.e2e|image\/image\.e2e)|outages|crash-points|stream-job\.int/, 40_000],
   [/killed-door\.e2e|operations\/routes\.e2e|classifier\/settlement\.e2e/, 40_000],
-  [/\.race\.|^api\/classifier\/.*\.e2e|probe\/probe|fan-out|idle-worker|signals\/faults/, 20_000],
+  [/\.race\.|^api\/classifier\/.*\.e2e|probe\/probe|fan-out|idle-worker|signals\/faults|^workers\/kernel\./, 20_000],
   [/day-end\.int|lost-replies|redis\/(connection|doorbell)\.int|upkeep\/retention\.int/, 20_000],
   [/\.e2e\./, 9_000],
-  [/kernel\.int/, 8_000],
   [/\.int\./, 4_000],
 ];
 const PURE_MS = 400;

@@ -18,7 +18,7 @@ export const isQuick = (file: string): boolean => isPure(file) || file === SMOKE
 const RESTS_ON_ENGINE = [
   /^shared\/infra\/mongo\/(?!person\/crash-points)/,
   /^scripts\/(faults\/(mongodb|workers)|services)\./,
-  /^workers\/(grading|results-release)\/(crash-points|kernel)\./,
+  /^workers\/(kernel\.|(grading|results-release)\/crash-points\.)/,
   /\/(outages|lost-replies|races|release-races)\.|\.race\./,
 ];
 

@@ -3,9 +3,9 @@ import { classifierScene, type Data, goodAnswer } from '#testing/actors/classifi
 import { testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
+import { expire } from '#testing/stored/stored-commands.ts';
 import { postJob, questionIds } from '#testing/stored/stored-jobs.ts';
 import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
-import { expire } from '#testing/suites/kernel-features/feature.ts';
 import { classifierActor } from './actor.ts';
 
 t.test('questions that the bank does not return are not sent to the model', async (t) => {

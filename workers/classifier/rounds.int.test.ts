@@ -7,8 +7,8 @@ import { roundOrder } from '#shared/classifier/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { classifierScene, OWNER, passing } from '#testing/actors/classifier-scene.ts';
 import { testKernel } from '#testing/actors/test-kernel.ts';
+import { again, expire } from '#testing/stored/stored-commands.ts';
 import { finishedOnce, postJob, unlimitedSlots } from '#testing/stored/stored-jobs.ts';
-import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 

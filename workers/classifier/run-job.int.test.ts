@@ -2,8 +2,8 @@ import t from 'tap';
 import { cancelJob } from '#infra/mongo/classifier/jobs.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { classifierScene, goodAnswer, OWNER, passing, twelve } from '#testing/actors/classifier-scene.ts';
+import { again, expire } from '#testing/stored/stored-commands.ts';
 import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
-import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate } from '#testing/until.ts';
 import { queuesOf } from '#workers/actor.ts';
 

@@ -15,10 +15,10 @@ import type { Channel, DeliveryAttempt } from '#shared/notification/delivery.ts'
 import { newEvent } from '#shared/notification/event.ts';
 import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { again, expire } from '#testing/stored/stored-commands.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { watchFilters } from '#testing/stores/plans.ts';
-import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { gate } from '#testing/until.ts';
 import type { Actor } from '#workers/actor.ts';
 import type { RunResult } from '#workers/life.ts';

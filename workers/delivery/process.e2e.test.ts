@@ -5,9 +5,9 @@ import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
 import { startWorker } from '#testing/processes/worker-process.ts';
+import { again } from '#testing/stored/stored-commands.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openLane } from '#testing/suites/crash-suite.ts';
-import { again } from '#testing/suites/kernel-features/feature.ts';
 import { until } from '#testing/until.ts';
 
 t.test('the process claims its jobs with the delivery lease and reports the slots of all its queues', async (t) => {

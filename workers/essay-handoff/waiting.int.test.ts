@@ -9,10 +9,10 @@ import { HOUR } from '#shared/kernel/time.ts';
 import { scriptActor } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { again, expire } from '#testing/stored/stored-commands.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
-import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { runCommand } from '#workers/run-command.ts';
 
 const FAR_MS = 20_000;

@@ -2,7 +2,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
-import { expire } from '#testing/suites/kernel-features/feature.ts';
+import { expire } from './stored-commands.ts';
 
 const LEASE_MS = 60_000;
 

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { HOUR, MINUTE } from '#shared/kernel/time.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { again, expire } from '#testing/stored/stored-commands.ts';
 import { OPERATOR } from '#testing/stored/stored-dead-letters.ts';
 import { postNotices, refusedRun, retried, runAs } from '#testing/stored/stored-failures.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { claimCommand } from './claim.ts';
 import { replayDead } from './dead-letters.ts';
 import { failingCommands } from './failing.ts';

@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap';
 import { type Command, UNLIMITED_ATTEMPTS } from '#shared/kernel/command.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { again, expire } from '#testing/stored/stored-commands.ts';
 import { makeSuspect } from '#testing/stored/stored-suspects.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
-import { again, expire } from '#testing/suites/kernel-features/feature.ts';
 import { claimCommand } from './claim.ts';
 import { COMMANDS } from './commands.ts';
 import { replayDead } from './dead-letters.ts';

@@ -1,16 +1,17 @@
 import { createServer } from 'node:net';
 import { MongoNetworkError } from 'mongodb';
+import t from 'tap';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { type Step, scriptActor, withStep } from '#testing/actors/scripted-actor.ts';
+import { again, expire } from '#testing/stored/stored-commands.ts';
+import { endedWell, type Feature, kernelSuite, type Scene } from '#testing/suites/kernel-suite.ts';
 import { gate } from '#testing/until.ts';
-import type { Effects } from '#workers/actor.ts';
-import { runCommand } from '#workers/run-command.ts';
-import { again, endedWell, expire, type Feature, type Scene } from './feature.ts';
+import type { Effects } from './actor.ts';
+import { runCommand } from './run-command.ts';
 
-/** Features of the outcomes: the state in which each kind leaves its command. */
-export const OUTCOME_FEATURES: readonly Feature[] = [
+const FEATURES: readonly Feature[] = [
   {
     name: 'done settles the command together with its effects and notifies waiting front doors',
     async show(scene) {
@@ -164,6 +165,8 @@ export const OUTCOME_FEATURES: readonly Feature[] = [
     },
   },
 ];
+
+t.test('each outcome leaves its command in its state', (t) => kernelSuite(t, FEATURES));
 
 async function spends(scene: Scene, step: Step): Promise<void> {
   const { t, mongo, subject, actor } = scene;

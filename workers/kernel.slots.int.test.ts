@@ -1,14 +1,15 @@
+import t from 'tap';
 import type { Command } from '#shared/kernel/command.ts';
 import { scriptActor, withStepFor } from '#testing/actors/scripted-actor.ts';
+import { again } from '#testing/stored/stored-commands.ts';
+import { endedWell, type Feature, kernelSuite } from '#testing/suites/kernel-suite.ts';
 import { gate, until } from '#testing/until.ts';
-import { runCommand } from '#workers/run-command.ts';
-import { openWorker } from '#workers/worker.ts';
-import { again, endedWell, type Feature } from './feature.ts';
+import { runCommand } from './run-command.ts';
+import { openWorker } from './worker.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** Features of the slots: which commands a worker process claims, in which order, and how it stops. */
-export const SLOT_FEATURES: readonly Feature[] = [
+const FEATURES: readonly Feature[] = [
   {
     name: 'one poll finds every due command without a ring',
     async show(scene) {
@@ -166,3 +167,5 @@ export const SLOT_FEATURES: readonly Feature[] = [
     },
   },
 ];
+
+t.test('a worker process claims in order, within its slots, and stops in order', (t) => kernelSuite(t, FEATURES));

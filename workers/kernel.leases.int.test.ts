@@ -1,15 +1,21 @@
 import { mock } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ClientSession } from 'mongodb';
+import t from 'tap';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { renewLease } from '#infra/mongo/mailbox/settle.ts';
+import { extendSlot, ISOLATION_SLOT, type IsolationSlot, takeSlot } from '#infra/mongo/mailbox/suspects.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { scriptActor, withEffect, withStep } from '#testing/actors/scripted-actor.ts';
+import type { TestKernel } from '#testing/actors/test-kernel.ts';
+import { again, expire } from '#testing/stored/stored-commands.ts';
+import { makeSuspect } from '#testing/stored/stored-suspects.ts';
+import { endedWell, type Feature, kernelSuite, type Scene } from '#testing/suites/kernel-suite.ts';
 import { gate, until } from '#testing/until.ts';
-import { runCommand } from '#workers/run-command.ts';
-import { again, endedWell, expire, type Feature, type Scene } from './feature.ts';
+import { runCommand } from './run-command.ts';
 
-/** Features of the lease: which worker may run a command, and how a worker ends that lost its lease. */
-export const LEASE_FEATURES: readonly Feature[] = [
+const FEATURES: readonly Feature[] = [
   {
     name: 'exactly one of ten workers that race for a command runs it',
     async show(scene) {
@@ -220,10 +226,58 @@ export const LEASE_FEATURES: readonly Feature[] = [
       t.equal(await runCommand(kernel, actor, healthy), subject.ends.result);
     },
   },
+  {
+    name: 'a command that two workers did not end runs only alone, within the isolation slot',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const suspect = await makeSuspect(mongo, await subject.post());
+      await expire(mongo, suspect);
+      t.equal(await runCommand(scene.kernel(), actor, suspect), 'not-ours');
+      t.equal(await subject.effects(suspect), 0);
+      const alone = await isolated(scene, suspect);
+      const renewals = holdRenewals(t, alone);
+      const slow = scriptActor(actor, async (_run, real) => {
+        // A checkpoint of the actor extends the lease, and time alone does not.
+        const { lockedUntil } = await again(mongo, suspect);
+        renewals.arrive();
+        t.strictSame((await again(mongo, suspect)).lockedUntil, lockedUntil, 'the end of the slot is the time limit');
+        return real();
+      });
+      t.equal(await runCommand(alone, slow, suspect), subject.ends.result);
+      t.equal((await again(mongo, suspect)).lapses, undefined, 'an outcome clears it of suspicion');
+      await endedWell(scene, suspect, 3);
+    },
+  },
+  {
+    name: 'a checkpoint of a run alone extends slot and lease, and is refused once the slot has ended',
+    async show(scene) {
+      const { t, mongo, subject, actor } = scene;
+      const suspect = await makeSuspect(mongo, await subject.post());
+      const slots = mongo.db.collection<IsolationSlot>(ISOLATION_SLOT);
+      const steps = scriptActor(actor, async (run) => {
+        const noteStep = async (session: ClientSession) => {
+          await mongo.db.collection('steps').insertOne({ step: 'alone' }, { session });
+        };
+        // Half of the time of the slot has passed.
+        const soon = new Date(Number((await again(mongo, suspect)).lockedUntil) - 30 * SECOND);
+        await slots.updateOne({}, { $set: { until: soon } });
+        await run.checkpoint(null as never, noteStep);
+        const { lockedUntil, nextRunAt } = await again(mongo, suspect);
+        t.ok(Number(lockedUntil) > Number(soon));
+        t.strictSame([(await slots.findOne())?.until, nextRunAt], [lockedUntil, lockedUntil]);
+        await slots.updateOne({}, { $set: { until: new Date(0) } });
+        await t.rejects(run.checkpoint(null as never, noteStep), { name: 'LeaseLost' });
+        return { kind: 'snooze', afterMs: 0 };
+      });
+      t.equal(await runCommand(await isolated(scene, suspect), steps, suspect), 'snoozed');
+    },
+  },
 ];
 
+t.test('only one worker at a time runs a command, and a suspect runs alone', (t) => kernelSuite(t, FEATURES));
+
 /** Replaces the timers that renew leases: each `arrive` renews the held leases of this kernel once. */
-export function holdRenewals(t: Scene['t'], { leaseMs }: { leaseMs: number }): { arrive(): void } {
+function holdRenewals(t: Scene['t'], { leaseMs }: { leaseMs: number }): { arrive(): void } {
   mock.timers.enable({ apis: ['setInterval'] });
   t.teardown(() => mock.timers.reset());
   return { arrive: () => mock.timers.tick(leaseMs / 3) };
@@ -239,4 +293,13 @@ async function takeOver(scene: Scene, command: Parameters<typeof again>[1]): Pro
     return result === subject.ends.result;
   });
   t.not((await mailboxOf(mongo, command.queue).findOne({ _id: command._id }))?.workerId, 'late');
+}
+
+/** Takes the isolation slot for a suspect, and returns the kernel of the thread that has it. */
+async function isolated({ mongo, kernel }: Scene, command: Command): Promise<TestKernel> {
+  const [workerId, ms] = ['alone', 60 * SECOND];
+  const until = await takeSlot(mongo, command, { workerId, ms });
+  if (until === null) throw new Error('the isolation slot is taken');
+  const extend = (held: Command) => extendSlot(mongo, held, { workerId, ms });
+  return kernel({ workerId, leaseMs: ms, alone: { until, extend } });
 }

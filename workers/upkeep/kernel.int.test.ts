@@ -1,4 +1,0 @@
-import t from 'tap';
-import { kernelSuite } from '#testing/suites/kernel-suite.ts';
-
-t.test('the upkeep actor passes the kernel suite', (t) => kernelSuite(t, 'upkeep'));
