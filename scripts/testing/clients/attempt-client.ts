@@ -14,47 +14,19 @@ export interface StartChange {
   courseAttemptContext?: unknown;
 }
 
-/** One person at the attempt service's front door. Every reply is checked against the OpenAPI document. */
-export interface Person {
-  id: string;
-  get(attemptId: string): Promise<HttpReply>;
-  events(attemptId: string): Promise<HttpReply>;
-  result(attemptId: string): Promise<HttpReply>;
-  list(): Promise<HttpReply>;
-  summary(): Promise<HttpReply>;
-  start(
-    examId: string,
-    change?: StartChange,
-    options?: { key?: string; headers?: Headers; path?: string },
-  ): Promise<HttpReply>;
-  save(attemptId: string, body: unknown, headers?: Headers): Promise<HttpReply>;
-  submit(attemptId: string, body?: unknown): Promise<HttpReply>;
-  post(attemptId: string, type: string, metadata?: unknown): Promise<HttpReply>;
-}
+/** One person at the attempt service's front door. */
+export type Person = ReturnType<AttemptClient['as']>;
 
-export interface AttemptClient {
-  call: Awaited<ReturnType<typeof checkedApi>>;
-  student(id?: string): Person;
-  teacher(id: string): Person;
-  admin(id?: string): Person;
-  as(role: string, id: string): Person;
-  /** Starts an attempt for a new student and returns both. @throws Error if the start is refused */
-  sitting(
-    change?: StartChange & { examId?: string },
-  ): Promise<{ student: Person; id: string; attempt: HttpReply['data'] }>;
-  sendHandoff(attemptId: string, change?: Json, headers?: Headers): Promise<HttpReply>;
-  release(body: Json, headers?: Headers): Promise<HttpReply>;
-  /** Every reply body, with the role of its receiver and, in `about`, method, target and status. */
-  received: { role: string; about: string; text: string }[];
-}
+export type AttemptClient = Awaited<ReturnType<typeof attemptClient>>;
 
-/** Returns a client of one of the cluster's front doors, counted from 1. */
-export async function attemptClient(cluster: Cluster, door = 1): Promise<AttemptClient> {
+/** Returns a client of one of the cluster's front doors, counted from 1. Every reply is checked against the OpenAPI document. */
+export async function attemptClient(cluster: Cluster, door = 1) {
   const call = await checkedApi((method, target, options) => cluster.request(method, target, { door, ...options }));
-  const received: AttemptClient['received'] = [];
+  /** Every reply body, with the role of its receiver and, in `about`, method, target and status. */
+  const received: { role: string; about: string; text: string }[] = [];
   const internal = (sender: string) => ({ 'x-internal-service': sender, 'x-internal-token': cluster.tokens.internal });
 
-  function as(role: string, id: string): Person {
+  function as(role: string, id: string) {
     const who = { 'x-user-id': id, 'x-user-role': role };
     async function ask(method: string, target: string, body?: unknown, headers: Headers = {}): Promise<HttpReply> {
       const reply = await call(method, target, { headers: { ...who, ...headers }, body });
@@ -63,21 +35,32 @@ export async function attemptClient(cluster: Cluster, door = 1): Promise<Attempt
     }
     return {
       id,
-      get: (attemptId) => ask('GET', `/v1/attempts/${attemptId}`),
-      events: (attemptId) => ask('GET', `/v1/attempts/${attemptId}/events`),
-      result: (attemptId) => ask('GET', `/v1/attempts/${attemptId}/result`),
+      get: (attemptId: string) => ask('GET', `/v1/attempts/${attemptId}`),
+      events: (attemptId: string) => ask('GET', `/v1/attempts/${attemptId}/events`),
+      result: (attemptId: string) => ask('GET', `/v1/attempts/${attemptId}/result`),
       list: () => ask('GET', '/v1/student/attempts'),
       summary: () => ask('GET', '/v1/admin/attempts/summary'),
-      start: (examId, change = {}, { key = randomUUID(), headers = {}, path = 'attempts' } = {}) =>
+      start: (
+        examId: string,
+        change: StartChange = {},
+        {
+          key = randomUUID(),
+          headers = {},
+          path = 'attempts',
+        }: { key?: string; headers?: Headers; path?: string } = {},
+      ) =>
         ask('POST', `/v1/exams/${examId}/${path}`, startBody(examId, change), {
           ...internal('api-gateway'),
           'x-exam-runtime-decision-source': 'exam-service',
           'idempotency-key': key,
           ...headers,
         }),
-      save: (attemptId, body, headers) => ask('POST', `/v1/attempts/${attemptId}/answers`, body, headers),
-      submit: (attemptId, body = { source: 'STUDENT' }) => ask('POST', `/v1/attempts/${attemptId}/submit`, body),
-      post: (attemptId, type, metadata) => ask('POST', `/v1/attempts/${attemptId}/events`, { type, metadata }),
+      save: (attemptId: string, body: unknown, headers?: Headers) =>
+        ask('POST', `/v1/attempts/${attemptId}/answers`, body, headers),
+      submit: (attemptId: string, body: unknown = { source: 'STUDENT' }) =>
+        ask('POST', `/v1/attempts/${attemptId}/submit`, body),
+      post: (attemptId: string, type: string, metadata?: unknown) =>
+        ask('POST', `/v1/attempts/${attemptId}/events`, { type, metadata }),
     };
   }
 
@@ -87,15 +70,16 @@ export async function attemptClient(cluster: Cluster, door = 1): Promise<Attempt
     received,
     as,
     student,
-    teacher: (id) => as('TEACHER', id),
+    teacher: (id: string) => as('TEACHER', id),
     admin: (id = 'admin-1') => as('ADMIN', id),
-    async sitting({ examId = newExamId(), ...change } = {}) {
+    /** Starts an attempt for a new student and returns both. @throws Error if the start is refused */
+    async sitting({ examId = newExamId(), ...change }: StartChange & { examId?: string } = {}) {
       const sitter = student();
       const reply = await sitter.start(examId, change);
       if (reply.status !== 201) throw new Error(`start answered ${reply.status}: ${reply.text}`);
       return { student: sitter, id: reply.data.attempt.id, attempt: reply.data.attempt };
     },
-    async sendHandoff(attemptId, change = {}, headers = {}) {
+    async sendHandoff(attemptId: string, change: Json = {}, headers: Headers = {}) {
       const target = `/v1/attempts/${attemptId}/essay-grade-handoffs`;
       const body = {
         sourceService: 'ai-classifier-service',
@@ -108,7 +92,7 @@ export async function attemptClient(cluster: Cluster, door = 1): Promise<Attempt
       };
       return call('POST', target, { body, headers: { ...internal('ai-classifier-service'), ...headers } });
     },
-    release: (body, headers = {}) =>
+    release: (body: Json, headers: Headers = {}) =>
       call('POST', '/v1/events/exam-results-released', {
         body: { sourceService: 'exam-service', type: 'exam.results_released.v1', ...body },
         headers: { ...internal('exam-service'), ...headers },
