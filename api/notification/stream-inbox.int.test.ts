@@ -1,10 +1,9 @@
 import t, { type Test } from 'tap';
 import { openStreams } from '#api/http/live-stream.ts';
-import { openServer } from '#api/server.ts';
-import { loadSchemas } from '#infra/schema/validator.ts';
 import { DAY, HOUR } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
+import { openTestDoor } from '#testing/doors/test-door.ts';
 import { freshNotification, storeNotifications } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
@@ -26,22 +25,9 @@ async function openInboxDoor(t: Test) {
     streams: { ...openStreams(draining.signal), maxAgeMs: MAX_AGE_MS },
     log: captureLog(),
   } as unknown as NotificationDeps;
-  const door = openServer({
-    routes: notificationRoutes(deps),
-    schemas: loadSchemas(),
-    log: captureLog(),
-    access: () => undefined,
-    draining: draining.signal,
-    isOutage: () => false,
-    observe: () => undefined,
-    trustedProxies: [],
-    dropped: () => undefined,
-    limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24, maxConnections: 1_024 },
-  });
-  const url = `http://127.0.0.1:${await door.listen(0, '127.0.0.1')}`;
-  t.teardown(() => door.close(0));
+  const { port } = await openTestDoor(t, { routes: notificationRoutes(deps), schemas: 'product', draining });
   const follow = (after?: string) =>
-    openStream(t, `${url}/v1/notifications/stream`, {
+    openStream(t, `http://127.0.0.1:${port}/v1/notifications/stream`, {
       'x-actor-id': 'student-1',
       ...(after === undefined ? {} : { 'last-event-id': after }),
     });

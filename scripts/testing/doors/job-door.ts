@@ -3,44 +3,23 @@ import type { JobDeps } from '#api/classifier/deps.ts';
 import { jobRoutes } from '#api/classifier/job-routes.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { openApi } from '#api/openapi.ts';
-import { openServer } from '#api/server.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { callHttp, type HttpReply } from '#testing/clients/http-call.ts';
 import type { TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { checkedApi } from './checked-api.ts';
-
-export interface JobDoor {
-  url: string;
-  deps: JobDeps;
-  /** Command id of each ring, in order. */
-  rings: string[];
-  /** Cancellation keys that were published to other processes, in order. */
-  cancelled: string[];
-  draining: AbortController;
-  /** Returns the calls of one member of an organization. Every reply is checked against the OpenAPI document. */
-  as(role: string, actorId?: string, organizationId?: string): JobClient;
-}
-
-export interface JobClient {
-  headers: Record<string, string>;
-  create(change?: Record<string, unknown>): Promise<HttpReply>;
-  list(query?: string): Promise<HttpReply>;
-  get(id: string): Promise<HttpReply>;
-  errors(id: string, query?: string): Promise<HttpReply>;
-  cancel(id: string): Promise<HttpReply>;
-  retry(id: string): Promise<HttpReply>;
-  summary(query?: string): Promise<HttpReply>;
-}
+import { openTestDoor } from './test-door.ts';
 
 /** Opens a front door in this process that serves classification jobs only. Job changes are published within the process. */
 export async function openJobDoor(
-  t: Pick<Test, 'teardown'>,
+  t: Pick<Test, 'teardown' | 'testdir'>,
   mongo: TestMongo,
   change: Partial<JobDeps> = {},
-): Promise<JobDoor> {
+) {
+  /** Command id of each ring, in order. */
   const rings: string[] = [];
+  /** Cancellation keys that were published to other processes, in order. */
   const cancelled: string[] = [];
   const listeners = new Map<string, Set<() => void>>();
   const draining = new AbortController();
@@ -59,7 +38,7 @@ export async function openJobDoor(
       },
     },
     jobChanges: {
-      notify: (ids) => void ids.forEach((id) => void listeners.get(id)?.forEach((changed) => void changed())),
+      notify: (ids) => void ids.forEach((id: string) => void listeners.get(id)?.forEach((changed) => void changed())),
       listen(id, changed) {
         const group = listeners.get(id) ?? new Set();
         listeners.set(id, group.add(changed));
@@ -71,37 +50,26 @@ export async function openJobDoor(
     streams: openStreams(draining.signal),
     ...change,
   };
-  const [routes, schemas] = [jobRoutes(deps), loadSchemas()];
-  const door = openServer({
-    routes,
-    schemas,
-    log: captureLog(),
-    access: () => undefined,
-    draining: draining.signal,
-    isOutage,
-    observe: () => undefined,
-    trustedProxies: [],
-    dropped: () => undefined,
-    limits: { headTimeoutMs: 10_000, bodyTimeoutMs: 20_000, bodyBudgetBytes: 1 << 24, maxConnections: 1_024 },
-  });
-  const url = `http://127.0.0.1:${await door.listen(0, '127.0.0.1')}`;
-  t.teardown(() => door.close(0));
-  const document = openApi({ routes, schemas, version: '1.0.0', title: 'jobs' });
+  const routes = jobRoutes(deps);
+  const { port } = await openTestDoor(t, { routes, schemas: 'product', isOutage, draining });
+  const url = `http://127.0.0.1:${port}`;
+  const document = openApi({ routes, schemas: loadSchemas(), version: '1.0.0', title: 'jobs' });
   const call = await checkedApi(async (method, target, options) =>
     target === '/openapi.json' ? ({ json: document } as HttpReply) : callHttp(url, method, target, options),
   );
 
-  function as(role: string, actorId = 'teacher-1', organizationId = 'org-1'): JobClient {
+  /** Returns the calls of one member of an organization. Every reply is checked against the OpenAPI document. */
+  function as(role: string, actorId = 'teacher-1', organizationId = 'org-1') {
     const headers = { 'x-actor-id': actorId, 'x-actor-role': role, 'x-organization-id': organizationId };
     const jobs = '/v1/ai-classifier/jobs';
     return {
       headers,
-      create: (change) => call('POST', jobs, { headers, body: { ...jobBody(), ...change } }),
+      create: (change?: Record<string, unknown>) => call('POST', jobs, { headers, body: { ...jobBody(), ...change } }),
       list: (query = '') => call('GET', `${jobs}${query}`, { headers }),
-      get: (id) => call('GET', `${jobs}/${id}`, { headers }),
-      errors: (id, query = '') => call('GET', `${jobs}/${id}/errors${query}`, { headers }),
-      cancel: (id) => call('POST', `${jobs}/${id}/cancel`, { headers }),
-      retry: (id) => call('POST', `${jobs}/${id}/retry`, { headers }),
+      get: (id: string) => call('GET', `${jobs}/${id}`, { headers }),
+      errors: (id: string, query = '') => call('GET', `${jobs}/${id}/errors${query}`, { headers }),
+      cancel: (id: string) => call('POST', `${jobs}/${id}/cancel`, { headers }),
+      retry: (id: string) => call('POST', `${jobs}/${id}/retry`, { headers }),
       summary: (query = '') => call('GET', `/v1/admin/ai-classifier/queue-summary${query}`, { headers }),
     };
   }

@@ -20,6 +20,9 @@ export interface TestDoorOptions {
   trustedProxies?: readonly string[];
   /** `product` checks queries and bodies by the schemas of the product; default: those of `echoRoute`. */
   schemas?: 'product';
+  /** Default: a log of its own, which `lines` returns. */
+  logs?: ReturnType<typeof openLog>;
+  draining?: AbortController;
 }
 
 export interface TestDoor {
@@ -38,8 +41,8 @@ type Teardown = Pick<Test, 'teardown' | 'testdir'>;
 /** Opens a front door with the test's routes on a free loopback port. */
 export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): Promise<TestDoor> {
   const text: string[] = [];
-  const { log, access } = openLog({ level: 'debug', name: 'test', destination: { write: (line) => text.push(line) } });
-  const draining = new AbortController();
+  const ownLogs = () => openLog({ level: 'debug', name: 'test', destination: { write: (line) => text.push(line) } });
+  const { logs: { log, access } = ownLogs(), draining = new AbortController() } = options;
   const observed: TestDoor['observed'] = [];
   const dropped: string[] = [];
   const door = openServer({

@@ -4,18 +4,16 @@ import { attemptRoutes } from '#api/attempt/routes.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { notificationRoutes } from '#api/notification/mount.ts';
 import type { Route } from '#api/route.ts';
-import { openServer } from '#api/server.ts';
 import { openLog } from '#infra/log/log.ts';
 import { MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
-import { loadSchemas } from '#infra/schema/validator.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { testConfig, testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { callHttp } from '#testing/clients/http-call.ts';
-import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
-import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
 import { queuesOf } from '#workers/actor.ts';
 import type { MakeActor } from '#workers/actors.ts';
@@ -25,6 +23,7 @@ import { gradingActor } from '#workers/grading/actor.ts';
 import { upkeepActor } from '#workers/upkeep/actor.ts';
 import type { Worker } from '#workers/worker.ts';
 import { inProcessDoor } from './in-process-door.ts';
+import { openTestDoor } from './test-door.ts';
 
 /** The trace of the caller. */
 export const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
@@ -36,19 +35,10 @@ export const CALLER = {
   'x-request-id': 'request-7',
 };
 
-export interface Hall {
-  mongo: TestMongo;
-  neighbours: Neighbours;
-  attemptUrl: string;
-  /** Runs the commands of these actors to their end, one actor after the other. */
-  run(...actors: MakeActor[]): Promise<void>;
-  commands(): Promise<Command[]>;
-  /** Lines of the log of doors and workers, parsed. */
-  lines(): Record<string, unknown>[];
-}
+export type Hall = Awaited<ReturnType<typeof openHall>>;
 
 /** Opens the attempt and the notification service in this process. Every ring is lost; `run` polls. */
-export async function openHall(t: Test): Promise<Hall> {
+export async function openHall(t: Test) {
   const [mongo, neighbours] = [await openTestMongo(t), await openNeighbours(t)];
   const text: string[] = [];
   const logs = openLog({ level: 'info', name: 'test', destination: { write: (line) => text.push(line) } });
@@ -91,7 +81,8 @@ export async function openHall(t: Test): Promise<Hall> {
         replies: { ...deps.replies, register: () => ({ settled: async () => false, cancel: () => undefined }) },
       }),
     ),
-    async run(...actors) {
+    /** Runs the commands of these actors to their end, one actor after the other. */
+    async run(...actors: MakeActor[]): Promise<void> {
       for (const makeActor of actors) {
         const actor = makeActor(workerDeps);
         const worker = testWorker(t, { ...testKernel(mongo), log: logs.log }, actor);
@@ -108,31 +99,13 @@ export async function openHall(t: Test): Promise<Hall> {
       const found = MAILBOXES.map((name) => mongo.db.collection<Command>(name).find().toArray());
       return (await Promise.all(found)).flat();
     },
-    lines: () => text.map((line) => JSON.parse(line)),
+    /** Returns the lines of the log of doors and workers, parsed. */
+    lines: (): Record<string, unknown>[] => text.map((line) => JSON.parse(line)),
   };
 }
 
-async function openDoor(t: Test, { log, access }: ReturnType<typeof openLog>, routes: Route[]): Promise<string> {
-  const door = openServer({
-    routes,
-    schemas: loadSchemas(),
-    log,
-    access,
-    draining: new AbortController().signal,
-    isOutage: () => false,
-    observe: () => undefined,
-    trustedProxies: [],
-    dropped: () => undefined,
-    limits: {
-      headTimeoutMs: 10_000,
-      bodyTimeoutMs: 20_000,
-      bodyBudgetBytes: 1 << 24,
-      maxConnections: 1_024,
-      anonymous: { requests: 8_192, bodyBytes: 1 << 24 },
-    },
-  });
-  const port = await door.listen(0, '127.0.0.1');
-  t.teardown(() => door.close(0));
+async function openDoor(t: Test, logs: ReturnType<typeof openLog>, routes: Route[]): Promise<string> {
+  const { port } = await openTestDoor(t, { routes, schemas: 'product', logs });
   return `http://127.0.0.1:${port}`;
 }
 
