@@ -12,7 +12,9 @@ export interface Example {
 /** Examples by operation id. */
 export type Examples = Readonly<Record<string, Example>>;
 
-/** Returns the recorded examples. `scripts/docs/record.ts` writes the file; only the first request for the document reads it. */
+export const EXAMPLES = new URL('./openapi-examples.json', import.meta.url);
+
+/** Returns the recorded examples. `scripts/docs/pages.e2e.test.ts` writes the file; only the first request for the document reads it. */
 export function readExamples(): Examples {
-  return JSON.parse(readFileSync(new URL('./openapi-examples.json', import.meta.url), 'utf8')) as Examples;
+  return JSON.parse(readFileSync(EXAMPLES, 'utf8')) as Examples;
 }

@@ -140,7 +140,7 @@ t.test('every request body and every success has a recorded example that fits it
       if (status.startsWith('2')) check(`${status} of ${operationId}`, `${pointer}/responses/${status}`, content);
     }
   }
-  t.strictSame(missing, [], 'run `node scripts/docs/record.ts --examples`');
+  t.strictSame(missing, [], 'run `RECORD_EXAMPLES=1 npx tap scripts/docs/pages.e2e.test.ts`');
   const known = new Set(operations.map(({ operationId }) => operationId));
   t.strictSame(
     Object.keys(examples).filter((id) => !known.has(id)),

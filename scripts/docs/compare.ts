@@ -1,144 +1,121 @@
-import { formOf, type Identities, VOLATILE_NUMBERS } from './forms.ts';
+/** How a place in a reply differs from the page. `at` is its JSON pointer. */
+export interface Difference {
+  readonly at: string;
+  readonly what: string;
+}
 
-/** Last item of a list that a page shortens, or value of the member "…" of an object: "… 7 more". */
+/** The ids of a page and those of a run that they stand for, one to one. */
+export type Ids = Map<string, string>;
+
+const ID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|ACC-[0-9A-HJKMNP-TV-Z]{8}/g;
+/** A page may cut a token with `…`, as in `eyJhbGciOi…`. */
+const TOKEN = /eyJ[\w-]*(?:…|\.[\w-]+\.[\w-]+)/g;
+/** Parts of a text that differ in each run. */
+const FORMS: Readonly<Record<string, RegExp>> = {
+  token: TOKEN,
+  id: ID,
+  time: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g,
+  second: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g,
+  digest: /[0-9a-f]{32,}/g,
+  secret: /whsec_[\w+/]+=*/g,
+  signature: /v1,[\w+/]+=*/g,
+  unix: /\b1[789]\d{8}\b/g,
+  origin: /http:\/\/127\.0\.0\.1:\d+/g,
+};
+/** Numbers that depend on the clock or the machine, by the name of their member. */
+const VOLATILE_NUMBERS = ['uptimeSeconds', 'latencyMs', 'durationSeconds', 'remainingSeconds'];
+/** Last item of a list that a page shortens, or value of the member "…" of an object. */
 const MORE = /^… (\d+) more$/;
-const REST = '…';
-
-type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Returns how the real value differs from the one that a page shows, one line each. Ids, times and other volatile values count as equal
- * if they have the same form. The order of members does not count.
+ * Returns how the real value differs from the one that a page shows. Ids, times and other volatile values count as equal if they have the
+ * same form. The order of members does not count. If nothing differs, `ids` learns the ids of both.
  */
-export function differences(shown: unknown, real: unknown, identities: Identities, at = ''): string[] {
-  const place = at === '' ? 'the body' : at;
-  if (typeOf(shown) !== typeOf(real)) return [`${place} is ${brief(real)} instead of ${brief(shown)}`];
-  if (Array.isArray(shown) && Array.isArray(real)) return listDifferences(shown, real, identities, at);
-  if (isObject(shown) && isObject(real)) return memberDifferences(shown, real, identities, at);
-  if (typeof shown === 'string' && typeof real === 'string') {
-    return sameText(shown, real, identities) ? [] : [`${place} is ${brief(real)} instead of ${brief(shown)}`];
-  }
-  if (Object.is(shown, real) || isVolatileNumber(at, real)) return [];
-  return [`${place} is ${brief(real)} instead of ${brief(shown)}`];
+export function differences(shown: unknown, real: unknown, ids: Ids): Difference[] {
+  const learnt = new Map(ids);
+  const found = compare(shown, real, learnt, '');
+  if (found.length === 0) for (const [one, other] of learnt) ids.set(one, other);
+  return found;
 }
 
-/**
- * Returns the real value as a page shows it: with the page's ids, times and tokens where their forms fit, and shortened where the page
- * shortens it.
- */
-export function recorded(shown: unknown, real: unknown, identities: Identities, at = ''): unknown {
-  if (Array.isArray(real)) {
-    const list = Array.isArray(shown) ? shown : [];
-    const { kept, isCut } = keptItems(list);
-    const items = (isCut ? real.slice(0, kept.length) : real).map((item, index) =>
-      recorded(kept[index], item, identities, `${at}/${index}`),
-    );
-    const rest = real.length - items.length;
-    return rest === 0 ? items : [...items, `… ${rest} more`];
-  }
-  if (isObject(real)) {
-    const before = isObject(shown) ? shown : {};
-    const names = Object.keys(real).filter((name) => !Object.hasOwn(before, REST) || Object.hasOwn(before, name));
-    const members = names.map((name) => [name, recorded(before[name], real[name], identities, `${at}/${name}`)]);
-    const rest = Object.keys(real).length - names.length;
-    return Object.fromEntries(rest === 0 ? members : [...members, [REST, `… ${rest} more`]]);
-  }
-  if (typeof real === 'string') {
-    return typeof shown === 'string' && sameText(shown, real, identities) ? shown : identities.shown(real);
-  }
-  return typeof shown === typeof real && isVolatileNumber(at, real) ? shown : real;
-}
+function compare(shown: unknown, real: unknown, ids: Ids, at: string): Difference[] {
+  const other = { at, what: `${at || 'the body'} is ${brief(real)} instead of ${brief(shown)}` };
+  if (!isParted(shown) || !isParted(real)) return isSame(shown, real, ids, at) ? [] : [other];
+  if (Array.isArray(shown) !== Array.isArray(real)) return [other];
 
-/** Returns a value without the marks at the end of shortened lists: `"… 7 more"`. */
-export function withoutMarks(value: unknown): unknown {
-  if (Array.isArray(value)) return keptItems(value).kept.map(withoutMarks);
-  if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withoutMarks(member)]));
-}
-
-/**
- * Returns the value that a page shows, as a pattern for a whole reply: no object leaves members out. A list is shortened only if the page
- * shows some of its items.
- */
-export function wholeMembers(shown: unknown): unknown {
-  if (Array.isArray(shown)) return keptItems(shown).kept.length === 0 ? [] : shown.map(wholeMembers);
-  if (!isObject(shown)) return shown;
-  const members = Object.entries(shown).filter(([name]) => name !== REST);
-  return Object.fromEntries(members.map(([name, member]) => [name, wholeMembers(member)]));
-}
-
-/** Returns the value with the parts of `before` in place of those that the page leaves out, because they may depend on the run. */
-export function withLeftOut(shown: unknown, before: unknown, now: unknown): unknown {
-  if (Array.isArray(shown) && Array.isArray(before) && Array.isArray(now)) {
-    const { kept, isCut } = keptItems(shown);
-    if (isCut && kept.length === 0) return before;
-    return now.map((item, index) => withLeftOut(kept[index], before[index], item));
-  }
-  if (!isObject(shown) || !isObject(before) || !isObject(now)) return now;
-  const members = Object.entries(now).map(([name, member]) => {
-    const isLeftOut = Object.hasOwn(shown, REST) && !Object.hasOwn(shown, name) && Object.hasOwn(before, name);
-    return [name, isLeftOut ? before[name] : withLeftOut(shown[name], before[name], member)];
+  const { kept, rest } = partsOf(shown);
+  const found = Object.entries(kept).flatMap(([name, part]) => {
+    const place = `${at}/${name}`;
+    if (Object.hasOwn(real, name)) return compare(part, real[name], ids, place);
+    return [{ at: place, what: `${place} is missing` }];
   });
-  return Object.fromEntries(members);
-}
-
-/** Returns whether two texts differ in volatile values only. */
-export function sameText(shown: string, real: string, identities: Identities): boolean {
-  const [a, b] = [formOf(shown), formOf(real)];
-  if (a.outline !== b.outline) return false;
-  return a.values.every(({ form, value }, index) => identities.pair(form, value, b.values[index]?.value ?? ''));
-}
-
-function listDifferences(shown: readonly unknown[], real: readonly unknown[], identities: Identities, at: string) {
-  const { kept, rest } = keptItems(shown);
-  const found = kept
-    .slice(0, real.length)
-    .flatMap((item, index) => differences(item, real[index], identities, `${at}/${index}`));
-  const count = kept.length + rest;
-  return real.length === count ? found : [...found, `${at || '/'} has ${real.length} items instead of ${count}`];
-}
-
-function memberDifferences(shown: Members, real: Members, identities: Identities, at: string): string[] {
-  const { [REST]: more, ...kept } = shown;
   const further = Object.keys(real).filter((name) => !Object.hasOwn(kept, name));
-  const allowed = more === undefined ? 0 : restOf(more);
-  return [
-    ...Object.keys(kept).flatMap((name) =>
-      Object.hasOwn(real, name)
-        ? differences(kept[name], real[name], identities, `${at}/${name}`)
-        : [`${at}/${name} is missing`],
-    ),
-    ...(more === undefined
-      ? further.map((name) => `${at}/${name} is not shown: ${brief(real[name])}`)
-      : further.length === allowed
-        ? []
-        : [`${at || '/'} has ${further.length} further members instead of ${allowed}`]),
-  ];
+  if (rest > 0 && further.length === rest) return found;
+  if (rest > 0) return [...found, { at, what: `${at || 'the body'} has ${further.length} more instead of ${rest}` }];
+  const unshown = further.map((name) => `${at}/${name}`);
+  return [...found, ...unshown.map((place) => ({ at: place, what: `${place} is not shown` }))];
 }
 
-function keptItems(shown: readonly unknown[]) {
-  const rest = restOf(shown.at(-1));
-  return { kept: rest === 0 ? shown : shown.slice(0, -1), rest, isCut: rest > 0 };
+function isSame(shown: unknown, real: unknown, ids: Ids, at: string): boolean {
+  if (typeof shown === 'string' && typeof real === 'string') {
+    if (outlineOf(shown) !== outlineOf(real)) return false;
+    const others = real.match(ID) ?? [];
+    return (shown.match(ID) ?? []).every((id, index) => isPair(id, others[index] ?? '', ids));
+  }
+  const areNumbers = typeof shown === 'number' && typeof real === 'number';
+  return shown === real || (areNumbers && VOLATILE_NUMBERS.some((name) => at.endsWith(`/${name}`)));
 }
 
-function restOf(marker: unknown): number {
-  return typeof marker === 'string' ? Number(MORE.exec(marker)?.[1] ?? 0) : 0;
+function outlineOf(text: string): string {
+  return Object.entries(FORMS).reduce((left, [name, form]) => left.replaceAll(form, `<${name}>`), text);
 }
 
-function isVolatileNumber(at: string, real: unknown): boolean {
-  return typeof real === 'number' && VOLATILE_NUMBERS.has(at.slice(at.lastIndexOf('/') + 1));
+/** Returns whether an id of the page may stand for one of the run; from then on it does. */
+function isPair(shown: string, real: string, ids: Ids): boolean {
+  if (!ids.has(shown) && ![...ids.values()].includes(real)) ids.set(shown, real);
+  return ids.get(shown) === real;
 }
 
-function isObject(value: unknown): value is Members {
-  return typeOf(value) === 'object';
+/** Returns a real value with the ids of the page, with short tokens, and with lists as short as the page shows them. */
+export function asShown(shown: unknown, real: unknown, ids: Ids): unknown {
+  const shownOf = new Map([...ids].map(([one, other]) => [other, one]));
+  const text = JSON.stringify(shortened(shown, real)).replaceAll(ID, (id) => shownOf.get(id) ?? id);
+  return JSON.parse(text.replaceAll(TOKEN, (token) => `${token.slice(0, 20)}…`));
 }
 
-function typeOf(value: unknown): string {
-  if (value === null) return 'null';
-  return Array.isArray(value) ? 'list' : typeof value;
+function shortened(shown: unknown, real: unknown): unknown {
+  if (!isParted(real)) return real;
+  const { kept = {}, rest = 0 } = isParted(shown) ? partsOf(shown) : {};
+  const names = Object.keys(real).slice(0, (Array.isArray(real) && rest > 0 && Object.keys(kept).length) || undefined);
+  const parts = names.map((name) => [name, shortened(kept[name], real[name])] as const);
+  return Array.isArray(real) ? parts.map(([, part]) => part) : Object.fromEntries(parts);
+}
+
+/** Returns whether a JSON pointer leads into what a page cuts from an object or a list. */
+export function isCut(shown: unknown, at: string): boolean {
+  let value = shown;
+  for (const name of at.split('/').slice(1)) {
+    if (!isParted(value)) return false;
+    const { kept, rest } = partsOf(value);
+    if (!Object.hasOwn(kept, name)) return rest > 0;
+    value = kept[name];
+  }
+  return false;
+}
+
+type Parts = Readonly<Record<string, unknown>>;
+
+/** Returns the members of an object or the items of a list, and how many more it has than the page shows. */
+function partsOf(shown: Parts): { kept: Parts; rest: number } {
+  const { '…': mark, ...kept } = Array.isArray(shown) ? { ...shown, '…': shown.at(-1) } : shown;
+  const rest = typeof mark === 'string' ? Number(MORE.exec(mark)?.[1] ?? 0) : 0;
+  return { kept: Array.isArray(shown) && rest > 0 ? { ...shown.slice(0, -1) } : kept, rest };
+}
+
+function isParted(value: unknown): value is Parts {
+  return typeof value === 'object' && value !== null;
 }
 
 function brief(value: unknown): string {
-  const text = JSON.stringify(value) ?? 'missing';
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+  return (JSON.stringify(value) ?? 'missing').slice(0, 300);
 }

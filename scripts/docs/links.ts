@@ -1,9 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Nodes } from 'mdast';
-import { fromMarkdown } from 'mdast-util-from-markdown';
-import { gfmTableFromMarkdown } from 'mdast-util-gfm-table';
-import { gfmTable } from 'micromark-extension-gfm-table';
+import { readMarkdown, visit } from './page.ts';
 
 /** Returns the links of a document to places that do not exist in the project, one line each. `file` is a path from `root`. */
 export function brokenLinks(root: string, file: string): string[] {
@@ -53,8 +51,7 @@ const trees = new Map<string, Nodes>();
 function treeOf(root: string, file: string): Nodes {
   const known = trees.get(file);
   if (known !== undefined) return known;
-  const source = readFileSync(path.join(root, file), 'utf8');
-  const tree = fromMarkdown(source, { extensions: [gfmTable()], mdastExtensions: [gfmTableFromMarkdown()] });
+  const tree = readMarkdown(readFileSync(path.join(root, file), 'utf8'));
   trees.set(file, tree);
   return tree;
 }
@@ -62,9 +59,4 @@ function treeOf(root: string, file: string): Nodes {
 function textOf(node: Nodes): string {
   if ('children' in node) return node.children.map(textOf).join('');
   return node.type === 'text' || node.type === 'inlineCode' ? node.value : '';
-}
-
-function visit(node: Nodes, on: (node: Nodes) => void): void {
-  on(node);
-  if ('children' in node) for (const child of node.children) visit(child, on);
 }

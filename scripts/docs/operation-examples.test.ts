@@ -1,26 +1,27 @@
 import t from 'tap';
-import { examplesOf, operationsIn, type Success, successesOf } from './operation-examples.ts';
+import { openApi } from '#testing/doors/checked-api.ts';
+import { examplesOf, type Success, successesOf } from './operation-examples.ts';
 import type { ShownReply } from './page.ts';
 import type { RecordedCall } from './recording-proxy.ts';
-import type { StepRun } from './run-page.ts';
+import type { ExampleRun } from './run-page.ts';
 
-const operations = operationsIn({
+const responses = {};
+const api = openApi({
   paths: {
-    '/v1/things/{id}': { get: { operationId: 'readThing' } },
-    '/v1/things/all': { get: { operationId: 'listThings' } },
-    '/v1/things': { post: { operationId: 'makeThing', requestBody: {} } },
+    '/v1/things/{id}': { get: { operationId: 'readThing', responses } },
+    '/v1/things/all': { get: { operationId: 'listThings', responses } },
+    '/v1/things': { post: { operationId: 'makeThing', requestBody: {}, responses } },
   },
 });
 const OLD = '01a20591-7f75-7f55-be3c-40634259aedf';
 const NEW = '01a20591-89f4-75c6-84ef-5e7961a3becd';
 
 function call(change: Partial<RecordedCall>): RecordedCall {
-  const body = JSON.stringify({ success: true, data: {}, message: 'OK' });
-  return { method: 'GET', target: '/v1/things/7', sent: '', status: 200, type: 'application/json', body, ...change };
+  const json = { success: true, data: {}, message: 'OK' };
+  return { method: 'GET', target: '/v1/things/7', sent: '', status: 200, headers: {}, text: '', json, ...change };
 }
 
-function run(calls: RecordedCall[], shown?: { kind: 'json' | 'text'; value: string }): StepRun {
-  const reply: ShownReply | null = shown === undefined ? null : { ...shown, line: 1, status: null, start: 0, end: 0 };
+function run(calls: RecordedCall[], reply: ShownReply | null = null): ExampleRun {
   return { step: { kind: 'example', line: 1, script: '', reply }, calls, output: '' };
 }
 
@@ -29,9 +30,9 @@ function success(change: Partial<Success>): Success {
 }
 
 t.test('a call belongs to the operation of its path, a literal one first', async (t) => {
-  t.equal(operations.find({ method: 'GET', target: '/v1/things/7?x=1' })?.id, 'readThing');
-  t.equal(operations.find({ method: 'GET', target: '/v1/things/all' })?.id, 'listThings');
-  t.equal(operations.find({ method: 'POST', target: '/v1/things/7' }), undefined);
+  t.equal(api.find('GET', '/v1/things/7?x=1')?.operationId, 'readThing');
+  t.equal(api.find('GET', '/v1/things/all')?.operationId, 'listThings');
+  t.equal(api.find('POST', '/v1/things/7'), undefined);
 });
 
 t.test('only successes of operations are examples, and an absent body is an empty object', async (t) => {
@@ -40,30 +41,28 @@ t.test('only successes of operations are examples, and an absent body is an empt
     call({ target: '/elsewhere' }),
     call({ method: 'POST', target: '/v1/things', status: 201 }),
   ];
-  t.match(successesOf([run(calls)], operations), [
+  t.match(successesOf(run(calls), api, new Map()), [
     { operation: 'makeThing', status: '201', request: {}, shown: undefined },
   ]);
 });
 
-t.test('an example has the ids of its page, cuts tokens, and leaves no member out', async (t) => {
-  const body = { success: true, data: { id: NEW, more: 1, list: [1, 2, 3], none: [4] }, message: 'OK' };
-  const shown = {
-    success: true,
-    data: { id: OLD, '…': '… 1 more', list: [1, '… 2 more'], none: ['… 1 more'] },
-    message: 'OK',
-  };
+t.test('an example has the ids of its page in request and reply', async (t) => {
+  const json = { success: true, data: { id: NEW, more: 1 }, message: 'OK' };
+  const shown = { success: true, data: { id: OLD, '…': '… 1 more' }, message: 'OK' };
   const sent = JSON.stringify({ token: `eyJ${'a'.repeat(40)}.b.c`, id: NEW });
-  const made = call({ method: 'POST', target: '/v1/things', sent, body: JSON.stringify(body) });
-  const [found] = successesOf([run([made], { kind: 'json', value: JSON.stringify(shown) })], operations);
-  t.strictSame(found?.reply, { success: true, data: { id: OLD, more: 1, list: [1], none: [4] }, message: 'OK' });
+  const made = call({ method: 'POST', target: '/v1/things', sent, json });
+  const reply = { kind: 'json', line: 1, status: 200, body: shown } as const;
+  const [found] = successesOf(run([made], reply), api, new Map([[OLD, NEW]]));
+  t.strictSame(found?.reply, { success: true, data: { id: OLD, more: 1 }, message: 'OK' });
   t.strictSame(found?.request, { token: `eyJ${'a'.repeat(17)}…`, id: OLD });
   t.strictSame(found?.shown, shown);
 });
 
 t.test('a stream is an example as far as its page shows it', async (t) => {
-  const stream = call({ type: 'text/event-stream', body: 'event: snapshot\n\nevent: heartbeat\n\n' });
-  t.strictSame(successesOf([run([stream])], operations), []);
-  const [found] = successesOf([run([stream], { kind: 'text', value: 'event: snapshot\n' })], operations);
+  const stream = call({ json: undefined, text: 'event: snapshot\n\nevent: heartbeat\n\n' });
+  t.strictSame(successesOf(run([stream]), api, new Map()), []);
+  const reply = { kind: 'text', line: 1, status: null, text: 'event: snapshot\n' } as const;
+  const [found] = successesOf(run([stream], reply), api, new Map());
   t.equal(found?.reply, 'event: snapshot');
 });
 
@@ -81,6 +80,8 @@ t.test('an earlier example stays if only ids and times differ', async (t) => {
   const now = success({ request: { id: NEW }, reply: { at: '2026-02-02T00:00:00.000Z' } });
   t.strictSame(examplesOf([now], before), before);
   t.match(examplesOf([{ ...now, reply: { at: 1 } }], before), { readThing: { replies: { 200: { at: 1 } } } });
+  const gone = { ...now, shown: {}, reply: {} };
+  t.strictSame(examplesOf([gone], before).readThing?.replies, { 200: {} }, 'a field that the product lost');
 });
 
 t.test('an earlier example keeps what the page leaves out, because it depends on the run', async (t) => {

@@ -41,16 +41,16 @@ X-Internal-Token: secret
 `;
 
 t.test('reads the examples of a page, their replies and the requests that the product sends', async (t) => {
-  const { steps, faults, source } = readPage('x.md', PAGE);
+  const { steps, faults } = readPage('x.md', PAGE);
   t.strictSame(faults, []);
   t.match(steps, [
     { kind: 'example', line: 3, script: 'URL=http://127.0.0.1:3000', reply: null },
     {
       kind: 'example',
       line: 11,
-      reply: { kind: 'json', line: 17, status: { code: 201 }, value: '{ "success": true }' },
+      reply: { kind: 'json', line: 17, status: 201, body: { success: true } },
     },
-    { kind: 'example', line: 21, reply: { kind: 'text', status: null, value: 'event: snapshot' } },
+    { kind: 'example', line: 21, reply: { kind: 'text', status: null, text: 'event: snapshot' } },
     {
       kind: 'outgoing',
       line: 31,
@@ -58,10 +58,6 @@ t.test('reads the examples of a page, their replies and the requests that the pr
     },
   ]);
   t.equal(steps.length, 4);
-  const [, example] = steps;
-  const reply = example?.kind === 'example' ? example.reply : null;
-  t.equal(source.slice(reply?.start, reply?.end), '{ "success": true }');
-  t.equal(source.slice(reply?.status?.start, reply?.status?.end), '201');
 });
 
 const BROKEN: readonly [name: string, page: string, fault: RegExp][] = [

@@ -1,129 +1,126 @@
 import type { Code, Nodes } from 'mdast';
 import { fromMarkdown } from 'mdast-util-from-markdown';
-import { readSentRequest, type SentRequest } from './sent-request.ts';
+import { gfmTableFromMarkdown } from 'mdast-util-gfm-table';
+import { gfmTable } from 'micromark-extension-gfm-table';
 
-/** Part of a page, as offsets into its source. */
-export interface Span {
-  readonly start: number;
-  readonly end: number;
-}
-
-/** The reply to an example as a page shows it. */
-export interface ShownReply extends Span {
-  /** `json` is the body of the last reply, `text` what the command prints. */
-  readonly kind: 'json' | 'text';
-  readonly line: number;
-  readonly value: string;
-  /** The status in the prose above the reply. Always there for `json`. */
-  readonly status: (Span & { readonly code: number }) | null;
-}
+/** The reply to an example as a page shows it: the `body` of the last one, or the `text` that the command prints. */
+export type ShownReply = { readonly line: number; readonly status: number | null } & (
+  | { readonly kind: 'json'; readonly body: unknown }
+  | { readonly kind: 'text'; readonly text: string }
+);
 
 /** One `sh` block, with the reply that the page shows for it. */
 export interface Example {
   readonly kind: 'example';
   readonly line: number;
   readonly script: string;
-  readonly reply: ShownReply | null;
+  reply: ShownReply | null;
 }
 
-/** One `http` block: a request that the product sends to another service. */
-export interface Outgoing extends Span {
+/** A request that the product sends, as a page shows it or as a service received it. */
+export interface SentRequest {
+  readonly method: string;
+  readonly path: string;
+  /** By name in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The parsed body; null without one. */
+  readonly body: unknown;
+}
+
+/** One `http` block. */
+export interface Outgoing {
   readonly kind: 'outgoing';
   readonly line: number;
   readonly request: SentRequest;
 }
 
-export type Step = Example | Outgoing;
-
 /** A document with the examples that run, in their order. */
 export interface Page {
   readonly file: string;
   readonly source: string;
-  readonly steps: readonly Step[];
+  readonly steps: readonly (Example | Outgoing)[];
   /** Examples that could not be run or compared, one line each. */
   readonly faults: readonly string[];
 }
 
 /** Languages of blocks that hold code of other programs. Other tests run them. */
 const CODE = new Set(['js', 'python', 'mermaid']);
-const STATUS = /^[1-5]\d\d$/;
 
 /** Reads the examples of a Markdown document. See "Examples in documents" in CONTRIBUTING.md. */
 export function readPage(file: string, source: string): Page {
-  const steps: Step[] = [];
+  const steps: (Example | Outgoing)[] = [];
   const faults: string[] = [];
-  /** The last `sh` block, as long as no reply to it has come. */
-  let open: (Omit<Example, 'reply'> & { at: number }) | null = null;
-  let status: ShownReply['status'] = null;
+  /** The last `sh` block, as long as no reply to it has come, and the status in the prose below it. */
+  let open: Example | null = null;
+  let status: number | null = null;
 
-  function close(reply: ShownReply | null): void {
-    if (open === null) return;
-    steps.push({ kind: 'example', line: open.line, script: open.script, reply });
-    open = null;
-    status = null;
-  }
-
-  function readBlock(node: Code): void {
-    const { start, end } = contentOf(node, source);
-    const line = node.position?.start.line ?? 0;
-    const fault = (what: string) => faults.push(`${file}:${line}: ${what}`);
-    const lang = node.lang ?? '';
-    if (node.meta) fault(`\`${lang} ${node.meta}\`: a block has a language and nothing more`);
+  function readBlock({ lang, meta, value }: Code, line: number, fault: (what: string) => void): void {
+    if (meta) fault(`\`${lang} ${meta}\`: a block has a language and nothing more`);
     if (lang === 'sh') {
-      close(null);
-      open = { kind: 'example', line, script: node.value, at: start };
+      open = { kind: 'example', line, script: value, reply: null };
+      status = null;
+      steps.push(open);
     } else if (lang === 'json' || lang === 'text') {
       if (open === null) return void fault(`a ${lang} block without a command that it is the reply to`);
+      const body = lang === 'json' ? parsed(value) : null;
       if (lang === 'json' && status === null) fault('no status above the reply, such as `201`');
-      if (lang === 'json' && !isJson(node.value)) fault('the reply is not JSON');
-      close({ kind: lang, line, value: node.value, status, start, end });
+      if (body === undefined) fault('the reply is not JSON');
+      open.reply = lang === 'json' ? { kind: lang, line, status, body } : { kind: lang, line, status, text: value };
+      open = null;
     } else if (lang === 'http') {
-      close(null);
-      const request = readSentRequest(node.value);
+      open = null;
+      const request = readRequest(value);
       if (request === null) fault('not a request line, headers, an empty line and a JSON body');
-      else steps.push({ kind: 'outgoing', line, request, start, end });
-    } else if (!CODE.has(lang) && (/\bcurl\b/.test(node.value) || holdsJson(node.value))) {
+      else steps.push({ kind: 'outgoing', line, request });
+    } else if (!CODE.has(lang ?? '') && (/\bcurl\b/.test(value) || holdsJson(value))) {
       fault('a call or JSON that no test runs: make it `sh`, `json` or `http`');
     }
   }
 
-  visit(fromMarkdown(source), (node) => {
-    if (node.type === 'code') readBlock(node);
-    else if (node.type === 'heading') close(null);
+  visit(readMarkdown(source), (node) => {
+    const line = node.position?.start.line ?? 0;
+    const fault = (what: string) => void faults.push(`${file}:${line}: ${what}`);
+    if (node.type === 'code') readBlock(node, line, fault);
+    else if (node.type === 'heading') open = null;
     else if (node.type === 'inlineCode') {
-      const { start, end } = node.position ?? {};
-      if (/\bcurl\s/.test(node.value)) faults.push(`${file}:${start?.line}: a call that no test runs: make it \`sh\``);
-      if (open === null || !STATUS.test(node.value) || status !== null) return;
-      status = { code: Number(node.value), start: (start?.offset ?? 0) + 1, end: (end?.offset ?? 0) - 1 };
+      if (/\bcurl\s/.test(node.value)) fault('a call that no test runs: make it `sh`');
+      if (/^[1-5]\d\d$/.test(node.value)) status ??= Number(node.value);
     }
   });
-  close(null);
   return { file, source, steps, faults };
 }
 
-function visit(node: Nodes, on: (node: Nodes) => void): void {
+export function readMarkdown(source: string): Nodes {
+  return fromMarkdown(source, { extensions: [gfmTable()], mdastExtensions: [gfmTableFromMarkdown()] });
+}
+
+export function visit(node: Nodes, on: (node: Nodes) => void): void {
   on(node);
   if ('children' in node) for (const child of node.children) visit(child, on);
 }
 
-/** Returns the lines between the two fences. @throws Error for a block that is indented instead */
-function contentOf(node: Code, source: string): Span {
-  const from = node.position?.start.offset ?? 0;
-  const to = node.position?.end.offset ?? 0;
-  const start = source.indexOf('\n', from) + 1;
-  return { start, end: Math.max(start, source.lastIndexOf('\n', to - 1)) };
+/** Reads a request line, headers and, after an empty line, a JSON body. Returns null for other text. */
+function readRequest(text: string): SentRequest | null {
+  const [head = '', ...rest] = text.split('\n\n');
+  const [first = '', ...lines] = head.split('\n');
+  const [, method, path] = /^([A-Z]+) (\/\S*) HTTP\/1\.1$/.exec(first) ?? [];
+  const headers = lines.map((line) => /^([\w-]+): *(.*)$/.exec(line));
+  const body = rest.length === 0 ? null : parsed(rest.join('\n\n'));
+  if (method === undefined || path === undefined || headers.includes(null) || body === undefined) return null;
+  const named = headers.map((match) => [match?.[1]?.toLowerCase(), match?.[2]]);
+  return { method, path, headers: Object.fromEntries(named), body };
 }
 
-function isJson(text: string): boolean {
+/** Returns the value of a JSON text; undefined for other text. */
+export function parsed(text: string): unknown {
   try {
-    JSON.parse(text);
-    return true;
+    return JSON.parse(text);
   } catch {
-    return false;
+    return undefined;
   }
 }
 
 /** Returns whether a line begins an object with a quoted member, or the whole text is a JSON object or list. */
 function holdsJson(text: string): boolean {
-  return /^\s*[{[]\s*"/m.test(text) || (/^\s*[{[]/.test(text) && isJson(text));
+  return /^\s*[{[]\s*"/m.test(text) || (/^\s*[{[]/.test(text) && parsed(text) !== undefined);
 }

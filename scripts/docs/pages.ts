@@ -1,5 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { callHttp } from '#testing/clients/http-call.ts';
+import { type Document, openApi } from '#testing/doors/checked-api.ts';
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { startCluster, WORKERS, type WorkerName } from '#testing/processes/cluster.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
@@ -18,21 +20,17 @@ const AS_BY_NPM_START: NodeJS.ProcessEnv = {
   AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
 };
 /**
- * Settings of single pages. `webhook` delivers notifications to the neighbours; `ownInbox` sends notices to the cluster's own inboxes;
- * `paid` charges generations to the neighbours, which are the question bank too. `workers` replaces the workers of a cluster.
+ * Settings of a page. `webhook` delivers notifications to the neighbours; `ownInbox` sends notices to the cluster's own inboxes; `paid`
+ * charges generations to the neighbours, which are the question bank too. `workers` replaces the workers of a cluster.
  */
-const NEEDS: Readonly<
-  Record<
-    string,
-    {
-      env?: NodeJS.ProcessEnv;
-      ownInbox?: boolean;
-      webhook?: boolean;
-      paid?: boolean;
-      workers?: readonly WorkerName[];
-    }
-  >
-> = {
+type Needs = {
+  env?: NodeJS.ProcessEnv;
+  ownInbox?: boolean;
+  webhook?: boolean;
+  paid?: boolean;
+  workers?: readonly WorkerName[];
+};
+const NEEDS: Readonly<Record<string, Needs>> = {
   'README.md': { ownInbox: true },
   [UNSHOWN]: { env: { ATTEMPT_GRADING_WAIT_MS: '0' }, workers: [] },
   'docs/gateway.md': {
@@ -75,8 +73,10 @@ export async function clusterFor(t: Teardown, { file }: Page): Promise<PageClust
     inside: true,
     ownNotifications: ownInbox,
   });
+  const { url } = cluster.door();
   return {
-    url: cluster.door().url,
+    url,
+    api: openApi((await callHttp(url, 'GET', '/openapi.json')).json as Document),
     received: () =>
       [...cluster.neighbours.calls, ...receiver.calls].map(({ method, path: target, headers, body }) => ({
         method,

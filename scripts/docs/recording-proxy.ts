@@ -11,10 +11,12 @@ export interface RecordedCall {
   sent: string;
   /** Status of the reply; 0 before it has come. */
   status: number;
-  /** Media type of the reply, without parameters. */
-  type: string;
+  headers: Readonly<Record<string, string | undefined>>;
   /** Body of the reply as far as it has come. */
-  body: string;
+  text: string;
+  /** The parsed body; undefined if it is not JSON. */
+  // biome-ignore lint/suspicious/noExplicitAny: replies are compared with pages, field by field
+  readonly json: any;
 }
 
 export interface RecordingProxy {
@@ -29,15 +31,25 @@ export async function openRecordingProxy(origin: string): Promise<RecordingProxy
   let calls: RecordedCall[] = [];
   const server = createServer((incoming, outgoing) => {
     const { method = '', url: target = '', rawHeaders } = incoming;
-    const call: RecordedCall = { method, target, sent: '', status: 0, type: '', body: '' };
+    const call: RecordedCall = {
+      method,
+      target,
+      sent: '',
+      status: 0,
+      headers: {},
+      text: '',
+      get json() {
+        return this.headers['content-type']?.startsWith('application/json') ? JSON.parse(this.text) : undefined;
+      },
+    };
     calls.push(call);
     const forwarded = request(origin + target, { method, headers: rawHeaders as never, agent: false });
     forwarded.on('response', (reply) => {
       call.status = reply.statusCode ?? 0;
-      call.type = (reply.headers['content-type'] ?? '').split(';')[0] ?? '';
+      call.headers = reply.headers as RecordedCall['headers'];
       outgoing.writeHead(call.status, reply.rawHeaders);
       const decoder = new TextDecoder();
-      reply.on('data', (chunk: Buffer) => (call.body += decoder.decode(chunk, { stream: true })));
+      reply.on('data', (chunk: Buffer) => (call.text += decoder.decode(chunk, { stream: true })));
       reply.pipe(outgoing);
     });
     // The client sees a cut connection, as it would without the proxy.

@@ -1,10 +1,9 @@
 import t from 'tap';
-import { Identities } from './forms.ts';
+import { openApi } from '#testing/doors/checked-api.ts';
 import { type Example, type Outgoing, readPage } from './page.ts';
 import { openPageShell } from './page-shell.ts';
-import { rewritten } from './record.ts';
 import type { RecordedCall } from './recording-proxy.ts';
-import { type StepRun, stepDifferences } from './run-page.ts';
+import { exampleDifferences, outgoingDifferences } from './run-page.ts';
 
 const [SHOWN_ID, REAL_ID] = ['019ab3c2-7d10-7c3e-9f00-5a1b2c3d4e5f', '019ab3c2-0000-7c3e-9f00-5a1b2c3d4e5f'];
 const PAGE = `# Page
@@ -37,96 +36,72 @@ X-Internal-Service: attempt-service
 
 { "entityId": "${SHOWN_ID}" }
 \`\`\`
-
-\`\`\`sh
-curl -s $URL/new
-\`\`\`
-
-Reply, \`000\`, or \`200\`:
-
-\`\`\`json
-\`\`\`
 `;
-const page = readPage('x.md', PAGE);
-const [json, text, silent, hook, empty] = page.steps as [Example, Example, Example, Outgoing, Example];
+const [json, text, silent, hook] = readPage('x.md', PAGE).steps as [Example, Example, Example, Outgoing];
 
-const call = (status: number, body: unknown): RecordedCall => ({
-  method: 'GET',
-  target: '/v1',
-  sent: '',
-  status,
-  type: 'application/json',
-  body: JSON.stringify(body),
+const schema = {
+  type: 'object',
+  properties: { id: { type: 'string' }, score: { type: 'integer' } },
+  additionalProperties: false,
+};
+const reply = { content: { 'application/json': { schema } } };
+const responses = { 200: reply, 201: reply, 202: {} };
+const api = openApi({ paths: { '/v1': { get: { operationId: 'read', responses } } } });
+const HEADERS = {
+  'content-type': 'application/json; charset=utf-8',
+  'x-request-id': '1',
+  'x-content-type-options': 'nosniff',
+};
+
+const call = (status: number, body: unknown, change: Partial<RecordedCall> = {}): RecordedCall => {
+  return { method: 'GET', target: '/v1', sent: '', status, headers: HEADERS, text: '', json: body, ...change };
+};
+const GOOD_CALL = call(201, { id: REAL_ID, score: 1 });
+
+t.test('an example that answers what its page shows does not differ', async (t) => {
+  for (const run of [
+    { step: json, calls: [call(200, {}), GOOD_CALL], output: '' },
+    { step: text, calls: [call(200, {})], output: 'metric 1\n' },
+    { step: silent, calls: [call(202, {})], output: '{}' },
+  ]) {
+    t.strictSame(exampleDifferences(run, api, new Map()), []);
+  }
 });
-const GOOD: StepRun[] = [
-  { step: json, calls: [call(200, {}), call(201, { id: REAL_ID, score: 1 })], output: '' },
-  { step: text, calls: [call(200, {})], output: 'metric 1\n' },
-  { step: silent, calls: [call(200, {})], output: '{}' },
-  {
-    step: hook,
-    received: [
-      { method: 'POST', path: '/hook', headers: { 'x-internal-service': 'other' }, body: { a: 1, b: 2 } },
-      {
-        method: 'POST',
-        path: '/hook',
-        headers: { 'x-internal-service': 'attempt-service' },
-        body: { entityId: REAL_ID },
-      },
-    ],
-  },
-  { step: empty, calls: [call(202, { list: [] })], output: '' },
+
+const BAD: readonly [name: string, step: Example, calls: RecordedCall[], output: string, difference: RegExp][] = [
+  ['another status', json, [call(200, { id: REAL_ID, score: 1 })], '', /answered 200/],
+  ['another value', json, [call(201, { id: REAL_ID, score: 2 })], '', /\/score is 2/],
+  ['a missing field', json, [call(201, { id: REAL_ID })], '', /\/score is missing/],
+  ['no call', json, [], '', /calls nothing/],
+  ['an earlier call that fails', json, [call(409, {}), GOOD_CALL], '', /answered 409/],
+  ['a call that fails without a reply in the page', silent, [call(401, {})], '', /answered 401/],
+  ['another output', text, [call(200, {})], 'metric 2', /is "metric 2" instead of "metric 1"/],
+  ['a failed call behind an output', text, [call(503, {})], 'metric 1', /answered 503/],
+  ['a reply that its schema does not allow', silent, [call(200, { more: 1 })], '', /must NOT have additional/],
+  ['a status that the document lacks', silent, [call(204, undefined)], '', /204 is not in the OpenAPI document/],
+  ['a call that the document lacks', silent, [call(200, {}, { target: '/v2' })], '', /no such operation/],
+  ['a reply without an id', silent, [call(200, {}, { headers: {} })], '', /no X-Request-Id/],
 ];
 
-const BAD: readonly [name: string, run: StepRun, difference: RegExp][] = [
-  ['another status', { step: json, calls: [call(200, { id: REAL_ID, score: 1 })], output: '' }, /answered 200/],
-  ['another body', { step: json, calls: [call(201, { id: REAL_ID, score: 2 })], output: '' }, /\/score is 2/],
-  ['no call', { step: json, calls: [], output: '' }, /calls nothing/],
-  [
-    'an earlier call that fails',
-    { step: json, calls: [call(409, {}), call(201, { id: REAL_ID, score: 1 })], output: '' },
-    /answered 409/,
-  ],
-  [
-    'a call that fails without a reply in the page',
-    { step: silent, calls: [call(401, {})], output: '' },
-    /answered 401/,
-  ],
-  ['another output', { step: text, calls: [call(200, {})], output: 'metric 2' }, /prints/],
-  ['a failed call behind an output', { step: text, calls: [call(503, {})], output: 'metric 1' }, /answered 503/],
-  [
-    'a header of an outgoing request',
-    { step: hook, received: [{ method: 'POST', path: '/hook', headers: {}, body: { entityId: REAL_ID } }] },
-    /header x-internal-service is missing/,
-  ],
-];
-
-t.test('a step of a page differs by status, body, output, header or a call that fails', async (t) => {
-  const identities = new Identities();
-  for (const run of GOOD.slice(0, -1)) t.strictSame(stepDifferences(run, identities), []);
-  for (const [name, run, difference] of BAD) t.match(stepDifferences(run, new Identities()), [difference], name);
-  t.throws(() => stepDifferences({ step: hook, received: [] }, new Identities()), /no neighbour received POST/);
+t.test('an example differs by status, body, output, schema or a call that fails', async (t) => {
+  for (const [name, step, calls, output, difference] of BAD) {
+    t.match(exampleDifferences({ step, calls, output }, api, new Map()), [difference], name);
+  }
+  const renamed = { step: json, calls: [call(201, { id: REAL_ID, points: 1 })], output: '' };
+  const found = exampleDifferences(renamed, api, new Map());
+  t.match(found, [/must NOT have additional/, /\/score is missing/, /\/points is not shown/], 'a renamed field');
 });
 
-t.test('an outgoing request has the ids of the replies before it', async (t) => {
-  const [first, , , fourth] = GOOD as [StepRun, StepRun, StepRun, StepRun];
-  const other = { ...hook, request: { ...hook.request, body: { entityId: SHOWN_ID.replace('019', '018') } } };
-  const identities = new Identities();
-  stepDifferences(first, identities);
-  t.match(stepDifferences({ ...fourth, step: other } as StepRun, identities), [/entityId is/]);
-});
-
-t.test('recording fills an empty reply and leaves a page unchanged if only ids differ', async (t) => {
-  const filled = PAGE.replace('`000`, or `200`', '`000`, or `202`').replace(
-    '```json\n```',
-    '```json\n{\n  "list": []\n}\n```',
-  );
-  t.equal(rewritten(page, GOOD), filled);
-  const [first, ...others] = GOOD;
-  const changed = { ...first, calls: [call(200, { id: REAL_ID, score: 2 })] } as StepRun;
-  t.match(
-    rewritten(page, [changed, ...others]),
-    `Reply, \`200\`:\n\n\`\`\`json\n{\n  "id": "${SHOWN_ID}",\n  "score": 2\n}`,
-  );
+t.test('an outgoing request has the headers of its page and the ids of the replies before it', async (t) => {
+  const sent = { method: 'POST', path: '/hook', body: { entityId: REAL_ID } };
+  const good = { ...sent, headers: { 'x-internal-service': 'attempt-service', host: 'x' } };
+  const other = { ...sent, headers: {}, body: { a: 1, b: 2 } };
+  const found = (received: object[], ids = new Map()) =>
+    outgoingDifferences(hook, { received: () => received as never }, ids, 0);
+  t.strictSame(await found([other, good]), []);
+  t.match(await found([other, { ...sent, headers: {} }]), [/^\/headers\/x-internal-service is missing/]);
+  t.match(await found([good], new Map([[SHOWN_ID, 'another']])), [/\/body\/entityId is/]);
+  t.match(await found([{ ...good, path: '/other' }]), [/no neighbour received POST \/hook/]);
 });
 
 t.test('the blocks of a page share one bash, which calls the cluster under test', async (t) => {

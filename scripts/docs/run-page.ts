@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { differences, sameText } from './compare.ts';
-import { streamDifferences } from './event-text.ts';
-import { Identities } from './forms.ts';
-import type { Example, Outgoing, Page, Step } from './page.ts';
+import { createParser } from 'eventsource-parser';
+import type { Api } from '#testing/doors/checked-api.ts';
+import { differences, type Ids } from './compare.ts';
+import { type Example, type Outgoing, type Page, parsed, type SentRequest } from './page.ts';
 import { openPageShell } from './page-shell.ts';
 import { openRecordingProxy, type RecordedCall } from './recording-proxy.ts';
-import type { SentRequest } from './sent-request.ts';
 
-/** The cluster that a page runs against, with the calls that its neighbours received. */
+/** The cluster that a page runs against, with its OpenAPI document and the calls that its neighbours received. */
 export interface PageCluster {
   readonly url: string;
+  readonly api: Api;
   received(): readonly SentRequest[];
 }
 
@@ -20,110 +20,99 @@ export interface ExampleRun {
   readonly output: string;
 }
 
-/** A request that the page shows, with those that a neighbour received on that path. */
-export interface OutgoingRun {
-  readonly step: Outgoing;
-  readonly received: readonly SentRequest[];
-}
-
-export type StepRun = ExampleRun | OutgoingRun;
-
 /** Longest wait for a request that the product sends in the background. */
 const SENT_WITHIN_MS = 20_000;
 
-/** Runs the steps of a page in order. @throws Error if a command fails or an outgoing request never comes */
-export async function* runPage(page: Page, cluster: PageCluster): AsyncGenerator<StepRun> {
+/**
+ * Runs the steps of a page in order and returns how the replies differ from those that it shows, one line each. `onRun` receives each
+ * example, with the ids that the run has shown so far.
+ * @throws Error if a command fails
+ */
+export async function pageDifferences(page: Page, cluster: PageCluster, onRun: (run: ExampleRun, ids: Ids) => void) {
+  const ids: Ids = new Map();
+  const found: string[] = [];
   const proxy = await openRecordingProxy(cluster.url);
   const shell = openPageShell(proxy.url);
   try {
     for (const step of page.steps) {
-      if (step.kind === 'example') {
-        const output = await shell.run(step.script, `${page.file}:${step.line}`);
-        yield { step, calls: proxy.take(), output };
-      } else {
-        yield { step, received: await receivedOn(step, cluster) };
+      const name = `${page.file}:${step.line}`;
+      if (step.kind === 'outgoing') {
+        found.push(...(await outgoingDifferences(step, cluster, ids)).map((what) => `${name}: ${what}`));
+        continue;
       }
+      const run = { step, output: await shell.run(step.script, name), calls: proxy.take() };
+      found.push(...exampleDifferences(run, cluster.api, ids).map((what) => `${name}: ${what}`));
+      onRun(run, ids);
     }
   } finally {
     await shell.close();
     await proxy.close();
   }
-}
-
-/** Runs a page and returns how the replies differ from those that it shows, one line each. `onRun` receives each step. */
-export async function pageDifferences(page: Page, cluster: PageCluster, onRun?: (run: StepRun) => void) {
-  const identities = new Identities();
-  const found: string[] = [];
-  for await (const run of runPage(page, cluster)) {
-    onRun?.(run);
-    found.push(...stepDifferences(run, identities).map((what) => `${page.file}:${lineOf(run.step)}: ${what}`));
-  }
   return found;
 }
 
-/** Returns how one step differs from the page, one line each. */
-export function stepDifferences(run: StepRun, identities: Identities): string[] {
-  if ('received' in run) return closest(run, identities).found;
-  const { step, calls, output } = run;
-  const { reply } = step;
-  const hidden = reply === null ? calls : calls.slice(0, -1);
-  const failed = hidden.filter(({ status }) => !isWanted(status)).map(describe);
-  if (reply === null) return failed;
+/** Returns how one example differs from the page or from the OpenAPI document, one line each. */
+export function exampleDifferences({ step: { reply }, calls, output }: ExampleRun, api: Api, ids: Ids): string[] {
   const last = calls.at(-1);
-  if (last === undefined && reply.kind === 'json') return [...failed, 'the block calls nothing'];
-  if (last !== undefined && !isWanted(last.status, reply.status?.code)) failed.push(describe(last));
-  return [...failed, ...replyDifferences(reply, last, output, identities)];
+  const found = calls.flatMap((call) => {
+    const status = call === last ? reply?.status : null;
+    // A call whose status the page does not show has to succeed.
+    const isWanted = typeof status === 'number' ? call.status === status : call.status >= 200 && call.status < 300;
+    if (!isWanted) return [`${call.method} ${call.target} answered ${call.status} ${call.text.slice(0, 600)}`];
+    return api.faultOf(call.method, call.target, call) ?? [];
+  });
+  if (reply?.kind === 'json' && last === undefined) return ['the block calls nothing'];
+  if (reply?.kind === 'json') found.push(...differences(reply.body, last?.json, ids).map(({ what }) => what));
+  if (reply?.kind !== 'text') return found;
+
+  if (last?.headers['content-type']?.startsWith('text/event-stream')) {
+    return [...found, ...streamDifferences(reply.text, last.text, ids)];
+  }
+  return [...found, ...differences(reply.text.trim(), output.trim(), ids).map(({ what }) => what)];
 }
 
-/** Returns the received request that is most like the one that the page shows, and how they differ. */
-export function closest({ step, received }: OutgoingRun, identities: Identities) {
-  const all = received.map((real) => ({
-    real,
-    count: requestDifferences(step.request, real, identities.copy()).length,
-  }));
-  const [best] = all.sort((a, b) => a.count - b.count);
-  if (best === undefined) throw new Error(`no neighbour received ${step.request.method} ${step.request.path}`);
-  return { real: best.real, found: requestDifferences(step.request, best.real, identities) };
+/**
+ * Returns the events of a page that a stream does not hold in this order. The stream may hold further events between them, because their
+ * number depends on time.
+ */
+export function streamDifferences(shown: string, real: string, ids: Ids): string[] {
+  let left = eventsIn(real);
+  return eventsIn(shown).flatMap((event) => {
+    const at = left.findIndex((one) => differences(event, one, ids).length === 0);
+    if (at === -1) return [`no event ${JSON.stringify(event)} in its place among ${JSON.stringify(left)}`];
+    left = left.slice(at + 1);
+    return [];
+  });
 }
 
-function replyDifferences(
-  reply: NonNullable<Example['reply']>,
-  last: RecordedCall | undefined,
-  output: string,
-  identities: Identities,
-): string[] {
-  if (reply.kind === 'json') return differences(JSON.parse(reply.value), JSON.parse(last?.body || 'null'), identities);
-  if (last?.type === 'text/event-stream') return streamDifferences(reply.value, last.body, identities);
-  const [shown, real] = [reply.value.trim(), output.trim()];
-  return sameText(shown, real, identities) ? [] : [`the command prints\n${real}\ninstead of\n${shown}`];
+/** The value of an `id` means nothing. */
+function eventsIn(text: string) {
+  const events: { event: string | undefined; hasId: boolean; data: unknown }[] = [];
+  const parser = createParser({
+    onEvent: ({ event, id, data }) => events.push({ event, hasId: id !== undefined, data: parsed(data) ?? data }),
+  });
+  // An event ends with an empty line, which a page leaves out at the end of a block.
+  parser.feed(`${text}\n\n`);
+  return events;
 }
 
-function requestDifferences(shown: SentRequest, real: SentRequest, identities: Identities): string[] {
-  const headers = Object.entries(shown.headers)
-    .filter(([name, value]) => !sameText(value, real.headers[name] ?? '', identities))
-    .map(([name, value]) => `header ${name} is ${real.headers[name] ?? 'missing'} instead of ${value}`);
-  return [...headers, ...differences(shown.body, real.body, identities)];
-}
-
-/** A call whose status the page does not show has to succeed. */
-function isWanted(status: number, shown?: number): boolean {
-  return shown === undefined ? status >= 200 && status < 300 : status === shown;
-}
-
-/** Waits for a request like the one that the page shows, and returns all on its path. */
-async function receivedOn({ request }: Outgoing, cluster: PageCluster): Promise<SentRequest[]> {
-  const matching = () =>
-    cluster.received().filter(({ method, path }) => method === request.method && path === request.path);
-  const isSame = (real: SentRequest) => requestDifferences(request, real, new Identities()).length === 0;
-  const giveUpAt = performance.now() + SENT_WITHIN_MS;
-  while (!matching().some(isSame) && performance.now() < giveUpAt) await delay(50);
-  return matching();
-}
-
-function lineOf(step: Step): number {
-  return step.kind === 'example' && step.reply !== null ? step.reply.line : step.line;
-}
-
-function describe({ method, target, status, body }: RecordedCall): string {
-  return `${method} ${target} answered ${status} ${body.slice(0, 600)}`;
+/** Waits for the request that the page shows. Returns how the most similar one on its path differs. */
+export async function outgoingDifferences(
+  { request: { method, path, headers, body } }: Outgoing,
+  cluster: Pick<PageCluster, 'received'>,
+  ids: Ids,
+  withinMs = SENT_WITHIN_MS,
+): Promise<string[]> {
+  const giveUpAt = performance.now() + withinMs;
+  for (;;) {
+    const onPath = cluster.received().filter((one) => one.method === method && one.path === path);
+    const found = onPath.map((one) => {
+      const named = Object.keys(headers).map((name) => [name, one.headers[name]]);
+      return differences({ headers, body }, { headers: Object.fromEntries(named), body: one.body }, ids);
+    });
+    const [closest] = found.sort((a, b) => a.length - b.length);
+    if (closest?.length === 0) return [];
+    if (performance.now() < giveUpAt) await delay(50);
+    else return closest?.map(({ what }) => what) ?? [`no neighbour received ${method} ${path}`];
+  }
 }
