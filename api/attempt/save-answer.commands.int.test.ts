@@ -5,9 +5,10 @@ import type { Attempt } from '#shared/attempt/attempt.ts';
 import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP, EVENT_TAIL_LIMIT } from '#shared/attempt/limits.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
-import { coldFrontDoor, countCommands, studentCall } from '#testing/doors/cold-front-door.ts';
+import { callOf, coldFrontDoor } from '#testing/doors/in-process-door.ts';
 import { samplePaper } from '#testing/stored/sample-attempt.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { countCommands } from '#testing/stores/counted-commands.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { saveOneAnswer } from './save-answer.ts';
 
@@ -43,7 +44,7 @@ type Tap = typeof t;
 
 function saveCall(attempt: Pick<Attempt, '_id' | 'studentId'>, place: number) {
   const body: SaveAnswerRequest = { questionId: `question-${(place % 40) + 1}`, answer: { selectedOptionIds: ['b'] } };
-  return studentCall(attempt.studentId, { body, params: { attemptId: attempt._id } });
+  return callOf(body, { attemptId: attempt._id }, attempt.studentId);
 }
 
 t.test('a cold process reads the attempt and its paper once each before its first save', async (t) => {

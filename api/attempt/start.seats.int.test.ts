@@ -1,7 +1,7 @@
 import t from 'tap';
 import { attempts, SEATS, seats } from '#infra/mongo/attempt/collections.ts';
 import type { StartRequest } from '#shared/generated/attempt.ts';
-import { coldFrontDoor, studentCall } from '#testing/doors/cold-front-door.ts';
+import { callOf, coldFrontDoor } from '#testing/doors/in-process-door.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { startAttempt } from './start.ts';
@@ -24,7 +24,7 @@ function start(mongo: TestMongo, studentId: string, key: string, before?: (count
       return method(...args);
     };
   });
-  const call = studentCall(studentId, { body: BODY, params: { examId: 'exam-1' }, key });
+  const call = callOf(BODY, { examId: 'exam-1' }, studentId, key);
   return startAttempt(coldFrontDoor({ ...mongo, db }), call);
 }
 

@@ -7,9 +7,10 @@ import { isRejection } from '#shared/kernel/errors.ts';
 import type { Subscription } from '#shared/operations/subscription.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
-import { coldFrontDoor, countCommands, studentCall } from '#testing/doors/cold-front-door.ts';
+import { callOf, coldFrontDoor } from '#testing/doors/in-process-door.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { storeSubscription } from '#testing/stored/stored-events.ts';
+import { countCommands } from '#testing/stores/counted-commands.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
@@ -87,7 +88,7 @@ function openProcesses(t: Tap) {
     async submit(): Promise<void> {
       const attempt = await storeAttempt(mongo, { deadlineAt: null });
       deps.attemptRefs.add(attempt);
-      const call = studentCall<SubmitRequest>(attempt.studentId, { body: {}, params: { attemptId: attempt._id } });
+      const call = callOf<SubmitRequest>({}, { attemptId: attempt._id }, attempt.studentId);
       const reply = await submitAttempt(deps, call);
       if (isRejection(reply)) throw new Error(reply.rejected);
       t.equal(reply.status, 200);

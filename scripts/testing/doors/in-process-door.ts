@@ -54,6 +54,15 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
   };
 }
 
+/** Returns the dependencies of a front door with empty caches and without Redis. Operations that ring fail. */
+export function coldFrontDoor(mongo: Mongo): AttemptDeps {
+  const never = (): never => {
+    throw new Error('this front door has no Redis');
+  };
+  const { replies, doorbells, ...deps } = inProcessDoor(mongo, {});
+  return { ...deps, doorbells: { ...doorbells, ring: never }, replies: { ...replies, register: never } };
+}
+
 /** Returns a call as the server would pass it to a command: its shape is checked and its identity known. */
 export function callOf<Body>(body: Body, params: Record<string, string>, studentId: string, key = 'key-1'): Call<Body> {
   const identity = {
