@@ -86,6 +86,16 @@ t.test('the document of the mounted table satisfies the OpenAPI linter', async (
   );
 });
 
+t.test('the envelopes of tasks are in the document, with exactly the payload of their kind', async (t) => {
+  const { schemas } = document.components as { schemas: Record<string, { oneOf?: { required: string[] }[] }> };
+  for (const name of ['AITaskRequestEnvelope', 'AITaskResultEnvelope']) {
+    t.strictSame(
+      schemas[name]?.oneOf?.flatMap(({ required }) => required),
+      ['classify', 'generate', 'explain', 'grade'],
+    );
+  }
+});
+
 t.test('every operation has a summary, a description and a described tag', async (t) => {
   const described = new Map(document.tags.map(({ name, description }) => [name, description]));
   for (const { operationId, summary, description, tags = [] } of operations) {
