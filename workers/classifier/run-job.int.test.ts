@@ -1,11 +1,27 @@
 import t from 'tap';
 import { cancelJob } from '#infra/mongo/classifier/jobs.ts';
+import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import { classifierScene, goodAnswer, OWNER, passing, twelve } from '#testing/actors/classifier-scene.ts';
+import {
+  type ClassifierScene,
+  classifierScene,
+  goodAnswer,
+  OWNER,
+  passing,
+  twelve,
+} from '#testing/actors/classifier-scene.ts';
 import { again, expire } from '#testing/stored/stored-commands.ts';
 import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
 import { gate } from '#testing/until.ts';
 import { queuesOf } from '#workers/actor.ts';
+
+/** Runs a job again once it is due, with a model that answers well. Forgets the calls before. */
+async function goesOn({ mongo, asked, actor, run }: ClassifierScene, command: CommandOf<'classifier'>) {
+  await expire(mongo, command);
+  asked.length = 0;
+  const good = actor(() => undefined);
+  return run(good, command);
+}
 
 t.test('a job calls the model once for each batch of five and stores items in question order', async (t) => {
   const { mongo, asked, actor, run, job, stored, publishedJobs } = await classifierScene(t);
@@ -72,7 +88,8 @@ t.test('a batch that the provider refuses for good becomes errors at once, and o
 });
 
 t.test('a passing failure makes the job due again; finished batches stay stored and are not sent again', async (t) => {
-  const { mongo, asked, actor, run, job } = await classifierScene(t);
+  const scene = await classifierScene(t);
+  const { mongo, asked, actor, run, job } = scene;
   const command = await postJob(mongo, { questions: 15, maxAttempts: 3 });
   const busy = actor((ids) => {
     if (ids[0]?.startsWith('q-6-')) throw passing(90_000);
@@ -86,15 +103,7 @@ t.test('a passing failure makes the job due again; finished batches stay stored 
   t.match(resting, { status: 'PENDING', attempts: 1 });
   t.ok(resting.nextRunAt.getTime() - before > 80_000, 'the command waits for the requested time');
 
-  await expire(mongo, command);
-  asked.length = 0;
-  t.equal(
-    await run(
-      actor(() => undefined),
-      command,
-    ),
-    'done',
-  );
+  t.equal(await goesOn(scene, command), 'done');
   t.strictSame(
     asked.map((ids) => ids[0]?.split('-')[1]),
     ['11', '6'],
@@ -190,7 +199,8 @@ t.test('a run spends no attempt while the provider circuit is open', async (t) =
 });
 
 t.test('in the last run, an open circuit costs only the batches that have failed before it', async (t) => {
-  const { mongo, asked, actor, run, job, stored } = await classifierScene(t);
+  const scene = await classifierScene(t);
+  const { mongo, asked, actor, run, job, stored } = scene;
   const command = await postJob(mongo, { questions: 20, maxAttempts: 1 });
   const opening = actor((ids) => {
     if (ids[0]?.startsWith('q-1-')) throw passing();
@@ -206,15 +216,7 @@ t.test('in the last run, an open circuit costs only the batches that have failed
     counts: { succeeded: 5, failed: 5, batchesDone: 2 },
   });
 
-  await expire(mongo, command);
-  asked.length = 0;
-  t.equal(
-    await run(
-      actor(() => undefined),
-      command,
-    ),
-    'done',
-  );
+  t.equal(await goesOn(scene, command), 'done');
   t.strictSame(asked.map((ids) => ids[0]?.split('-')[1]).sort(), ['11', '16'], 'only the others are sent again');
   t.match(await job(command), { status: 'COMPLETED', counts: { succeeded: 15, failed: 5, batchesDone: 4 } });
   const { errors } = await stored(command);

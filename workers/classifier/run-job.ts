@@ -61,15 +61,11 @@ async function classify(deps: JobRunDeps, run: JobRun): Promise<Outcome<'classif
   }
   const failures = await classifyAll(deps, run, await ownJob(deps, run));
   if (failures.length === 0) return finishRound(deps, run);
-  const isOpen = ({ failure }: FailedBatch) => failure.nature === 'open';
-  const passing = failures.find((failed) => !isOpen(failed));
-  if (passing !== undefined && !isLastRun(run)) return retryOutcome(deps, at, passing.failure, failures);
-  await failBatches(
-    deps,
-    run,
-    failures.filter((failed) => !isOpen(failed)),
-  );
-  const suspended = failures.filter(isOpen);
+  const suspended = failures.filter(({ failure }) => failure.nature === 'open');
+  const failed = failures.filter(({ failure }) => failure.nature !== 'open');
+  const [first] = failed;
+  if (first !== undefined && !isLastRun(run)) return retryOutcome(deps, at, first.failure, { failed, failures });
+  await failBatches(deps, run, failed);
   // No provider was called for the batches that are still open, so no attempt is spent.
   return suspended.length === 0 ? finishRound(deps, run) : snoozeOutcome(deps, at, suspended);
 }
@@ -93,8 +89,9 @@ async function ownJob({ mongo }: JobRunDeps, { at, session }: JobRun): Promise<J
 
 /**
  * Classifies every open batch and stores the outcomes. A slot calls the provider again as soon as its batch is answered; the outcome is
- * stored during that call. After a failure that may pass, no further batch begins, except in the last run, which calls once for each as long as the provider's circuit is closed. Batches
- * that are with the provider are awaited, because their answers are paid for. Returns the failures that may pass.
+ * stored during that call. After a failure that may pass, no further batch begins, except in the last run: that one calls once for each,
+ * until the provider's circuit is open. Batches that are with the provider are awaited, because their answers are paid for. Returns the
+ * failures that may pass.
  */
 async function classifyAll(deps: JobRunDeps, run: JobRun, job: JobRow): Promise<FailedBatch[]> {
   const { mongo } = deps;
@@ -252,11 +249,11 @@ function retryOutcome(
   deps: JobRunDeps,
   at: JobRound,
   error: ProviderFailure,
-  failures: readonly FailedBatch[],
+  { failed, failures }: { failed: readonly FailedBatch[]; failures: readonly FailedBatch[] },
 ): Outcome<'classifier'> {
   const afterMs = longestWait(failures);
-  const failed = failures.filter(({ failure }) => failure.nature === 'passing').map(({ batch }) => batch);
-  const effects = inRound((session) => suspendRound(deps.mongo, at, failed, session));
+  const batches = failed.map(({ batch }) => batch);
+  const effects = inRound((session) => suspendRound(deps.mongo, at, batches, session));
   return { kind: 'retry', error, effects, ...(afterMs === null ? {} : { afterMs }) };
 }
 
