@@ -5,7 +5,7 @@ import { escapePointer } from '#shared/kernel/json-object.ts';
 import { MAX_MEMBERS, type ParsedJson, TooManyMembers } from '#shared/kernel/large-json.ts';
 import { parseJson } from '#shared/kernel/parse-json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
-import { hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
+import { foreignTextFault, hasMarkRun, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
 import { pointersTo } from './json-numbers.ts';
 import { scanJson, type UnfitNumber } from './json-scan.ts';
 
@@ -70,8 +70,7 @@ interface Walk {
 /** Collects faults of a value and below it. Returns false on a forbidden key. Recursion ends: the scan refused depth over `MAX_DEPTH`. */
 function* walk(value: unknown, path: string, about: Walk): Pieces<boolean> {
   const message = textFault(value);
-  if (message !== undefined && !(message === MARK_RUN_FAULT && about.anyMarks.includes(path)))
-    note(about, path, message);
+  if (message !== null && !(message === MARK_RUN_FAULT && about.anyMarks.includes(path))) note(about, path, message);
   if (typeof value !== 'object' || value === null) return true;
   const isArray = Array.isArray(value);
   for (const [key, child] of isArray ? value.entries() : Object.entries(value)) {
@@ -96,15 +95,13 @@ function isPermitted(key: string, child: unknown, path: string, about: Walk): bo
   return true;
 }
 
-/** Returns what is wrong with a text, or undefined. */
-function textFault(value: unknown): string | undefined {
-  if (typeof value !== 'string') return undefined;
-  if (!value.isWellFormed()) return 'must be well-formed Unicode';
-  return hasMarkRun(value) ? MARK_RUN_FAULT : undefined;
+/** Returns what is wrong with a text; null for any other value. */
+function textFault(value: unknown): string | null {
+  return typeof value === 'string' ? foreignTextFault(value) : null;
 }
 
 function isSoundScalar(value: unknown): boolean {
-  return (typeof value !== 'object' || value === null) && textFault(value) === undefined;
+  return (typeof value !== 'object' || value === null) && textFault(value) === null;
 }
 
 function holdsPrototype(value: unknown): boolean {

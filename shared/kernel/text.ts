@@ -28,6 +28,12 @@ export function hasMarkRun(text: string): boolean {
   return false;
 }
 
+/** Returns the reason why a text of others is refused, or null. MongoDB would store half of a pair of units as another character. */
+export function foreignTextFault(text: string): string | null {
+  if (!text.isWellFormed()) return 'must be well-formed Unicode';
+  return hasMarkRun(text) ? MARK_RUN_FAULT : null;
+}
+
 /** Returns the beginning of a text, at most so many UTF-16 units long, without half of a pair at its end: a stricter reader would refuse it. */
 export function beginningOf(text: string, maxUnits: number): string {
   const units = text.slice(0, maxUnits);

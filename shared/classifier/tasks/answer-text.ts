@@ -1,6 +1,6 @@
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { escapePointer } from '#shared/kernel/json-object.ts';
-import { hasMarkRun, isBlank, MARK_RUN_FAULT } from '#shared/kernel/text.ts';
+import { foreignTextFault, isBlank } from '#shared/kernel/text.ts';
 
 /**
  * Returns a text with the commands of LaTeX whose backslash JSON has certainly eaten. A model that writes `\frac` with one backslash has written
@@ -42,9 +42,9 @@ function hasEatenCommand(text: string): boolean {
  * find `heta` where the model meant `\theta`.
  */
 function textFault(text: string): string | null {
-  if (!text.isWellFormed()) return 'must be well-formed Unicode';
+  const fault = foreignTextFault(text);
+  if (fault !== null) return fault;
   if (/[^\P{Cc}\t\n\r]/u.test(text)) return 'must not contain control characters';
-  if (hasMarkRun(text)) return MARK_RUN_FAULT;
   // The schemas of the tasks refuse white space; this text has other characters, which show nothing either.
   if (/\S/.test(text) && isBlank(text)) return 'must not be blank';
   if (hasEatenCommand(text))

@@ -1,5 +1,5 @@
 import type { AnswerForm } from '#infra/models/wires/wire.ts';
-import type { openAnswerChecks } from '#infra/schema/validator.ts';
+import { MAX_ANSWER_FAULTS, type openAnswerChecks } from '#infra/schema/validator.ts';
 import { valueFaults } from '#shared/classifier/tasks/answer-text.ts';
 import type { Repair } from '#shared/classifier/tasks/prompt.ts';
 import { type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
@@ -15,16 +15,13 @@ export interface AskParts extends CallParts {
   checkOf: ReturnType<typeof openAnswerChecks>;
 }
 
-/** Maximum number of faults that a repair names. A longer list would not help the model, and its tokens cost. */
-const MAX_FAULTS = 20;
-
 type Check = (json: unknown) => FaultDetail[];
 
 /** Returns the check of a task's answers: their texts and numbers, then their schema, then their sense. */
 function faultsOf(task: ModelTask, checkSchema: Check): Check {
   return (json) => {
     const faults = [...valueFaults(json), ...checkSchema(json)];
-    return (faults.length > 0 ? faults : (task.senseFaults?.(json) ?? [])).slice(0, MAX_FAULTS);
+    return (faults.length > 0 ? faults : (task.senseFaults?.(json) ?? [])).slice(0, MAX_ANSWER_FAULTS);
   };
 }
 

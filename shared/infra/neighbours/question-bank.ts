@@ -1,6 +1,6 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
-import { hasMarkRun } from '#shared/kernel/text.ts';
+import { foreignTextFault } from '#shared/kernel/text.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type CallLimits, callService, dataField } from './call.ts';
 import { SENDER } from './owner-call.ts';
@@ -98,7 +98,7 @@ function isStorable(question: unknown): boolean {
 }
 
 function isSendable(value: unknown): boolean {
-  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0') && !hasMarkRun(value);
+  if (typeof value === 'string') return foreignTextFault(value) === null && !value.includes('\0');
   if (typeof value === 'number') return Number.isFinite(value);
   if (typeof value !== 'object' || value === null) return true;
   return Object.entries(value).every(([name, member]) => isSendable(name) && isSendable(member));

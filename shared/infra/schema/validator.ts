@@ -139,8 +139,8 @@ function converted(text: string, types: readonly string[]): unknown {
 /** Returns the faults of a model's answer; an empty list means that it is valid. */
 type AnswerCheck = (value: unknown) => FaultDetail[];
 
-/** Maximum number of reported faults. A longer list does not help a model to correct its answer. */
-const MAX_ANSWER_FAULTS = 20;
+/** Maximum number of reported faults. A longer list does not help a model to correct its answer, and its tokens cost. */
+export const MAX_ANSWER_FAULTS = 20;
 /** Maximum number of cached checks. A schema that contains ids of one request never occurs again. */
 const MAX_CACHED_CHECKS = 100;
 
