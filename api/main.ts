@@ -114,6 +114,7 @@ export async function openFrontDoor(given: Config, host = OWN_PROCESS): Promise<
     log,
     metrics,
     mongo,
+    schemas,
     now: clock.now,
     redis,
     doorbells,

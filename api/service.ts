@@ -5,6 +5,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { ReplyWaiters } from '#infra/redis/replies.ts';
+import type { Schemas } from '#infra/schema/validator.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Streams } from './http/live-stream.ts';
 import type { Route } from './route.ts';
@@ -18,6 +19,8 @@ export interface DoorContext {
   log: Log;
   metrics: Metrics;
   mongo: Mongo;
+  /** Schemas of the process, read once at its start. */
+  schemas: Schemas;
   /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
   redis: { redisUrl: string; log: Log };

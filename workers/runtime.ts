@@ -96,9 +96,10 @@ export async function openRuntime(given: Config, name: string, logTo?: LogDestin
 }
 
 /** Loads the clients of the model providers with their HTTP client and their checks of answers, and opens them. */
-async function loadModels(parts: Parameters<typeof openFollowedModels>[0]): Promise<FollowedModels> {
+async function loadModels(parts: Omit<Parameters<typeof openFollowedModels>[0], 'schemas'>): Promise<FollowedModels> {
   const models = await import('#infra/models/followed-models.ts');
-  return models.openFollowedModels(parts);
+  const { loadSchemas } = await import('#infra/schema/validator.ts');
+  return models.openFollowedModels({ ...parts, schemas: loadSchemas() });
 }
 
 /**

@@ -19,11 +19,12 @@ export const mountClassifier: Mount = ({
   doorbells,
   replies,
   streams,
+  schemas,
   atEnd,
 }) => {
   const { classifier: settings, neighbours, outboundTimeoutMs } = config;
   const observer = modelMetrics(metrics, now);
-  const models = openFollowedModels({ settings, mongo, redisUrl: redis.redisUrl, now, log, observer });
+  const models = openFollowedModels({ settings, mongo, redisUrl: redis.redisUrl, schemas, now, log, observer });
   const jobChanges = openChangeFeed({ ...redis, of: 'jobs' });
   atEnd(models.close);
   atEnd(jobChanges.close);

@@ -5,6 +5,7 @@ import { findJob } from '#infra/mongo/classifier/jobs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import { classifierWork } from '#shared/classifier/commands.ts';
 import { errorsOfRound, itemsOfRound } from '#shared/classifier/job-view.ts';
 import { type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
@@ -72,6 +73,7 @@ export async function classifierScene(t: Test): Promise<ClassifierScene> {
           listeners.set(key, cancelled);
           return () => void listeners.delete(key);
         },
+        schemas: loadSchemas(),
         now: Date.now,
       });
       return classifierActor(deps, () => models);

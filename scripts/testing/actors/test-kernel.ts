@@ -1,7 +1,6 @@
 import { type Config, readConfig } from '#infra/config/config.ts';
 import type { ConfiguredAs, WorkerType } from '#infra/config/readers.ts';
 import { openModels } from '#infra/models/open-models.ts';
-import { openTaskModels } from '#infra/models/perform-task.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
@@ -9,6 +8,7 @@ import { openBackground } from '#infra/process/background.ts';
 import type { CommandRef, Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
+import { taskModels } from '#testing/models/task-models.ts';
 import type { Actor, WorkerDeps } from '#workers/actor.ts';
 import type { Kernel, RunResult } from '#workers/life.ts';
 import { openWorker, type Worker } from '#workers/worker.ts';
@@ -66,7 +66,7 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestW
     publishJobChange: (jobId) => void publishedJobs.push(jobId),
     models: () => {
       const { ask } = openModels({ ...MOCK_ONLY, settings: config.classifier, log: captureLog() });
-      return openTaskModels({ ask, listen: () => () => undefined, now: Date.now });
+      return taskModels(ask);
     },
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),

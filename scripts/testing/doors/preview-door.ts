@@ -1,6 +1,5 @@
 import type { PreviewDeps } from '#api/classifier/deps.ts';
 import type { Call } from '#api/route.ts';
-import { openTaskModels } from '#infra/models/perform-task.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import type { TaskTerms } from '#shared/classifier/tasks/envelope.ts';
@@ -9,6 +8,7 @@ import type { ModelAnswer, ModelTask } from '#shared/classifier/tasks/task.ts';
 import type { GenerationRequest } from '#shared/generated/classifier.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
+import { taskModels } from '#testing/models/task-models.ts';
 import type { FakeOwners } from '#testing/neighbours/fake-owners.ts';
 
 /** A model that answers like the mock unless `script` changes the answer, and records its calls. */
@@ -23,15 +23,11 @@ export function scriptedModels(): ScriptedModels {
   const models: ScriptedModels = {
     asked: [],
     script: null,
-    ...openTaskModels({
-      async ask(task, terms, signal) {
-        models.asked.push({ task, terms });
-        const scripted = await models.script?.(task, signal);
-        const usage = { inputTokens: 100, outputTokens: 200 };
-        return { json: mockAnswer(task), usage, provider: 'mock', model: 'mock-1', ...scripted };
-      },
-      listen: () => () => undefined,
-      now: Date.now,
+    ...taskModels(async (task, terms, signal) => {
+      models.asked.push({ task, terms });
+      const scripted = await models.script?.(task, signal);
+      const usage = { inputTokens: 100, outputTokens: 200 };
+      return { json: mockAnswer(task), usage, provider: 'mock', model: 'mock-1', ...scripted };
     }),
   };
   return models;

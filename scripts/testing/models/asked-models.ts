@@ -1,7 +1,6 @@
 import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
 import { readConfig } from '#infra/config/config.ts';
 import { type ModelRuntime, openModels } from '#infra/models/open-models.ts';
-import { openTaskModels } from '#infra/models/perform-task.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import type { TaskTerms } from '#shared/classifier/tasks/envelope.ts';
@@ -9,6 +8,7 @@ import type { Models } from '#shared/classifier/tasks/models.ts';
 import type { ModelTask } from '#shared/classifier/tasks/task.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import type { HttpProvider } from './provider-replies.ts';
+import { taskModels } from './task-models.ts';
 
 /** A provider key that may appear only in requests to the provider. */
 export const SENTINEL_KEY = 'sk-sentinel-7f3a9b2c-never-shown';
@@ -101,7 +101,7 @@ export function askedModels(
     },
   });
   t.teardown(() => runtime.close());
-  const models = { ...runtime, ...openTaskModels({ ask: runtime.ask, listen: () => () => undefined, now }) };
+  const models = { ...runtime, ...taskModels(runtime.ask, now) };
   return {
     models,
     events,

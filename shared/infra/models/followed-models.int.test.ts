@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import { providerSettings, settingChanges, usageEvents } from '#infra/mongo/classifier/collections.ts';
 import { saveProviderSetting } from '#infra/mongo/classifier/providers.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import type { ProviderChoice } from '#shared/classifier/provider/setting.ts';
 import { taskRequest } from '#shared/classifier/tasks/envelope.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
@@ -44,7 +45,15 @@ interface Options {
 function followed(t: Test, mongo: TestMongo, options: Options = {}) {
   const { redisUrl = REDIS, pollMs = 3_600_000, env = { AI_CLASSIFIER_PROVIDER: 'openai' } } = options;
   const settings = testConfig(env).classifier;
-  const models = openFollowedModels({ settings, mongo, redisUrl, now: Date.now, log: captureLog(), pollMs });
+  const models = openFollowedModels({
+    settings,
+    mongo,
+    redisUrl,
+    schemas: loadSchemas(),
+    now: Date.now,
+    log: captureLog(),
+    pollMs,
+  });
   t.teardown(() => models.close());
   return models;
 }

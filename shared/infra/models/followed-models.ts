@@ -13,7 +13,7 @@ import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import type { Models } from '#shared/classifier/tasks/models.ts';
 import { HOUR, type Now, SECOND } from '#shared/kernel/time.ts';
 import { type ModelRuntime, openModels } from './open-models.ts';
-import { openTaskModels } from './perform-task.ts';
+import { openTaskModels, type PerformParts } from './perform-task.ts';
 
 /** The models of one process. They follow the stored setting automatically. */
 export interface FollowedModels extends Models, Pick<ModelRuntime, 'status'> {
@@ -48,12 +48,13 @@ export function openFollowedModels(parts: {
   settings: ClassifierSettings;
   mongo: Mongo;
   redisUrl: string;
+  schemas: PerformParts['schemas'];
   now: Now;
   log: Log;
   pollMs?: number;
   observer?: ModelObserver;
 }): FollowedModels {
-  const { settings, mongo, redisUrl, now, log, pollMs = POLL_MS, observer } = parts;
+  const { settings, mongo, redisUrl, schemas, now, log, pollMs = POLL_MS, observer } = parts;
   const usage = openUsageRecorder(mongo, log);
   const circuits = {
     purpose: 'circuits of model providers',
@@ -122,6 +123,7 @@ export function openFollowedModels(parts: {
       return models.ask(task, terms, signal);
     },
     listen: changes.listen,
+    schemas,
     now,
   });
   return {

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import { type TaskPayloads, taskRequest } from '#shared/classifier/tasks/envelope.ts';
 import type { ModelAnswer, ModelTask } from '#shared/classifier/tasks/task.ts';
@@ -28,6 +29,7 @@ function taskModels(answer: (task: ModelTask, signal: AbortSignal) => unknown = 
       listeners.set(key, (listeners.get(key) ?? new Set()).add(cancelled));
       return () => listeners.get(key)?.delete(cancelled);
     },
+    schemas: loadSchemas(),
     now: () => Date.UTC(2026, 10, 27),
   });
   const cancel = (key: string) => void listeners.get(key)?.forEach((cancelled) => void cancelled());

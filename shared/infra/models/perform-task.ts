@@ -1,4 +1,4 @@
-import { loadSchemas, type Validator } from '#infra/schema/validator.ts';
+import type { Schemas, Validator } from '#infra/schema/validator.ts';
 import { type TaskPayloads, type TaskRequest, type TaskTerms, taskResult } from '#shared/classifier/tasks/envelope.ts';
 import { TASK_FORMS, type TaskForm } from '#shared/classifier/tasks/forms.ts';
 import { type Models, TaskCancelled } from '#shared/classifier/tasks/models.ts';
@@ -10,12 +10,12 @@ export interface PerformParts {
   ask(task: ModelTask, terms: TaskTerms, signal: AbortSignal): Promise<ModelAnswer>;
   /** Calls `cancelled` when any process cancels this key. Returns the function that ends this. */
   listen(cancellationKey: string, cancelled: () => void): () => void;
+  schemas: Pick<Schemas, 'validator'>;
   now: Now;
 }
 
 /** Returns models that perform tasks by their envelopes, each of which is checked where it is made. */
-export function openTaskModels({ ask, listen, now }: PerformParts): Models {
-  const schemas = loadSchemas();
+export function openTaskModels({ ask, listen, schemas, now }: PerformParts): Models {
   const faultsOfRequest = schemas.validator('classifier/ai-task-request-envelope');
   const faultsOfResult = schemas.validator('classifier/ai-task-result-envelope');
 
