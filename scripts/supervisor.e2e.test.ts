@@ -5,7 +5,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
 import { freePort, isPortFree } from '#scripts/services/port.ts';
-import { recordForRunner, startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { signalGroup } from '#scripts/supervisor/data-folder.ts';
 import { createPrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
 import { identify, isAlive, type ProcessIdentity } from '#scripts/supervisor/process-identity.ts';
@@ -58,7 +58,6 @@ async function startNpm(t: Teardown, folder: string, processes: Record<string, s
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  if (child.pid !== undefined) recordForRunner(child.pid);
   const cluster = watch(child, port);
   t.teardown(async () => {
     killAll(child, dataFolder);
@@ -76,8 +75,6 @@ function watch(child: ChildProcess, port: number) {
     if (stream === null) continue;
     createInterface({ input: stream }).on('line', (line) => {
       lines.push(line);
-      const [, pid] = / as (\d+)/.exec(line) ?? [];
-      if (pid !== undefined) recordForRunner(Number(pid));
       for (const check of waiting) check();
     });
   }

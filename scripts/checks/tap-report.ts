@@ -17,8 +17,6 @@ export interface TapReport {
   totals(): TapTotals;
   /** Returns the files that took `minMs` or longer, longest first. */
   slowest(minMs: number): FileResult[];
-  /** Returns the files that passed. */
-  passed(): readonly FileResult[];
 }
 
 /** Matches the result of a file. Results of the tests in it are indented and do not match. A skipped file has no duration. */
@@ -31,16 +29,9 @@ const PASSED = /^\s*(ok \d+ |1\.\.\d+|# time=|TAP version|$)/;
 /** Matches details about the end of a failed file's process. Its other details are arguments and paths. */
 const ENDING = /^ {2}(exitCode|signal|expired|failure|reason): (?!null)/;
 
-/**
- * Creates a report that prints, for a failed file, its output without the passed tests. `passed` receives the line of each other file;
- * `finished` each file.
- */
-export function createTapReport(
-  say: (line: string) => void,
-  { passed = say, finished = (_: FileResult): void => undefined } = {},
-): TapReport {
+/** Creates a report that prints a line for each file and, for a failed one, its output without the passed tests. */
+export function createTapReport(say: (line: string) => void): TapReport {
   const files: FileResult[] = [];
-  const passedFiles: FileResult[] = [];
   let planned = '?';
   let output: string[] = [];
   let inDetails = false;
@@ -52,12 +43,8 @@ export function createTapReport(
     const result = { file, durationMs: Number(durationMs) };
     files.push(result);
     if (isFailed) failedFiles += 1;
-    else passedFiles.push(result);
     const note = skip ?? `${(result.durationMs / 1_000).toFixed(1)} s`;
-    (isFailed ? say : passed)(
-      `${isFailed ? 'FAIL' : 'ok  '} ${number.padStart(planned.length)}/${planned} ${file} (${note})`,
-    );
-    finished(result);
+    say(`${isFailed ? 'FAIL' : 'ok  '} ${number.padStart(planned.length)}/${planned} ${file} (${note})`);
     if (isFailed) for (const line of output.filter((text) => !PASSED.test(text))) say(line);
     output = [];
   }
@@ -76,7 +63,6 @@ export function createTapReport(
     },
     // Count at least the failed files: a file that is killed may have no failed assertion.
     totals: () => ({ ...totals, failed: Math.max(totals.failed, failedFiles) }),
-    passed: () => passedFiles,
     slowest: (minMs) =>
       files.filter(({ durationMs }) => durationMs >= minMs).sort((a, b) => b.durationMs - a.durationMs),
   };

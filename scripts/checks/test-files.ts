@@ -1,13 +1,11 @@
 import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { parse } from 'yaml';
 
 const NEEDS_STORES = /\.(int|e2e)\.test\.ts$/;
 
 /** Returns whether a test file needs no MongoDB, no Redis and no process of the product: neither `.int.test.ts` nor `.e2e.test.ts`. */
 export const isPure = (file: string): boolean => !NEEDS_STORES.test(file);
-
-/** Returns whether a test file starts whole processes of the product: `.e2e.test.ts`. */
-export const startsProcesses = (file: string): boolean => /\.e2e\.test\.ts$/.test(file);
 
 /** Test of the quick run with a whole cluster: starts, saves, submits and grades attempts of every kind of question. */
 const SMOKE = 'api/attempt/scoring.e2e.test.ts';
@@ -26,16 +24,10 @@ const RESTS_ON_ENGINE = [
 export const restsOnEngine = (file: string): boolean =>
   !isPure(file) && RESTS_ON_ENGINE.some((name) => name.test(file));
 
-/** Returns every test file whose path contains one of `filters`, or all test files without a filter. */
+/** Returns the test files of .taprc whose path contains one of `filters`, or all without a filter. */
 export function findTestFiles(root: string, filters: readonly string[]): string[] {
-  const files = globSync(includedByTap(root), { cwd: root });
+  const { include } = parse(readFileSync(path.join(root, '.taprc'), 'utf8')) as { include: string[] };
   const parts = filters.map((filter) => path.normalize(filter));
+  const files = globSync(include, { cwd: root });
   return files.filter((file) => parts.length === 0 || parts.some((part) => file.includes(part))).sort();
-}
-
-/** Returns the glob of .taprc, so that tap and this list select the same files. */
-function includedByTap(root: string): string {
-  const [, glob] = /^include:\n {2}- '(.+)'$/m.exec(readFileSync(path.join(root, '.taprc'), 'utf8')) ?? [];
-  if (glob === undefined) throw new Error('.taprc has no line "  - \'<glob>\'" after include:');
-  return glob;
 }

@@ -8,7 +8,6 @@ import t from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { freePort } from '#scripts/services/port.ts';
-import { recordForRunner } from '#scripts/services/throw-away.ts';
 import { callHttp } from '#testing/clients/http-call.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { makeSuspect } from '#testing/stored/stored-suspects.ts';
@@ -66,7 +65,6 @@ const url = `http://127.0.0.1:${port}`;
 /** Starts the entry point of the image with arguments. */
 function start(...args: readonly string[]) {
   const child = spawn('deploy/run', args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
-  if (child.pid !== undefined) recordForRunner(child.pid);
   const killNow = () => child.kill('SIGKILL');
   process.once('exit', killNow);
   let output = '';

@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { identify } from '#scripts/supervisor/process-identity.ts';
 import { toolsCache } from './cache.ts';
 import { type EngineName, localMongodb } from './mongodb.ts';
 import { freePort } from './port.ts';
@@ -25,6 +24,8 @@ export interface ThrowAwayService {
 }
 
 export interface ThrowAwayServices {
+  /** Holds their data and logs. */
+  readonly folder: string;
   readonly mongodb: ThrowAwayService | undefined;
   readonly redis: ThrowAwayService | undefined;
   /** Stops the services and deletes their data. */
@@ -38,6 +39,8 @@ export interface ThrowAwayOptions {
   readonly engine?: EngineName;
   /** True: acknowledged writes survive a kill -9, and each commit costs a sync. Default false. */
   readonly durable?: boolean;
+  /** True: they go on when this process ends, and another one kills them. Default false: they end with it. */
+  readonly outlives?: boolean;
   readonly say?: (line: string) => void;
 }
 
@@ -51,7 +54,8 @@ export async function startThrowAwayServices(options: ThrowAwayOptions = {}): Pr
     for (const service of running) service.killNow();
     rmSync(folder, { recursive: true, force: true });
   };
-  process.once('exit', killAll);
+  const outlives = options.outlives ?? false;
+  if (!outlives) process.once('exit', killAll);
   const close = async () => {
     await Promise.all(running.map((service) => service.handle.kill9()));
     process.off('exit', killAll);
@@ -71,14 +75,14 @@ export async function startThrowAwayServices(options: ThrowAwayOptions = {}): Pr
       options.redis === false ? undefined : localRedis(deps, { folder, port: await freePort() }).then(manage),
     ]);
     await Promise.all([mongodb?.start(), redis?.start()]);
-    return { mongodb, redis, close };
+    return { folder, mongodb, redis, close };
   } catch (error) {
     await close();
     throw error;
   }
 
   function manage(service: Service): ThrowAwayService {
-    const managed = manageService(service, path.join(folder, `${service.name}.log`));
+    const managed = manageService(service, path.join(folder, `${service.name}.log`), outlives);
     running.push(managed);
     return managed.handle;
   }
@@ -89,7 +93,7 @@ interface RunningService {
   killNow(): void;
 }
 
-function manageService(service: Service, log: string): RunningService {
+function manageService(service: Service, log: string, outlives: boolean): RunningService {
   let child: ChildProcess | undefined;
   let gone: Promise<void> = Promise.resolve();
 
@@ -100,12 +104,13 @@ function manageService(service: Service, log: string): RunningService {
     const started = spawn(launch.command, launch.args, {
       env: launch.env,
       cwd: launch.cwd,
-      detached: true,
+      // In the group of this process, a signal to the group ends them all.
+      detached: outlives,
       stdio: ['ignore', output, output],
     });
     closeSync(output);
     child = started;
-    if (started.pid !== undefined) recordForRunner(started.pid);
+    if (outlives) started.unref();
     const diedEarly = new AbortController();
     gone = new Promise((resolve) => {
       const over = () => {
@@ -140,12 +145,4 @@ function manageService(service: Service, log: string): RunningService {
     },
     killNow: () => child?.kill('SIGKILL'),
   };
-}
-
-/** Records a process in a file. If a test is killed before it stops the process, the runner kills the process by this record. */
-export function recordForRunner(pid: number): void {
-  const folder = process.env.EXAMHALL_TEST_PIDS;
-  if (folder === undefined || folder === '') return;
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(path.join(folder, `${pid}.json`), JSON.stringify(identify(pid) ?? null));
 }

@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { recordForRunner } from '#scripts/services/throw-away.ts';
 
 export interface ProcessPlan {
   name: string;
@@ -50,7 +49,6 @@ export function planProcess(plan: ProcessPlan): ClusterProcess {
     const since = said.length;
     const killNow = () => started.kill('SIGKILL');
     process.once('exit', killNow);
-    if (started.pid !== undefined) recordForRunner(started.pid);
     for (const stream of [started.stdout, started.stderr]) {
       stream.setEncoding('utf8').on('data', (text: string) => said.push(text));
     }

@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { recordForRunner } from '#scripts/services/throw-away.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import type { Crash } from './crash-points.ts';
 
@@ -66,7 +65,6 @@ function startProcess(t: Teardown, args: readonly string[], env: NodeJS.ProcessE
   const killNow = () => child.kill('SIGKILL');
   process.once('exit', killNow);
   t.teardown(killNow);
-  if (child.pid !== undefined) recordForRunner(child.pid);
   const said = collected(child.stderr);
   const logged = collected(child.stdout);
   const ended = once(child, 'close').then(([code, signal]) => {

@@ -40,10 +40,10 @@ export async function openTestMongo(
   return { ...mongo, url, database };
 }
 
-/** Returns the URL of the lane's store. @throws Error if the file does not run in a lane */
+/** Returns the URL of the store of this test file. @throws Error if tap started none, and the user set none */
 export function requiredEnv(name: 'MONGODB_URL' | 'REDIS_URL'): string {
   const value = process.env[name];
-  if (value === undefined) throw new Error(`${name} is not set: run this file through \`npm test -- <path>\``);
+  if (value === undefined) throw new Error(`${name} is not set: run this file through \`npx tap <path>\``);
   return value;
 }
 

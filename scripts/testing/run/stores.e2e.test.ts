@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import t from 'tap';
+import { isPortFree } from '#scripts/services/port.ts';
+import { endAbandonedStores, endStores, startStores, storesOf } from './stores.ts';
+
+t.test('each lane of a run has stores of its own, which end after a runner that was killed', async (t) => {
+  // This process would share the stores of its own lane.
+  for (const name of ['MONGODB_URL', 'REDIS_URL']) Reflect.deleteProperty(process.env, name);
+  const runner = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
+  const { pid = 0 } = runner;
+  t.teardown(() => {
+    runner.kill('SIGKILL');
+    endStores(pid);
+  });
+
+  await startStores(pid, 2);
+  const lanes = [storesOf(pid, '0'), storesOf(pid, '1')];
+  const urls = lanes.flatMap(({ MONGODB_URL = '', REDIS_URL = '' }) => [MONGODB_URL, REDIS_URL]);
+  const isListening = async (url: string) => !(await isPortFree(Number(new URL(url).port)));
+  t.equal(new Set(urls).size, 4);
+  t.equal(lanes[0]?.TEST_STORES_THROWN_AWAY, '1');
+  endAbandonedStores();
+  t.strictSame(
+    await Promise.all(urls.map(isListening)),
+    [true, true, true, true],
+    'they go on as long as their runner',
+  );
+
+  const ended = once(runner, 'exit');
+  runner.kill('SIGKILL');
+  await ended;
+  endAbandonedStores();
+  t.strictSame(storesOf(pid, '0'), {});
+  for (const url of urls) t.ok(await isPortFree(Number(new URL(url).port)), `nothing listens on ${url}`);
+});
