@@ -1,7 +1,9 @@
+import fc from 'fast-check';
 import t from 'tap';
+import { loadSchemas } from '#infra/schema/validator.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { atOnce } from '#shared/kernel/pieces.ts';
-import { copyPaper, type QuestionInput } from './copy-paper.ts';
+import { copyPaper, paperFaults, type QuestionInput } from './copy-paper.ts';
 
 const options = (...ids: string[]) => ids.map((id) => ({ id, label: id, content: id }));
 
@@ -251,4 +253,55 @@ t.test('copying a paper returns every fault of every question at once', async (t
     '/questions/1/answerKey/acceptedTexts/0',
   ]);
   t.strictSame(faults(), ['/questions']);
+});
+
+t.test('paper faults are returned beside schema faults, except for questions with a schema fault', async (t) => {
+  const questions = [
+    { ...single, score: 0, answerKey: {} },
+    { ...single, questionId: 'two', answerKey: {} },
+  ];
+  t.same(
+    atOnce(
+      paperFaults({ questions }, [
+        { path: '/questions/0/score', message: 'must be > 0' },
+        { path: '/exam', message: '' },
+      ]),
+    ),
+    [{ path: '/questions/1/answerKey/correctOptionIds', message: 'must not be empty' }],
+  );
+  t.same(atOnce(paperFaults({ questions: [{ ...single, answerKey: {} }] }, [{ path: '/questions', message: '' }])), []);
+});
+
+t.test('an accepted text that shows nothing is a fault', async (t) => {
+  const acceptedTexts = ['x', ' ', '\u200b', '\ufeff \u2060'];
+  const unseen = { ...short, answerKey: { acceptedTexts } };
+  t.same(
+    atOnce(paperFaults({ questions: [unseen] }, [])).map(({ path }) => path),
+    [1, 2, 3].map((at) => `/questions/0/answerKey/acceptedTexts/${at}`),
+  );
+});
+
+t.test('checking a paper accepts any value that the schema has refused', async () => {
+  const validate = loadSchemas().validator('attempt/start-request');
+  const field = fc.constantFrom(
+    'id',
+    'questionId',
+    'orderIndex',
+    'score',
+    'type',
+    'options',
+    'optionOrder',
+    'scoringRule',
+    'answerKey',
+  );
+  const broken = fc.tuple(field, fc.jsonValue({ maxDepth: 3 })).map(([name, value]) => ({ ...single, [name]: value }));
+  const questions = fc.array(fc.oneof(fc.constant(single), broken, fc.jsonValue()), { maxLength: 6 });
+  const body = fc.oneof(fc.jsonValue(), fc.record({ questions: fc.oneof(questions, fc.jsonValue()) }));
+  fc.assert(
+    fc.property(body, (value) => {
+      const known = validate(value);
+      return known.length === 0 || Array.isArray(atOnce(paperFaults(value, known)));
+    }),
+    { numRuns: 500 },
+  );
 });

@@ -70,8 +70,8 @@ function graded(overrides: Partial<Attempt> = {}): Attempt {
   });
 }
 
-const detailFor = (attempt: Attempt, viewer: Viewer) =>
-  redactAttempt({ attempt, paper, events: attempt.events }, viewer, now);
+const detailFor = (attempt: Attempt, viewer: Viewer, shown = paper) =>
+  redactAttempt({ attempt, paper: shown, events: attempt.events }, viewer, now);
 
 t.test('questions are in the order of the attempt, renumbered, each with its own option order', async (t) => {
   const { questions } = detailFor(graded(), STUDENT);
@@ -85,7 +85,7 @@ t.test('questions are in the order of the attempt, renumbered, each with its own
   );
   const unshuffled = detailFor(graded({ optionOrders: [] }), STUDENT).questions[2]?.optionOrder;
   t.strictSame(unshuffled, ['c', 'a', 'b'], "the paper's own order");
-  const plain = redactAttempt({ attempt: sampleAttempt(), paper: samplePaper({}), events: [] }, STUDENT, now);
+  const plain = detailFor(sampleAttempt(), STUDENT, samplePaper({}));
   t.strictSame(plain.questions[0]?.optionOrder, ['a', 'b', 'c']);
 });
 
@@ -290,6 +290,56 @@ t.test('metadata of client events is returned unchanged', async () => {
       const [logged, timedOut] = redactEvents(attempt, attempt.events, STUDENT, now);
       const { client: kept, totalScore } = JSON.parse(JSON.stringify(timedOut?.metadata));
       return JSON.stringify(logged?.metadata) === client && JSON.stringify(kept) === client && totalScore === null;
+    }),
+  );
+});
+
+const choice = samplePaper({ options: sampleOptions('a', 'b', 'c'), optionOrder: [2, 0, 1] });
+
+/** Returns an attempt whose shuffled option order overrides the order of the paper. */
+const shuffled = (overrides: Partial<Attempt> = {}) => sampleAttempt({ optionOrders: [[1, 0, 2]], ...overrides });
+
+t.test('examiners receive the options in authored order, all other viewers in the order of optionOrder', async (t) => {
+  const idsFor = (attempt: Attempt, viewer: Viewer) =>
+    detailFor(attempt, viewer, choice).questions.flatMap((question) => question.options.map(({ id }) => id));
+  const others = [STUDENT, { role: 'SERVICE', id: '' }, { role: 'TEACHER', id: 'teacher-9' }] as const;
+  for (const status of ['IN_PROGRESS', 'SUBMITTED', 'GRADED'] as const) {
+    for (const viewer of others) {
+      t.strictSame(idsFor(shuffled({ status }), viewer), ['b', 'a', 'c'], `${viewer.role}, shuffled`);
+      t.strictSame(idsFor(shuffled({ status, optionOrders: [] }), viewer), ['c', 'a', 'b'], `${viewer.role}, as sent`);
+    }
+    for (const viewer of [ADMIN, { role: 'TEACHER', id: 'teacher-1' } as const]) {
+      const { options, optionOrder } = detailFor(shuffled({ status }), viewer, choice).questions[0] ?? {};
+      t.strictSame([options, optionOrder], [sampleOptions('a', 'b', 'c'), ['b', 'a', 'c']], viewer.role);
+    }
+  }
+});
+
+t.test('a reply to a student does not depend on the authored order of the options', async () => {
+  const orders = fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 });
+  fc.assert(
+    fc.property(orders, orders, (authored, seen) => {
+      const ids = authored.map((position) => 'abcd'.charAt(position));
+      const wanted = seen.map((position) => 'abcd'.charAt(position));
+      const positions = wanted.map((id) => ids.indexOf(id));
+      const options = sampleOptions(...ids);
+      const reply = (attempt: Attempt, optionOrder: number[] | null) =>
+        JSON.stringify(detailFor(attempt, STUDENT, samplePaper({ options, optionOrder })).questions);
+      const plain = detailFor(sampleAttempt(), STUDENT, samplePaper({ options: sampleOptions(...wanted) }));
+      const expected = JSON.stringify(plain.questions);
+      return (
+        reply(sampleAttempt({ optionOrders: [positions] }), null) === expected &&
+        reply(sampleAttempt(), positions) === expected
+      );
+    }),
+  );
+});
+
+t.test('a detail contains the whole student info', async () => {
+  fc.assert(
+    fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (info) => {
+      const text = JSON.stringify(info);
+      return JSON.stringify(detailFor(shuffled({ studentInfo: text }), STUDENT, choice).studentInfo) === text;
     }),
   );
 });
