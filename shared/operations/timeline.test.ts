@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { lineView, pageOf, readCursor, verdictText } from './page.ts';
-import { type Effect, reason } from './reasons.ts';
+import { type Effect, reason, REASONS, type ReasonCode, refusalReason, suppressionReason } from './reasons.ts';
 import { folded, LINE_KINDS, MAX_VERDICTS, summaryOf, type TraceLine, timelineOf, traceLine } from './timeline.ts';
+import type { FailureCode } from '#shared/kernel/failure.ts';
+import { type ClusterFacts, commandReason, type LiveWorker, type TracedCommand } from './command-reason.ts';
 
 const line = (at: number, change: Partial<TraceLine> = {}): TraceLine =>
   traceLine({ kind: 'command', id: `c-${at}`, state: 'PENDING', ...change, at: new Date(at) });
@@ -96,4 +98,175 @@ t.test('a line of a reply has texts for times and no effect', async (t) => {
     nextAt: null,
     endedAt: null,
   });
+});
+
+const NOW = Date.UTC(2026, 4, 4, 3);
+const at = (offsetMs: number) => new Date(NOW + offsetMs);
+
+function command(change: Partial<TracedCommand> = {}): TracedCommand {
+  return {
+    _id: 'c-1',
+    queue: 'grading',
+    status: 'PENDING',
+    attempts: 0,
+    maxAttempts: 10,
+    nextRunAt: at(-40_000),
+    lockedUntil: null,
+    workerId: null,
+    result: null,
+    lastError: null,
+    replays: 0,
+    ...change,
+  };
+}
+
+const worker = (actor: string, change: Partial<LiveWorker> = {}): LiveWorker => ({
+  _id: `${actor}@host:1`,
+  actor,
+  slots: 5,
+  busy: [],
+  ...change,
+});
+const cluster = (...workers: LiveWorker[]): ClusterFacts => ({ now: NOW, workers, redis: 'up' });
+const failed = (message: string) => ({ fingerprint: 'Error: x', message, at: at(-1_000) });
+const codeOf = (one: TracedCommand, facts: ClusterFacts, graded = true) =>
+  commandReason(one, facts, graded)?.code ?? null;
+
+t.test('a due command without a live worker names the worker to scale', async (t) => {
+  t.match(commandReason(command(), cluster(worker('gradenotices'))), {
+    code: 'NO_WORKER',
+    text: 'no live `grading` worker; 1 command due since 40 s',
+    remedy: 'scale `grading`',
+  });
+  t.equal(codeOf(command(), cluster(worker('grading'))), 'DUE');
+  t.equal(codeOf(command(), { ...cluster(worker('grading')), redis: 'down' }), 'REDIS_UNAVAILABLE');
+  t.equal(codeOf(command(), cluster(worker('grading', { slots: 1, busy: ['x'] }))), 'NO_FREE_SLOT');
+});
+
+t.test('a leased command runs, or its worker was lost', async (t) => {
+  const leased = command({ lockedUntil: at(8_000), nextRunAt: at(8_000), workerId: 'grading@host:1' });
+  t.equal(codeOf(leased, cluster(worker('grading'))), 'RUNNING');
+  t.match(commandReason(leased, cluster(worker('grading', { _id: 'grading@host:2' }))), {
+    code: 'WORKER_LOST',
+    text: 'its worker grading@host:1 was lost; another goes on when the lease ends in 8 s',
+  });
+  t.match(commandReason(leased, cluster()), { code: 'NO_WORKER', text: /grading@host:1 was lost/ });
+  const over = command({ lockedUntil: at(-1_000), nextRunAt: at(-1_000), workerId: 'grading@host:1' });
+  t.equal(codeOf(over, cluster(worker('grading', { _id: 'grading@host:2' }))), 'WORKER_LOST');
+});
+
+t.test('a suspect is held or runs alone, and needs no more workers', async (t) => {
+  const live = cluster(worker('grading'));
+  const held = command({ lapses: 2, nextRunAt: at(3_600_000) });
+  const text = 'held until it can run alone: two of its runs did not end';
+  t.match(commandReason(held, live), { code: 'HELD', text, remedy: null });
+  t.match(commandReason(held, cluster()), { code: 'NO_WORKER', text: /no live `grading` worker runs it alone/ });
+  const alone = { ...held, workerId: 'grading@host:1:0a1b2c3d', lockedUntil: at(50_000), nextRunAt: at(50_000) };
+  t.match(commandReason(alone, live), { code: 'RUNNING', text: /^runs alone, for 50 s at most/ });
+  t.equal(codeOf({ ...alone, lockedUntil: at(-1_000), nextRunAt: at(-1_000) }, live), 'WORKER_LOST');
+  t.equal(codeOf(command({ lapses: 1 }), live), 'DUE');
+});
+
+t.test('a queue that its worker does not serve names the missing setting', async (t) => {
+  const parent = command({ queue: 'gradenotices:parent' });
+  const serving = (...queues: string[]) => cluster(worker('gradenotices', { queues }));
+  t.match(commandReason(parent, serving('gradenotices:student')), { remedy: 'set `PROFILE_SERVICE_URL`' });
+  t.match(commandReason(parent, serving()), { code: 'NOT_CONFIGURED', remedy: 'set `NOTIFICATION_SERVICE_URL`' });
+  t.equal(codeOf(parent, serving('gradenotices:student', 'gradenotices:parent')), 'DUE');
+  t.equal(codeOf(parent, cluster(worker('gradenotices'))), 'DUE', 'an older process lists no queues');
+});
+
+t.test('a wait names its cause', async (t) => {
+  const live = cluster(worker('grading'), worker('essayhandoff'), worker('gradenotices'), worker('settlement'));
+  const later = { nextRunAt: at(30_000) };
+  const ahead = command({ ...later, queue: 'gradenotices:student', body: { notBefore: at(3_600_000) } });
+  t.match(commandReason(ahead, live), { code: 'RELEASE_AHEAD', text: /2026-05-04T04:00:00\.000Z, in 60 min/ });
+  const handoff = command({ ...later, queue: 'essayhandoff' });
+  t.equal(codeOf(handoff, live, false), 'WAITS_FOR_GRADE');
+  t.equal(codeOf(handoff, live), 'SCHEDULED');
+  t.match(commandReason(command({ ...later, attempts: 2, lastError: failed('the disk is full') }), live), {
+    code: 'BACKS_OFF',
+    text: 'attempt 2 of 10 failed: the disk is full; next at 2026-05-04T03:00:30.000Z, in 30 s',
+  });
+  const settlement = (message: string) => command({ ...later, queue: 'settlement', lastError: failed(message) });
+  t.equal(codeOf(settlement('the wallet service answered 402'), live), 'WALLET_EMPTY');
+  t.equal(codeOf(settlement('the usage service could not be reached'), live), 'OWNER_FAILED');
+  const notice = (message: string) => command({ ...later, queue: 'gradenotices:student', lastError: failed(message) });
+  t.equal(codeOf(notice('the notification service answered 401'), live), 'MISCONFIGURED');
+  t.equal(codeOf(notice('the notification service answered 500'), live), 'BACKS_OFF');
+});
+
+t.test('a stored code counts, whatever the text of the error is', async (t) => {
+  const live = cluster(worker('settlement'), worker('gradenotices'));
+  const failed = (code: FailureCode | null, message = 'something else') => ({
+    lastError: { fingerprint: 'Error: x', message, at: at(-1_000), code, codeAt: at(-1_000) },
+  });
+  const waiting = (code: FailureCode | null, message?: string) =>
+    command({ nextRunAt: at(30_000), queue: 'settlement', ...failed(code, message) });
+  for (const code of ['MISCONFIGURED', 'CIRCUIT_OPEN', 'WALLET_EMPTY', 'OWNER_FAILED'] as const)
+    t.match(commandReason(waiting(code), live), { code, text: /^something else; next at/, remedy: String });
+  t.equal(
+    codeOf(waiting(null, 'the wallet service answered 402'), live),
+    'BACKS_OFF',
+    'no code, although the text fits',
+  );
+  const dead = (code: FailureCode | null, message?: string) =>
+    command({ status: 'DEAD', attempts: 3, ...failed(code, message) });
+  t.match(commandReason(dead('RECEIVER_REFUSED'), live), { text: 'dead: something else, which is final' });
+  t.match(commandReason(dead('WORKER_KILLED'), live), { code: 'WORKER_KILLED' });
+  t.match(commandReason(dead('POISONED'), live), {
+    code: 'POISONED',
+    text: 'dead: something else',
+    remedy: /replay c-1/,
+  });
+  t.match(commandReason(dead('WALLET_EMPTY'), live), { code: 'DEAD' });
+  t.equal(codeOf(dead(null, 'the notification service answered 422'), live), 'DEAD');
+});
+
+t.test(
+  'a code of an earlier failure does not count: a process of an earlier version has stored a later one',
+  async (t) => {
+    const live = cluster(worker('settlement'));
+    const lastError = { fingerprint: 'Error: x', message: 'the disk is full', at: at(-1_000) };
+    const stale = { ...lastError, code: 'WALLET_EMPTY', codeAt: at(-60_000) } as const;
+    const waiting = command({ nextRunAt: at(30_000), queue: 'settlement', lastError: stale });
+    t.equal(codeOf(waiting, live), 'BACKS_OFF');
+  },
+);
+
+t.test('a settled command names why it had no effect', async (t) => {
+  const live = cluster();
+  const dead = (message: string, fingerprint = 'Error: x') =>
+    command({ status: 'DEAD', attempts: 1, lastError: { fingerprint, message, at: at(0) } });
+  t.match(commandReason(dead('the notification service answered 422'), live), { code: 'RECEIVER_REFUSED' });
+  t.match(commandReason(dead('the webhook receiver answered 410'), live), { code: 'RECEIVER_REFUSED' });
+  t.match(commandReason(dead('the webhook receiver answered 429'), live), { code: 'DEAD' });
+  t.match(commandReason(dead('the disk is full'), live), { code: 'DEAD', remedy: /examhall dead replay c-1/ });
+  t.match(commandReason(dead('no attempt is left', 'WorkerLost'), live), { code: 'WORKER_KILLED' });
+  t.match(commandReason(command({ status: 'DEAD' }), live), { code: 'DEAD', text: /no error is stored/ });
+  const rejected = command({ status: 'REJECTED', result: { rejected: 'ATTEMPT_NOT_FOUND' } });
+  t.match(commandReason(rejected, live), { code: 'REJECTED', text: 'a rule refused it: ATTEMPT_NOT_FOUND' });
+  const delivered = (recipients: number) =>
+    command({ queue: 'gradenotices:parent', status: 'DELIVERED', result: { recipients } });
+  t.equal(codeOf(delivered(0), live), 'NO_PARENTS');
+  t.equal(codeOf(delivered(2), live), null);
+  for (const reason of [
+    'MUTED',
+    'TYPE_DISABLED',
+    'CHANNEL_DISABLED',
+    'NO_ADDRESS',
+    'NO_SUBSCRIPTION',
+    'DELETED',
+    'GONE',
+    'ERASED',
+  ])
+    t.equal(codeOf(command({ status: 'SUPPRESSED', result: { reason } }), live), reason);
+  t.equal(codeOf(command({ status: 'DONE' }), live), null);
+});
+
+t.test('unknown words of newer versions still have a reason of the closed list', async (t) => {
+  const known = (code: ReasonCode) => Object.hasOwn(REASONS, code);
+  t.ok(known(suppressionReason('toString').code));
+  t.ok(known(refusalReason('AI_NEW_CODE').code));
+  t.equal(refusalReason('AI_WALLET_INSUFFICIENT').code, 'WALLET_EMPTY');
 });
