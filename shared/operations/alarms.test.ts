@@ -1,12 +1,24 @@
+import fc from 'fast-check';
 import t from 'tap';
+import { VARIABLES } from '#infra/config/variables.ts';
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { actorOf, EVENT_QUEUES } from '#shared/kernel/command.ts';
-import { type AlarmFacts, alarmsOf, notesOf } from './alarms.ts';
-import fc from 'fast-check';
-import { VARIABLES } from '#infra/config/variables.ts';
-import { type FailingQueue, HELD_BACK_MS, heldBackAlarms, heldBackNotes, REFUSABLE, REFUSES_MS, refusalAlarms, stalledRunAlarms } from './failing-alarms.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
+import { type AlarmFacts, alarmsOf, notesOf } from './alarms.ts';
 import { BUSY_COUNTS_MS, busyAlarms, longestHeld } from './busy-alarms.ts';
+import {
+  type FailingQueue,
+  HELD_BACK_MS,
+  heldBackAlarms,
+  heldBackNotes,
+  REFUSABLE,
+  REFUSES_MS,
+  refusalAlarms,
+  stalledRunAlarms,
+} from './failing-alarms.ts';
+
+const NOW = Date.UTC(2026, 10, 23, 8);
+const ago = (ms: number) => new Date(NOW - ms);
 
 const IDLE = { due: 0, dead: 0, oldestDueMs: null, suspects: [], poisoned: null, failing: [], stillest: null };
 const QUIET = { queue: 'grading', actor: 'grading', ...IDLE };
@@ -64,26 +76,31 @@ t.test('alarms are sorted by urgency', async (t) => {
 });
 
 t.test('a service that does not answer is one alarm, also if several workers report it', async (t) => {
-  const now = Date.parse('2026-11-23T08:00:00Z');
   const failed = (name: string, sinceMinutes: number, lastMinutes: number) => ({
     name,
-    since: new Date(now - sinceMinutes * 60_000),
-    lastAt: new Date(now - lastMinutes * 60_000),
+    since: ago(sinceMinutes * MINUTE),
+    lastAt: ago(lastMinutes * MINUTE),
   });
   const told = alarmsOf({
     ...WELL,
-    now,
+    now: NOW,
     unanswering: [failed('profile', 12, 1), failed('question_bank', 1, 0), failed('profile', 40, 3)],
   });
   t.match(told, [
     { kind: 'dependency-down', text: /^the service `profile` .* 40 min$/, remedy: /`PROFILE_SERVICE_URL`$/ },
     { kind: 'dependency-down', remedy: /`QUESTION_BANK_SERVICE_URL`$/ },
   ]);
-  t.strictSame(alarmsOf({ ...WELL, now, unanswering: [failed('profile', 60, 15)] }), [], 'an old failure is no alarm');
-  t.match(alarmsOf({ ...WELL, now, unanswering: [failed('webhook', 1, 1)] }), [
+  t.strictSame(
+    alarmsOf({ ...WELL, now: NOW, unanswering: [failed('profile', 60, 15)] }),
+    [],
+    'an old failure is no alarm',
+  );
+  t.match(alarmsOf({ ...WELL, now: NOW, unanswering: [failed('webhook', 1, 1)] }), [
     { remedy: /`NOTIFICATION_WEBHOOK_URL`/ },
   ]);
-  t.match(alarmsOf({ ...WELL, now, unanswering: [failed('email', 1, 1)] }), [{ remedy: /`NOTIFICATION_EMAIL_HOST`/ }]);
+  t.match(alarmsOf({ ...WELL, now: NOW, unanswering: [failed('email', 1, 1)] }), [
+    { remedy: /`NOTIFICATION_EMAIL_HOST`/ },
+  ]);
 });
 
 t.test('commands that wait for a setting are a note that names it, as a trace does', async (t) => {
@@ -113,8 +130,6 @@ t.test('each dead letter is either an alarm or a note', async (t) => {
   }
 });
 
-const NOW = Date.UTC(2026, 10, 23, 8);
-const ago = (ms: number) => new Date(NOW - ms);
 const newest = { at: ago(1_000), message: 'it failed', _id: 'c-1' };
 
 /** A queue whose commands are refused since `ms` ago. */
@@ -261,22 +276,21 @@ t.test('no order of the queues changes an alarm, and each refused command is in 
   );
 });
 
-const ALARMS_NOW = Date.parse('2026-11-23T08:05:00Z');
-const held = (heldMs: number, agoMs = MINUTE) => ({ heldMs, at: new Date(ALARMS_NOW - agoMs) });
+const piece = (heldMs: number, agoMs = MINUTE) => ({ heldMs, at: ago(agoMs) });
 
 t.test('each process that one piece of work held is one alarm with its longest recent piece', async (t) => {
   const [web, grading] = ['web@a:7', 'grading@b:9:1f'];
   const alarms = busyAlarms(
     [
-      { process: web, ...held(2_500) },
-      { process: web, ...held(60_000, BUSY_COUNTS_MS) },
-      { process: grading, ...held(9_240, 2 * MINUTE) },
-      { process: web, ...held(3_900) },
-      { process: 'delivery@c:3', ...held(2_499) },
+      { process: web, ...piece(2_500) },
+      { process: web, ...piece(60_000, BUSY_COUNTS_MS) },
+      { process: grading, ...piece(9_240, 2 * MINUTE) },
+      { process: web, ...piece(3_900) },
+      { process: 'delivery@c:3', ...piece(2_499) },
     ],
-    ALARMS_NOW,
+    NOW,
   );
-  const remedy = 'read its log at 2026-11-23T08:03:00.000Z: the request or the run that ended then is the cause';
+  const remedy = 'read its log at 2026-11-23T07:58:00.000Z: the request or the run that ended then is the cause';
   const text = 'grading@b:9:1f: one piece of work held its event loop for 9.2 s, 2 min ago';
   t.strictSame(alarms[0], { kind: 'busy-loop', about: grading, heldMs: 9_240, text, remedy });
   t.match(alarms.slice(1), [{ about: web, heldMs: 3_900 }]);
@@ -284,10 +298,10 @@ t.test('each process that one piece of work held is one alarm with its longest r
 });
 
 t.test('a longer piece replaces a shorter one, and any replaces an old one', async (t) => {
-  t.equal(longestHeld(null, null, ALARMS_NOW), null);
-  const [short, long, old] = [held(1_000), held(2_000), held(9_000, BUSY_COUNTS_MS)];
-  t.equal(longestHeld(short, long, ALARMS_NOW), long);
-  t.equal(longestHeld(long, short, ALARMS_NOW), long);
-  t.equal(longestHeld(old, short, ALARMS_NOW), short);
-  t.equal(longestHeld(old, null, ALARMS_NOW), null);
+  t.equal(longestHeld(null, null, NOW), null);
+  const [short, long, old] = [piece(1_000), piece(2_000), piece(9_000, BUSY_COUNTS_MS)];
+  t.equal(longestHeld(short, long, NOW), long);
+  t.equal(longestHeld(long, short, NOW), long);
+  t.equal(longestHeld(old, short, NOW), short);
+  t.equal(longestHeld(old, null, NOW), null);
 });

@@ -1,11 +1,11 @@
-import t from 'tap';
-import { type BulkBody, isSameRequest, isTaken } from './bulk-act.ts';
-import { readLetterFilter } from './letter-filter.ts';
 import fc from 'fast-check';
+import t from 'tap';
+import { DAY, HOUR, MINUTE } from '#shared/kernel/time.ts';
+import { type BulkBody, isSameRequest, isTaken } from './bulk-act.ts';
 import { type ExamWalk, lateSeconds, readWalkCursor, walkCursor } from './exam-walk.ts';
-import { HOUR, MINUTE, DAY } from '#shared/kernel/time.ts';
-import { afterFailure, FAILING_MS } from './subscription.ts';
+import { readLetterFilter } from './letter-filter.ts';
 import { isSecurityContact, securityTxt } from './security-txt.ts';
+import { afterFailure, FAILING_MS } from './subscription.ts';
 
 const NOON = new Date('2026-11-23T12:00:00Z');
 const BODY: BulkBody = {
@@ -47,12 +47,12 @@ t.test(
 
 const queues = ['grading', 'settlement'] as const;
 const timeOf = (text: string) => (text === 'now' ? new Date(0) : null);
-const read = (given: Parameters<typeof readLetterFilter>[0]) => readLetterFilter(given, { queues, timeOf });
+const readFilter = (given: Parameters<typeof readLetterFilter>[0]) => readLetterFilter(given, { queues, timeOf });
 
 t.test('a filter has the fields that were given, and no other', async (t) => {
-  t.strictSame(read({}), {});
-  t.strictSame(read({ queue: null, cause: undefined, subject: null, since: null, until: undefined }), {});
-  t.strictSame(read({ queue: 'grading', cause: 'c', subject: 's', since: 'now', until: 'now' }), {
+  t.strictSame(readFilter({}), {});
+  t.strictSame(readFilter({ queue: null, cause: undefined, subject: null, since: null, until: undefined }), {});
+  t.strictSame(readFilter({ queue: 'grading', cause: 'c', subject: 's', since: 'now', until: 'now' }), {
     queue: 'grading',
     cause: 'c',
     subject: 's',
@@ -62,10 +62,10 @@ t.test('a filter has the fields that were given, and no other', async (t) => {
 });
 
 t.test('an unknown queue and a text that is no time are faults', async (t) => {
-  t.strictSame(read({ queue: 'toString' }), { fault: 'queue' });
-  t.strictSame(read({ queue: '', since: 'later' }), { fault: 'queue' });
-  t.strictSame(read({ since: 'later' }), { fault: 'time' });
-  t.strictSame(read({ until: 'later' }), { fault: 'time' });
+  t.strictSame(readFilter({ queue: 'toString' }), { fault: 'queue' });
+  t.strictSame(readFilter({ queue: '', since: 'later' }), { fault: 'queue' });
+  t.strictSame(readFilter({ since: 'later' }), { fault: 'time' });
+  t.strictSame(readFilter({ until: 'later' }), { fault: 'time' });
 });
 
 const walks = fc.record<ExamWalk>({
