@@ -1,6 +1,15 @@
+import type { LookupAddress } from 'node:dns';
 import t from 'tap';
+import { loadSchemas } from '#infra/schema/validator.ts';
+import { mockAnswer } from '#shared/classifier/mock.ts';
+import { type TaskPayloads, taskRequest } from '#shared/classifier/tasks/envelope.ts';
+import type { ModelAnswer, ModelTask } from '#shared/classifier/tasks/task.ts';
 import { askedModels, GOOD, SENTINEL_KEY, settingsFor, TASK, TERMS } from '#testing/models/asked-models.ts';
 import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';
+import { guardedLookup, isForbiddenAddress } from './guarded-agent.ts';
+import { openTaskModels } from './perform-task.ts';
+
+const NEVER = new AbortController().signal;
 
 t.test('a running call continues with its provider after a switch', async (t) => {
   const { asked } = await servedModels(t, (response) => {
@@ -123,5 +132,157 @@ t.test('a base URL with a metadata address is not called', async (t) => {
       AI_CLASSIFIER_MAX_RETRIES: '0',
     }),
   );
-  await t.rejects(asked.models.ask(TASK, TERMS, new AbortController().signal), { message: 'FORBIDDEN_HOST' });
+  await t.rejects(asked.models.ask(TASK, TERMS, NEVER), { message: 'FORBIDDEN_HOST' });
+});
+
+const SCOPE = { organizationId: 'org-1', actorId: 'teacher-1', requestId: 'req-1', jobId: null, batchIndex: null };
+const CLASSIFY: TaskPayloads['classify'] = {
+  questionIds: ['q-1', 'q-2'],
+  fields: ['topic'],
+  overwrite: false,
+  mode: 'SUGGEST',
+  threshold: 0.7,
+};
+
+/** Opens task models whose provider answers with what `answer` returns, and records its calls. */
+function taskModels(answer: (task: ModelTask, signal: AbortSignal) => unknown = mockAnswer) {
+  const asked: { task: ModelTask; usage: object; features: object }[] = [];
+  const listeners = new Map<string, Set<() => void>>();
+  const models = openTaskModels({
+    async ask(task, { usageEvent: usage, features }, signal): Promise<ModelAnswer> {
+      asked.push({ task, usage, features });
+      const json = await answer(task, signal);
+      return { json, usage: { inputTokens: 1, outputTokens: null }, provider: 'mock', model: 'mock-1' };
+    },
+    listen(key, cancelled) {
+      listeners.set(key, (listeners.get(key) ?? new Set()).add(cancelled));
+      return () => listeners.get(key)?.delete(cancelled);
+    },
+    schemas: loadSchemas(),
+    now: () => Date.UTC(2026, 10, 27),
+  });
+  const cancel = (key: string) => void listeners.get(key)?.forEach((cancelled) => void cancelled());
+  return { models, asked, cancel, listening: (key: string) => listeners.get(key)?.size ?? 0 };
+}
+
+t.test('the prompt is made from the payload, and the usage event and features from their members', async (t) => {
+  const { models, asked } = taskModels();
+  const request = taskRequest('classify', CLASSIFY, { ...SCOPE, taskId: 'j-1:0', jobId: 'j-1', batchIndex: 0 });
+  const result = await models.perform(request, NEVER);
+  t.match(result, {
+    taskId: 'j-1:0',
+    kind: 'classify',
+    provider: 'mock',
+    usage: { inputTokens: 1, outputTokens: null },
+    finishedAt: '2026-11-27T00:00:00.000Z',
+    classify: { items: [{ questionId: 'q-1' }, { questionId: 'q-2' }], errors: [] },
+  });
+  const [{ task, usage, features } = {}] = asked;
+  t.match(task?.data, { questionIds: ['q-1', 'q-2'], fields: ['topic'], overwrite: false });
+  t.strictSame(usage, request.usageEvent);
+  t.strictSame(features, request.features);
+});
+
+t.test('a request that does not fit its schema calls no model', async (t) => {
+  const { models, asked } = taskModels();
+  const scope = { ...SCOPE, taskId: 't-1' };
+  const tooMany = { ...CLASSIFY, questionIds: ['1', '2', '3', '4', '5', '6'] };
+  await t.rejects(models.perform(taskRequest('classify', tooMany, scope), NEVER), { message: /classify\/questionIds/ });
+  const mixed = { ...taskRequest('classify', CLASSIFY, scope), explain: { content: 'x' } };
+  await t.rejects(models.perform(mixed, NEVER), { message: /exactly the member/ });
+  t.strictSame(asked, []);
+});
+
+t.test("a result that does not fit its schema is the provider's invalid answer", async (t) => {
+  const long = { text: 'x'.repeat(20_001), steps: ['y'] };
+  const { models } = taskModels(() => long);
+  const request = taskRequest('explain', { content: '1 + 1' }, { ...SCOPE, taskId: 't-1' });
+  await t.rejects(models.perform(request, NEVER), {
+    name: 'ProviderFailure',
+    code: 'AI_PROVIDER_INVALID_RESPONSE',
+    nature: 'refused',
+    message: /explain\/text must have at most 20000 characters/,
+  });
+});
+
+t.test('a cancellation aborts every task with its key and no other, and no task listens afterwards', async (t) => {
+  const hanging = (_task: ModelTask, signal: AbortSignal) =>
+    new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  const { models, cancel, listening } = taskModels(hanging);
+  const ofJob = (jobId: string, batchIndex: number) =>
+    models.perform(
+      taskRequest('classify', CLASSIFY, {
+        ...SCOPE,
+        taskId: `${jobId}:${batchIndex}`,
+        cancellationKey: jobId,
+        jobId,
+        batchIndex,
+      }),
+      NEVER,
+    );
+  const cancelled = [ofJob('j-1', 0), ofJob('j-1', 1)].map((task) =>
+    t.rejects(task, { name: 'TaskCancelled', message: 'task cancelled: j-1' }),
+  );
+  const other = ofJob('j-2', 0);
+  t.equal(listening('j-1'), 2);
+  cancel('j-1');
+  await Promise.all(cancelled);
+  t.strictSame([listening('j-1'), listening('j-2')], [0, 1]);
+  cancel('j-2');
+  await t.rejects(other, { name: 'TaskCancelled' });
+
+  const gone = new AbortController();
+  const preview = models.perform(taskRequest('explain', { content: 'x' }, { ...SCOPE, taskId: 't-1' }), gone.signal);
+  gone.abort(new Error('the client left'));
+  await t.rejects(preview, { message: 'the client left' });
+  t.equal(listening('preview:t-1'), 0);
+});
+
+/** Returns the result of the guarded lookup for a name that resolves to these addresses. */
+function looked(addresses: string[], options: { allowsPrivate: boolean; all?: boolean; hostname?: string }) {
+  const found = addresses.map((address): LookupAddress => ({ address, family: address.includes(':') ? 6 : 4 }));
+  const resolve = (_name: string, _options: unknown, answer: (error: null, found: LookupAddress[]) => void) =>
+    answer(null, found);
+  return new Promise((settle) => {
+    guardedLookup(options, resolve as never)(
+      options.hostname ?? 'models.example',
+      { all: options.all ?? true },
+      (error, ...rest) => settle(error === null ? rest : error),
+    );
+  });
+}
+
+t.test('the guarded lookup returns the addresses that it has checked', async (t) => {
+  t.strictSame(await looked(['93.184.216.34', '2606:4700::1'], { allowsPrivate: false }), [
+    [
+      { address: '93.184.216.34', family: 4 },
+      { address: '2606:4700::1', family: 6 },
+    ],
+  ]);
+  t.strictSame(await looked(['93.184.216.34'], { allowsPrivate: false, all: false }), ['93.184.216.34', 4]);
+});
+
+t.test('one private address refuses all addresses, unless an operator listed the origin', async (t) => {
+  for (const address of ['127.0.0.1', '10.0.0.5', '::1', 'fd12::1', '::ffff:192.168.0.1']) {
+    t.ok(isForbiddenAddress(await looked(['93.184.216.34', address], { allowsPrivate: false })), address);
+    t.notOk(isForbiddenAddress(await looked(['93.184.216.34', address], { allowsPrivate: true })), address);
+  }
+});
+
+t.test('link-local and metadata addresses are refused, even for a listed origin', async (t) => {
+  for (const address of ['169.254.169.254', 'fe80::1', '::ffff:169.254.169.254', '0.0.0.0', '100.100.100.200']) {
+    t.ok(isForbiddenAddress(await looked([address], { allowsPrivate: true })), address);
+  }
+  const hostname = 'metadata.google.internal';
+  t.ok(isForbiddenAddress(await looked(['93.184.216.34'], { allowsPrivate: true, hostname })));
+});
+
+t.test('a name without an address fails with ENOTFOUND', async (t) => {
+  t.match(await looked([], { allowsPrivate: true }), { code: 'ENOTFOUND' });
+});
+
+t.test('a forbidden address is recognized as the cause of a fetch error', async (t) => {
+  const reason = await looked(['169.254.169.254'], { allowsPrivate: true });
+  t.ok(isForbiddenAddress(new TypeError('fetch failed', { cause: reason })));
+  t.notOk(isForbiddenAddress(new TypeError('fetch failed')));
 });

@@ -2,7 +2,7 @@ import nock from 'nock';
 import t from 'tap';
 import { GOOD, SENTINEL_KEY } from '#testing/models/asked-models.ts';
 import { at, failed, good, mockProviders, opened } from '#testing/models/mocked-provider.ts';
-import { HTTP_PROVIDERS, refusalBody } from '#testing/models/provider-replies.ts';
+import { HTTP_PROVIDERS, refusalBody, replyOf } from '#testing/models/provider-replies.ts';
 
 mockProviders(t);
 
@@ -122,6 +122,21 @@ for (const provider of HTTP_PROVIDERS) {
     t.strictSame((await opened(t, provider).ask()).json, GOOD);
   });
 
+  t.test(`${provider}: a 200 without a complete answer fails`, async (t) => {
+    const error =
+      provider === 'gemini' ? { error: { code: 503, status: 'UNAVAILABLE' } } : { error: { type: 'server_error' } };
+    for (const body of ['{"choices":[{"mess', '', '<html>', {}, [], 'null', error]) {
+      at(provider)
+        .times(2)
+        .reply(200, body as nock.Body);
+      at(provider).reply(200, good(provider));
+      const asked = opened(t, provider);
+      t.strictSame((await asked.ask()).json, GOOD, JSON.stringify(body));
+      t.equal(asked.events.length, 3, 'both incomplete answers are retried');
+      nock.cleanAll();
+    }
+  });
+
   t.test(`${provider}: a call whose connection breaks is retried`, async (t) => {
     at(provider)
       .times(2)
@@ -146,3 +161,39 @@ for (const provider of HTTP_PROVIDERS) {
     t.equal(asked.events.length, 1);
   });
 }
+
+t.test('gemini: a 400 with API_KEY_INVALID is treated as a wrong key', async (t) => {
+  const details = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: 'API_KEY_INVALID' }];
+  at('gemini').reply(400, { error: { code: 400, status: 'INVALID_ARGUMENT', message: 'x', details } });
+  await failed(t, opened(t, 'gemini'), { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'refused' });
+});
+
+t.test('anthropic: a 400 for a low credit balance is treated as a used-up quota', async (t) => {
+  const message = 'Your credit balance is too low to access the Anthropic API.';
+  at('anthropic').reply(400, refusalBody('anthropic', 'invalid_request_error', message));
+  await failed(t, opened(t, 'anthropic'), { code: 'AI_PROVIDER_QUOTA', nature: 'refused' });
+});
+
+t.test('deepseek: an answer that stopped for lack of resources is retried', async (t) => {
+  const body = replyOf('deepseek', '{"sub');
+  const [choice] = body.choices as [Record<string, unknown>];
+  choice.finish_reason = 'insufficient_system_resource';
+  at('deepseek').reply(200, body);
+  at('deepseek').reply(200, good('deepseek'));
+  const asked = opened(t, 'deepseek');
+  t.strictSame((await asked.ask()).json, GOOD);
+  t.match(asked.events, [{ errorCode: 'AI_PROVIDER_UNAVAILABLE' }, { outcome: 'success' }]);
+});
+
+t.test('retries end when their number or the time is used up', async (t) => {
+  at('openai').times(9).reply(500, {});
+  const none = opened(t, 'openai', { AI_CLASSIFIER_MAX_RETRIES: '0' });
+  await failed(t, none, { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing' });
+  t.equal(none.events.length, 1);
+  // Two calls of 5 s each fit into 10 s, but the requested wait alone exceeds 10 s.
+  const short = opened(t, 'openai', { AI_CLASSIFIER_MAX_RETRIES: '1', AI_CLASSIFIER_TIMEOUT_MS: '5000' });
+  nock.cleanAll();
+  at('openai').times(2).reply(503, {}, { 'retry-after': '11' });
+  const failure = await failed(t, short, { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing' });
+  t.strictSame([short.events.length, short.waits, failure.retryAfterMs], [1, [], 11_000]);
+});
