@@ -10,7 +10,7 @@ import { until } from '#testing/until.ts';
  * Attacks on logins, each as it was carried out against an earlier state. The comment of a test states its result at that time.
  *
  * Other attacks on logins are repeated elsewhere:
- * - a flood that fills the hash queue: `hostile-edge.e2e.test.ts`, `shared/infra/passwords/fair-queue.test.ts`;
+ * - a flood that fills the hash queue: `hostile-edge.e2e.test.ts`, `shared/infra/passwords/hash-queue.test.ts`;
  * - guesses at one account: `api/auth/login.e2e.test.ts`;
  * - the rate of a sprayer over days: `shared/auth/address-rule.test.ts`;
  * - hops of `X-Forwarded-For` in every order: `api/http/caller-address.test.ts`.
