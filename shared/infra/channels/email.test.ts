@@ -3,12 +3,14 @@ import t, { type Test } from 'tap';
 import type { EmailSettings } from '#infra/config/channel-settings.ts';
 import type { ReadContact } from '#infra/neighbours/contacts.ts';
 import { readUnsubscribeToken, unsubscribeKey } from '#shared/notification/unsubscribe.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { holdTimeLimits } from '#testing/held-time-limits.ts';
 import { type MailBehaviour, openMailReceiver } from '#testing/neighbours/mail-receiver.ts';
 import { selfSigned } from '#testing/self-signed.ts';
 import { adapterSuite, sampleJob } from '#testing/suites/adapter-suite.ts';
 import { until } from '#testing/until.ts';
 import { Permanent, Retryable, Unreachable } from './channel.ts';
+import { logAdapter } from './channels.ts';
 import { emailAdapter } from './email.ts';
 
 const PASSWORD = 'the-password-of-the-mail-server';
@@ -234,5 +236,18 @@ t.test('a user without an address is unreachable, and a failing profile service 
     t.match(error, thrown);
     t.equal(error instanceof Unreachable, read.kind === 'found');
     t.equal(receiver.connections(), 0);
+  }
+});
+
+t.test('the log adapter passes the adapter suite, and logs neither content nor user', async (t) => {
+  const log = captureLog();
+  const adapter = logAdapter(log);
+  await adapterSuite(t, {
+    adapter,
+    secrets: [],
+    taken: () => log.lines.map(({ fields }) => String(fields.deliveryJobId)),
+  });
+  for (const { fields } of log.lines) {
+    t.strictSame(Object.keys(fields).sort(), ['deliveryJobId', 'notificationId', 'type']);
   }
 });

@@ -253,3 +253,21 @@ t.test('the database name comes from MONGODB_DATABASE, else from the URL, else i
   t.equal(database({ MONGODB_URL: 'mongodb+srv://u:p@cluster/?w=majority' }), 'examhall');
   t.equal(database({ MONGODB_URL: 'mongodb://a', MONGODB_DATABASE: 'named' }), 'named');
 });
+
+t.test('the security contact is a list of addresses, and outside production the mailbox of this machine', async (t) => {
+  const given = 'mailto:security@school.example, https://school.example/report';
+  t.strictSame(readConfig({ MONGODB_URL, SECURITY_CONTACT: given }, 'web').securityContacts, given.split(', '));
+  t.strictSame(readConfig({ MONGODB_URL }, 'web').securityContacts, ['mailto:root@localhost']);
+  for (const contact of [
+    '',
+    'security@school.example',
+    'http://school.example',
+    'mailto:a@b,,mailto:c@d',
+    'mailto:a@b\nX: y',
+  ])
+    t.match(
+      configFaults({ MONGODB_URL, SECURITY_CONTACT: contact }).at(-1),
+      /^SECURITY_CONTACT: /,
+      encodeURIComponent(contact),
+    );
+});

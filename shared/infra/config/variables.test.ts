@@ -1,6 +1,115 @@
 import t from 'tap';
-import { readConfig, secretsOf } from '#infra/config/config.ts';
 import { configFaults, MONGODB_URL, PRODUCTION, strongSecret } from '#testing/config-faults.ts';
+import { readConfig, secretsOf } from './config.ts';
+import { DEVELOPMENT_JWT_SECRET } from './variable.ts';
+
+t.test('a production front door of the auth service requires its own secret, other processes need none', async (t) => {
+  const { AUTH_JWT_SECRET: _secret, ...env } = PRODUCTION;
+  const secretFaults = (more: NodeJS.ProcessEnv) => configFaults({ ...env, ...more });
+  t.match(secretFaults({}), [/^AUTH_JWT_SECRET: not set/]);
+  t.match(secretFaults({ AUTH_JWT_SECRET: '' }), [/^AUTH_JWT_SECRET: empty/]);
+  t.match(secretFaults({ AUTH_JWT_SECRET: strongSecret('jwt').slice(0, 31) }), [/wanted at least 32 bytes/]);
+  t.match(secretFaults({ AUTH_JWT_SECRET: DEVELOPMENT_JWT_SECRET }), [/not the development default/]);
+  const good = { AUTH_JWT_SECRET: strongSecret('jwt').slice(0, 32) };
+  t.strictSame(secretFaults(good), []);
+  t.match(secretFaults({ ...good, AUTH_JWT_PREVIOUS_SECRETS: DEVELOPMENT_JWT_SECRET }), [/development default, each/]);
+  t.match(secretFaults({ ...good, AUTH_JWT_PREVIOUS_SECRETS: 'short' }), [/at least 32 bytes, each/]);
+  t.strictSame(secretFaults({ SERVICES: 'attempt' }), []);
+  t.strictSame(secretFaults({ SERVICES: 'attempt', AUTH_JWT_SECRET: 'short' }), []);
+  t.match(configFaults({ MONGODB_URL, AUTH_JWT_SECRET: '' }), [/^AUTH_JWT_SECRET: empty/], 'also in development');
+});
+
+t.test('earlier secrets and trusted proxies are lists, and the log removes every secret', async (t) => {
+  const config = readConfig(
+    {
+      MONGODB_URL,
+      AUTH_JWT_SECRET: 'now',
+      AUTH_JWT_PREVIOUS_SECRETS: ' before , , long ago',
+      TRUSTED_PROXIES: '10.0.0.1, 192.168.0.0/16,::1,fd00::/8',
+      AUTH_SELF_REGISTER_ROLES: 'STUDENT',
+    },
+    'cluster',
+  );
+  t.strictSame(config.auth.jwt.previousSecrets, ['before', 'long ago']);
+  t.strictSame(config.auth.trustedProxies, ['10.0.0.1', '192.168.0.0/16', '::1', 'fd00::/8']);
+  t.strictSame(config.auth.selfRegisterRoles, new Set(['STUDENT'] as const));
+  t.strictSame(secretsOf(config), ['now', 'before', 'long ago']);
+  t.strictSame(readConfig({ MONGODB_URL, TRUSTED_PROXIES: '' }, 'cluster').auth.trustedProxies, []);
+  for (const wrong of ['proxy', '10.0.0.0/', '10.0.0.0/8/8', '::1/129', 'fe80::1%eth0', '1.2.3', '10.0.0.0/-1']) {
+    t.match(configFaults({ MONGODB_URL, TRUSTED_PROXIES: `::1,${wrong}` }), [/^TRUSTED_PROXIES/], wrong);
+  }
+});
+
+t.test('students and parents may register by default, and an empty list of roles closes registration', async (t) => {
+  const rolesOf = (env: NodeJS.ProcessEnv) => [
+    ...readConfig({ MONGODB_URL, ...env }, 'cluster').auth.selfRegisterRoles,
+  ];
+  t.strictSame(rolesOf({}), ['STUDENT', 'PARENT']);
+  t.strictSame(rolesOf({ AUTH_SELF_REGISTER_ROLES: 'PARENT, TEACHER' }), ['TEACHER', 'PARENT']);
+  t.strictSame(rolesOf({ AUTH_SELF_REGISTER_ROLES: '' }), []);
+  for (const wrong of [' ', ',', 'STUDENT,', 'ADMIN', 'student']) {
+    t.match(configFaults({ MONGODB_URL, AUTH_SELF_REGISTER_ROLES: wrong }), [/^AUTH_SELF_REGISTER_ROLES: /], wrong);
+  }
+});
+
+t.test('the maximum age of a session is a whole number of days, at least 1', async (t) => {
+  const maxMs = (days: string) => readConfig({ MONGODB_URL, AUTH_SESSION_MAX_DAYS: days }, 'cluster').auth.sessionMaxMs;
+  t.equal(maxMs('1'), 86_400_000);
+  for (const wrong of ['', '0', '0.5', '-1', '3651']) {
+    t.match(configFaults({ MONGODB_URL, AUTH_SESSION_MAX_DAYS: wrong }), [/^AUTH_SESSION_MAX_DAYS: /], wrong);
+  }
+});
+
+t.test('provider keys are secrets, and allowed base URLs are origins only', async (t) => {
+  const keys = { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' };
+  const config = readConfig(
+    {
+      MONGODB_URL,
+      ...keys,
+      AI_CLASSIFIER_ALLOWED_BASE_URLS: 'https://a.example:8443, http://127.0.0.1:1',
+    },
+    'cluster',
+  );
+  const places = readConfig(
+    { MONGODB_URL, OPENAI_BASE_URL: 'https://proxy.example/v1', LOCAL_MODEL: 'qwen' },
+    'cluster',
+  ).classifier.places;
+  t.match(places, { openai: { baseUrl: 'https://proxy.example/v1', model: null }, local: { model: 'qwen' } });
+  t.strictSame(config.classifier.keys, { OPENAI_API_KEY: 'sk-1', AI_CLASSIFIER_API_KEY: 'sk-2', GEMINI_API_KEY: '' });
+  t.notOk(secretsOf(config).includes(''));
+  t.equal(config.classifier.baseUrl, null);
+  t.equal(
+    readConfig({ MONGODB_URL, AI_CLASSIFIER_BASE_URL: '' }, 'cluster').classifier.baseUrl,
+    '',
+    'an empty variable counts as set',
+  );
+  t.strictSame(config.classifier.allowedOrigins, ['https://a.example:8443', 'http://127.0.0.1:1']);
+  t.ok(['sk-1', 'sk-2'].every((key) => secretsOf(config).includes(key)));
+  for (const origin of ['https://a.example/', 'https://a.example/v1', 'a.example', 'https://u@a.example']) {
+    t.match(configFaults({ MONGODB_URL, AI_CLASSIFIER_ALLOWED_BASE_URLS: origin }), [
+      /^AI_CLASSIFIER_ALLOWED_BASE_URLS/,
+    ]);
+  }
+  t.equal(
+    readConfig({ MONGODB_URL, AI_CLASSIFIER_TIMEOUT_MS: '5', AI_PROVIDER_TIMEOUT_MS: '7' }, 'cluster').classifier
+      .timeoutMs,
+    5,
+  );
+  t.equal(readConfig({ MONGODB_URL, AI_PROVIDER_TIMEOUT_MS: '7' }, 'cluster').classifier.timeoutMs, 7);
+  t.match(
+    configFaults({ MONGODB_URL, AI_CLASSIFIER_TIMEOUT_MS: '5', AI_PROVIDER_TIMEOUT_MS: '0' }),
+    [/^AI_PROVIDER_TIMEOUT_MS/],
+    'the overridden timeout is checked as well',
+  );
+});
+
+t.test('the name of a model is one that a reply can have', async (t) => {
+  for (const name of ['AI_CLASSIFIER_MODEL', 'OPENAI_MODEL']) {
+    const named = (model: string) => readConfig({ MONGODB_URL: 'mongodb://127.0.0.1/', [name]: model }, 'classifier');
+    t.throws(() => named('m'.repeat(201)), { message: RegExp(`${name}.*at most 200 characters`) });
+    t.doesNotThrow(() => named('m'.repeat(200)));
+  }
+});
 
 t.test('a production front door of the notification service requires a token for every sender', async (t) => {
   const { INTERNAL_SERVICE_TOKEN, ...rest } = PRODUCTION;
@@ -22,11 +131,11 @@ t.test('a production front door of the notification service requires a token for
   });
 });
 
-const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
-const EARLIER = 'whsec_ZWFybGllciBzZWNyZXQgb2YgdGhlIHRlc3QgLi4=';
+const WEBHOOK_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const EARLIER_SECRET = 'whsec_ZWFybGllciBzZWNyZXQgb2YgdGhlIHRlc3QgLi4=';
 
 t.test('the webhook channel requires an https or loopback URL and a secret', async (t) => {
-  const env = { MONGODB_URL, NOTIFICATION_CHANNELS: 'log, webhook', NOTIFICATION_WEBHOOK_SECRET: SECRET };
+  const env = { MONGODB_URL, NOTIFICATION_CHANNELS: 'log, webhook', NOTIFICATION_WEBHOOK_SECRET: WEBHOOK_SECRET };
   const at = (NOTIFICATION_WEBHOOK_URL: string) => ({ ...env, NOTIFICATION_WEBHOOK_URL });
   for (const url of [
     'https://hooks.example/in?a=1',
@@ -34,7 +143,11 @@ t.test('the webhook channel requires an https or loopback URL and a secret', asy
     'http://localhost/x',
     'http://[::1]:1/',
   ]) {
-    t.strictSame(readConfig(at(url), 'cluster').notification.webhook, { url, secrets: [SECRET], timeoutMs: 10_000 });
+    t.strictSame(readConfig(at(url), 'cluster').notification.webhook, {
+      url,
+      secrets: [WEBHOOK_SECRET],
+      timeoutMs: 10_000,
+    });
   }
   for (const url of ['http://hooks.example/', 'ftp://127.0.0.1/', 'https://u:p@hooks.example/', 'https://h/#f', 'x']) {
     t.match(configFaults(at(url))[0], /^NOTIFICATION_WEBHOOK_URL: set to a value not shown here/, url);
@@ -52,11 +165,17 @@ t.test('a malformed webhook secret is a fault at start that never quotes the sec
     MONGODB_URL,
     NOTIFICATION_CHANNELS: 'webhook',
     NOTIFICATION_WEBHOOK_URL: 'https://hooks.example/in',
-    NOTIFICATION_WEBHOOK_SECRET: SECRET,
+    NOTIFICATION_WEBHOOK_SECRET: WEBHOOK_SECRET,
   };
   const wanted = 'set to a value not shown here, wanted whsec_ and the base64 of';
   for (const name of ['NOTIFICATION_WEBHOOK_SECRET', 'NOTIFICATION_WEBHOOK_SECRET_PREVIOUS']) {
-    for (const secret of ['hunter2', SECRET.slice('whsec_'.length), 'whsec_', 'whsec_not base64', 'whsec_hunter2']) {
+    for (const secret of [
+      'hunter2',
+      WEBHOOK_SECRET.slice('whsec_'.length),
+      'whsec_',
+      'whsec_not base64',
+      'whsec_hunter2',
+    ]) {
       const faults = configFaults({ ...env, [name]: secret });
       t.equal(faults.length, 1, secret);
       t.match(faults[0]?.slice(0, name.length + wanted.length + 2), `${name}: ${wanted}`);
@@ -66,9 +185,13 @@ t.test('a malformed webhook secret is a fault at start that never quotes the sec
   }
   const webhookOf = (more: NodeJS.ProcessEnv) =>
     readConfig({ ...env, ...more }, 'cluster').notification.webhook?.secrets;
-  t.strictSame(webhookOf({}), [SECRET]);
-  t.strictSame(webhookOf({ NOTIFICATION_WEBHOOK_SECRET_PREVIOUS: EARLIER }), [SECRET, EARLIER], 'the new one first');
-  t.strictSame(webhookOf({ NOTIFICATION_WEBHOOK_SECRET_PREVIOUS: '' }), [SECRET]);
+  t.strictSame(webhookOf({}), [WEBHOOK_SECRET]);
+  t.strictSame(
+    webhookOf({ NOTIFICATION_WEBHOOK_SECRET_PREVIOUS: EARLIER_SECRET }),
+    [WEBHOOK_SECRET, EARLIER_SECRET],
+    'the new one first',
+  );
+  t.strictSame(webhookOf({ NOTIFICATION_WEBHOOK_SECRET_PREVIOUS: '' }), [WEBHOOK_SECRET]);
   t.match(configFaults({ ...env, NOTIFICATION_WEBHOOK_SECRET: '' }), [/^NOTIFICATION_WEBHOOK_SECRET: not set, wanted/]);
 });
 
@@ -87,12 +210,12 @@ t.test('every webhook secret is among the secrets that the log redacts', async (
       MONGODB_URL,
       NOTIFICATION_CHANNELS: 'webhook',
       NOTIFICATION_WEBHOOK_URL: 'https://hooks.example/in',
-      NOTIFICATION_WEBHOOK_SECRET: SECRET,
-      NOTIFICATION_WEBHOOK_SECRET_PREVIOUS: EARLIER,
+      NOTIFICATION_WEBHOOK_SECRET: WEBHOOK_SECRET,
+      NOTIFICATION_WEBHOOK_SECRET_PREVIOUS: EARLIER_SECRET,
     },
     'cluster',
   );
-  t.ok([SECRET, EARLIER].every((secret) => secretsOf(config).includes(secret)));
+  t.ok([WEBHOOK_SECRET, EARLIER_SECRET].every((secret) => secretsOf(config).includes(secret)));
 });
 
 const EMAIL = {

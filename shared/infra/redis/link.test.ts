@@ -1,4 +1,5 @@
 import t from 'tap';
+import { ReplyTimeout, withReplyTimeout } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
 
 t.test('reads every part of a Redis URL', async (t) => {
@@ -45,4 +46,22 @@ t.test('rejects a text that is not a Redis URL, without quoting it', async (t) =
       t.ok(error instanceof Error && !error.message.includes('hunter2'), url);
     }
   }
+});
+
+t.test('within returns a result or rejection that comes in time', async (t) => {
+  t.equal(await withReplyTimeout(60_000, Promise.resolve('here')), 'here');
+  await t.rejects(withReplyTimeout(60_000, Promise.reject(new Error('refused'))), { message: 'refused' });
+});
+
+t.test('within rejects at the time limit and ignores a late rejection', async (t) => {
+  const late = Promise.withResolvers<never>();
+  await t.rejects(withReplyTimeout(1, late.promise), ReplyTimeout);
+  late.reject(new Error('late'));
+});
+
+t.test('within accepts a reply that was ready while this process itself was too busy to read it', async (t) => {
+  const answer = withReplyTimeout(1, new Promise((resolve) => setImmediate(resolve, 'ready')));
+  const from = performance.now();
+  while (performance.now() - from < 20);
+  t.equal(await answer, 'ready');
 });
