@@ -149,6 +149,8 @@ function wanted(variable: Variable): string {
       return `some of ${variable.words.map((word) => `\`${word}\``).join(', ')}`;
     case 'neighbour':
       return 'http or https URL';
+    case 'model':
+      return 'text';
     case 'text':
     case 'id':
     case 'secret':

@@ -2,6 +2,7 @@ import { isIPv6 } from 'node:net';
 import { type VapidKeys, vapidKeys } from '#infra/channels/vapid-keys.ts';
 import { isMailAddress } from '#shared/notification/email.ts';
 import { unsubscribeKey } from '#shared/notification/unsubscribe.ts';
+import type { ValueOf } from './plain-values.ts';
 import type { VariableReader } from './variable-reader.ts';
 
 /**
@@ -19,7 +20,7 @@ export function readWebhook(from: VariableReader, isOn: boolean): WebhookSetting
   const url = from.webhook('NOTIFICATION_WEBHOOK_URL');
   const secret = from.webhookSecret('NOTIFICATION_WEBHOOK_SECRET');
   const previous = from.webhookSecret('NOTIFICATION_WEBHOOK_SECRET_PREVIOUS');
-  const timeoutMs = from.integer('NOTIFICATION_WEBHOOK_TIMEOUT_MS');
+  const timeoutMs = from.value('NOTIFICATION_WEBHOOK_TIMEOUT_MS');
   if (!isOn || !from.reads('NOTIFICATION_WEBHOOK_SECRET')) return null;
   if (url?.startsWith('http:')) from.plainHttp.add('NOTIFICATION_WEBHOOK_URL');
   if (url === null) from.faults.push('NOTIFICATION_WEBHOOK_URL: not set, wanted by the webhook channel');
@@ -28,13 +29,18 @@ export function readWebhook(from: VariableReader, isOn: boolean): WebhookSetting
   return { url: url ?? '', secrets, timeoutMs };
 }
 
-/** `starttls`: the connection begins in plain text and continues only if TLS succeeds. `implicit`: TLS from the first byte. */
-const TLS_MODES = ['starttls', 'implicit', 'none'] as const;
+/** Time limit of one e-mail, from its wait for a connection to the reply of the mail server. */
+const EMAIL_TIMEOUT_MS = 20_000;
+/** Time limit of one call to a push service. */
+const PUSH_TIMEOUT_MS = 10_000;
+/** Time for which a push service stores a message for a browser that is off. */
+const PUSH_TTL_SECONDS = 86_400;
 
 export interface EmailSettings {
   host: string;
   port: number;
-  tls: (typeof TLS_MODES)[number];
+  /** `starttls`: the connection begins in plain text and continues only if TLS succeeds. `implicit`: TLS from the first byte. */
+  tls: ValueOf<'NOTIFICATION_EMAIL_TLS'>;
   /** null: the mail server requires no login. */
   login: { user: string; password: string } | null;
   /** Address of the sender. */
@@ -50,18 +56,18 @@ export function readEmail(
   from: VariableReader,
   { isOn, hasProfile }: { isOn: boolean; hasProfile: boolean },
 ): EmailSettings | null {
-  const host = from.optionalText('NOTIFICATION_EMAIL_HOST');
-  const address = from.optionalText('NOTIFICATION_EMAIL_FROM');
-  const user = from.optionalText('NOTIFICATION_EMAIL_USER');
+  const host = from.value('NOTIFICATION_EMAIL_HOST');
+  const address = from.value('NOTIFICATION_EMAIL_FROM');
+  const user = from.value('NOTIFICATION_EMAIL_USER');
   const password = from.key('NOTIFICATION_EMAIL_PASSWORD');
   const settings: EmailSettings = {
     host: host ?? '',
-    port: from.integer('NOTIFICATION_EMAIL_PORT'),
-    tls: from.word('NOTIFICATION_EMAIL_TLS', TLS_MODES),
+    port: from.value('NOTIFICATION_EMAIL_PORT'),
+    tls: from.value('NOTIFICATION_EMAIL_TLS'),
     login: user === null || password === undefined ? null : { user, password },
     from: address ?? '',
-    senderName: from.text('NOTIFICATION_EMAIL_SENDER_NAME'),
-    timeoutMs: from.integer('NOTIFICATION_EMAIL_TIMEOUT_MS'),
+    senderName: from.value('NOTIFICATION_EMAIL_SENDER_NAME'),
+    timeoutMs: EMAIL_TIMEOUT_MS,
   };
   const { faults } = from;
   if (host !== null && !HOST.test(host) && !isIPv6(host))
@@ -99,11 +105,7 @@ export interface WebPushSettings {
 /** Reads the settings of the `webpush` channel: null without a key. With a key, pages can already subscribe while the channel is off. */
 export function readWebPush(from: VariableReader, isOn: boolean): WebPushSettings | null {
   const key = from.key('NOTIFICATION_WEBPUSH_PRIVATE_KEY');
-  const subject = from.optionalText('NOTIFICATION_WEBPUSH_SUBJECT');
-  const [ttlSeconds, timeoutMs] = [
-    from.integer('NOTIFICATION_WEBPUSH_TTL_SECONDS'),
-    from.integer('NOTIFICATION_WEBPUSH_TIMEOUT_MS'),
-  ];
+  const subject = from.value('NOTIFICATION_WEBPUSH_SUBJECT');
   const keys = key === undefined ? null : vapidKeys(key);
   const { faults } = from;
   if (key !== undefined && keys === null)
@@ -119,7 +121,7 @@ export function readWebPush(from: VariableReader, isOn: boolean): WebPushSetting
     faults.push('NOTIFICATION_WEBPUSH_PRIVATE_KEY: not set, wanted by the webpush channel');
   return keys === null || key === undefined
     ? null
-    : { keys, privateKey: key, subject: subject ?? '', ttlSeconds, timeoutMs };
+    : { keys, privateKey: key, subject: subject ?? '', ttlSeconds: PUSH_TTL_SECONDS, timeoutMs: PUSH_TIMEOUT_MS };
 }
 
 export interface UnsubscribeSettings {

@@ -3,35 +3,18 @@ import { isSecurityContact } from '#shared/operations/security-txt.ts';
 import manifest from '../../../package.json' with { type: 'json' };
 import { type ClassifierSettings, readClassifier } from './classifier-settings.ts';
 import { FILED, ownEnvironment, reads, withSecretFiles } from './environment.ts';
-import {
-  type ConfiguredAs,
-  type ProcessType,
-  type ReadingProcess,
-  SERVICE_NAMES,
-  type ServiceName,
-} from './readers.ts';
+import { type Placed, readPlaced } from './placed.ts';
+import type { ConfiguredAs, ProcessType, ReadingProcess, ServiceName } from './readers.ts';
 import {
   type AttemptSettings,
   type AuthSettings,
   type Neighbours,
   type NotificationSettings,
-  type Retention,
-  readAttempt,
-  readAuth,
   readNeighbours,
   readNotification,
-  readRetention,
   readSenderTokens,
 } from './settings.ts';
 import { servesLoopbackAlone, trustFaults } from './trust.ts';
-import {
-  ENVIRONMENTS,
-  type Environment,
-  GATEWAY_TRUSTS,
-  type GatewayTrust,
-  LOG_LEVELS,
-  type LogLevel,
-} from './variable.ts';
 import { type VariableReader, variableReader } from './variable-reader.ts';
 import type { VariableName } from './variables.ts';
 import { warningsOf } from './warnings.ts';
@@ -41,30 +24,17 @@ export const VERSION: string = manifest.version;
 
 /**
  * The configuration of a process. `...Ms` are milliseconds, `...Seconds` seconds. An undefined token is not configured, or is one that this
- * type of process does not read.
+ * type of process does not read. Values that come from one variable each stand where the row of that variable puts them (`Placed`).
  */
-export interface Config {
-  environment: Environment;
+export type Config = Placed & {
   production: boolean;
   /** Sentences to log at the start. */
   warnings: readonly string[];
   /** The services whose front doors the process opens; empty in every process but `web`. */
   services: ReadonlySet<ServiceName>;
-  host: string;
-  port: number;
-  /** Port of a worker's own health and metrics; null means that it does not listen. */
-  metricsPort: number | null;
-  logLevel: LogLevel;
-  /** True if `web` serves the reference of the API. */
-  apiDocs: boolean;
-  shutdown: { timeoutMs: number; drainGraceMs: number };
   mongodb: { url: string; database: string };
   /** Empty in `release`, which has no Redis. */
   redis: { url: string };
-  /** `network`: only the gateway can reach the port, as the operator states. */
-  gatewayTrust: GatewayTrust;
-  /** True if a process outside production may listen for other machines with well-known tokens or without a gateway token. */
-  isOpen: boolean;
   /** True if a request must name a host of loopback: outside production on loopback, unless `isOpen`. */
   loopbackOnly: boolean;
   // Each token below has its accepted values, the current one first.
@@ -74,26 +44,16 @@ export interface Config {
   opsToken: Secrets | undefined;
   opsReadToken: Secrets | undefined;
   neighbours: Neighbours;
-  outboundTimeoutMs: number;
   attempt: AttemptSettings;
   auth: AuthSettings;
   notification: NotificationSettings;
   classifier: ClassifierSettings;
-  worker: {
-    pollIntervalMs: number;
-    maxAttempts: number;
-    leaseMs: number;
-    concurrency: number;
-    backgroundWaiting: number;
-    retryBaseDelayMs: number;
-  };
-  upkeep: { intervalMs: number; retention: Retention };
-  /** `allowsPrivate`: subscribers to events may have addresses of private networks. */
-  subscriptions: { allowsPrivate: boolean };
   /** Addresses in `/.well-known/security.txt`; empty: not configured. */
   securityContacts: readonly string[];
-  limits: { bodyBudgetBytes: number; headTimeoutMs: number; bodyTimeoutMs: number; maxConnections: number };
-}
+};
+
+/** Time limit of the transaction of a start, retries included. */
+const START_BUDGET_MS = 5_000;
 
 /** A configuration without its warnings. */
 type Settings = Omit<Config, 'warnings' | 'loopbackOnly'>;
@@ -110,8 +70,16 @@ export class ConfigError extends Error {
   }
 }
 
+/** Reads the secrets that sign tokens. A missing one is a fault if the auth service is `served`. */
+function readSigningSecrets(from: VariableReader, served: boolean) {
+  return {
+    secret: from.secret('AUTH_JWT_SECRET', served),
+    previousSecrets: from.secrets('AUTH_JWT_PREVIOUS_SECRETS', served),
+  };
+}
+
 function readSecurityContacts(from: VariableReader): string[] {
-  const contacts = from.optionalText('SECURITY_CONTACT')?.split(',') ?? [];
+  const contacts = from.value('SECURITY_CONTACT')?.split(',') ?? [];
   const addresses = contacts.map((part) => part.trim());
   if (!addresses.every(isSecurityContact))
     from.faults.push('SECURITY_CONTACT: wanted mailto:, tel: or https addresses, comma-separated');
@@ -132,10 +100,11 @@ export function readConfig(given: NodeJS.ProcessEnv, type: ConfiguredAs): Config
   const { env, faults: fileFaults } = withSecretFiles(own.env, FILED.filter(isRead));
   const from = variableReader(env, production, isRead);
   const internalServiceToken = from.tokens('INTERNAL_SERVICE_TOKEN');
-  const mongodbUrl = from.text('MONGODB_URL');
+  const placed = readPlaced(from);
+  const mongodbUrl = from.value('MONGODB_URL');
   // Both are used above, and checked here.
-  from.list('SERVICES', SERVICE_NAMES);
-  from.optionalText('CREDENTIALS_DIRECTORY');
+  from.value('SERVICES');
+  from.value('CREDENTIALS_DIRECTORY');
   const { services } = process;
   const senderTokens = readSenderTokens(from);
   const neighbours = readNeighbours(from, {
@@ -143,49 +112,28 @@ export function readConfig(given: NodeJS.ProcessEnv, type: ConfiguredAs): Config
     notification: senderTokens['attempt-service']?.[0],
   });
   const config: Settings = {
-    environment: from.word('NODE_ENV', ENVIRONMENTS),
+    ...placed,
     production,
     services,
-    host: from.text('HOST'),
-    port: from.integer('PORT'),
-    metricsPort: from.optionalInteger('METRICS_PORT'),
-    logLevel: from.word('LOG_LEVEL', LOG_LEVELS),
-    apiDocs: from.word('API_DOCS', ['0', '1']) === '1',
-    shutdown: { timeoutMs: from.integer('SHUTDOWN_TIMEOUT_MS'), drainGraceMs: from.integer('DRAIN_GRACE_MS') },
-    mongodb: { url: mongodbUrl, database: from.optionalText('MONGODB_DATABASE') ?? databaseOf(mongodbUrl) },
-    redis: { url: from.text('REDIS_URL') },
-    gatewayTrust: from.word('GATEWAY_TRUST', GATEWAY_TRUSTS),
-    isOpen: from.word('EXAMHALL_OPEN', ['0', '1']) === '1',
+    mongodb: { url: mongodbUrl, database: from.value('MONGODB_DATABASE') ?? databaseOf(mongodbUrl) },
+    redis: { url: from.value('REDIS_URL') },
     gatewayToken: from.tokens('GATEWAY_TOKEN') ?? (from.isSet('GATEWAY_TOKEN') ? [] : undefined),
     internalServiceToken,
     opsToken: from.tokens('OPS_TOKEN'),
     opsReadToken: from.tokens('OPS_READ_TOKEN'),
     neighbours,
-    outboundTimeoutMs: from.integer('OUTBOUND_TIMEOUT_MS'),
-    attempt: readAttempt(from),
-    auth: readAuth(from, { served: services.has('auth') }),
-    notification: readNotification(from, senderTokens, {
+    attempt: {
+      ...placed.attempt,
+      receiverToken: from.tokens('ATTEMPT_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN'),
+      startBudgetMs: START_BUDGET_MS,
+    },
+    auth: { ...placed.auth, jwt: { ...placed.auth.jwt, ...readSigningSecrets(from, services.has('auth')) } },
+    notification: readNotification(from, placed.notification, senderTokens, {
       needsToken: production && services.has('notification'),
       hasProfile: neighbours.profile !== null,
     }),
-    classifier: readClassifier(from),
-    worker: {
-      pollIntervalMs: from.integer('WORKER_POLL_INTERVAL_MS'),
-      maxAttempts: from.integer('WORKER_MAX_ATTEMPTS'),
-      leaseMs: from.integer('WORKER_LEASE_MS'),
-      concurrency: from.integer('WORKER_CONCURRENCY'),
-      backgroundWaiting: from.integer('WORKER_BACKGROUND_WAITING'),
-      retryBaseDelayMs: from.integer('WORKER_RETRY_BASE_DELAY_MS'),
-    },
-    upkeep: { intervalMs: from.integer('UPKEEP_INTERVAL_MS'), retention: readRetention(from) },
-    subscriptions: { allowsPrivate: from.word('EVENT_SUBSCRIPTIONS_PRIVATE', ['0', '1']) === '1' },
+    classifier: readClassifier(from, placed.classifier),
     securityContacts: readSecurityContacts(from),
-    limits: {
-      bodyBudgetBytes: from.integer('BODY_BUDGET_BYTES'),
-      headTimeoutMs: from.integer('REQUEST_HEAD_TIMEOUT_MS'),
-      bodyTimeoutMs: from.integer('REQUEST_BODY_TIMEOUT_MS'),
-      maxConnections: from.integer('MAX_CONNECTIONS'),
-    },
   };
   // A token that several settings use is read several times, so remove duplicate faults.
   const faults = [...new Set([...fileFaults, ...from.faults, ...trustFaults(from, config)])];
@@ -196,9 +144,9 @@ export function readConfig(given: NodeJS.ProcessEnv, type: ConfiguredAs): Config
 
 /** Returns the process of an environment: SERVICES decides which variables a front door reads. */
 export function readingProcess(env: NodeJS.ProcessEnv, type: ConfiguredAs): ReadingProcess {
-  const { list } = variableReader(env, false, () => true);
+  const { value } = variableReader(env, false, () => true);
   const hasDoors = type === 'web' || type === 'cluster';
-  return { type, services: hasDoors ? list('SERVICES', SERVICE_NAMES) : new Set() };
+  return { type, services: hasDoors ? value('SERVICES') : new Set() };
 }
 
 function databaseOf(mongodbUrl: string): string {

@@ -1,7 +1,4 @@
-import type { Role } from '#shared/auth/account.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
-import { DAY } from '#shared/kernel/time.ts';
-import { CHANNELS, type Channel } from '#shared/notification/delivery.ts';
 import { SENDERS, type Sender } from '#shared/notification/event.ts';
 import {
   type EmailSettings,
@@ -13,109 +10,34 @@ import {
   type WebhookSettings,
   type WebPushSettings,
 } from './channel-settings.ts';
-import { SELF_REGISTER_ROLES } from './variable.ts';
-import { isOn, type VariableReader } from './variable-reader.ts';
+import type { Placed } from './placed.ts';
+import type { VariableReader } from './variable-reader.ts';
 import type { NamesOf } from './variables.ts';
 
-/** The parts of a configuration and their readers: one for each service, one for the neighbours, and one for the retention. */
+/** The parts of a configuration of which a value comes from several variables, and their readers. */
 
-/** Ages at which data expires (ms); null: never. */
-export interface Retention {
-  attemptsMs: number | null;
-  notificationsMs: number | null;
-  jobsMs: number | null;
-}
-
-export function readRetention(from: VariableReader): Retention {
-  const inMs = (days: number | null) => (days === null ? null : days * DAY);
-  return {
-    attemptsMs: inMs(from.optionalInteger('ATTEMPT_RETENTION_DAYS')),
-    notificationsMs: inMs(from.optionalInteger('NOTIFICATION_RETENTION_DAYS')),
-    jobsMs: inMs(from.optionalInteger('AI_JOB_RETENTION_DAYS')),
-  };
-}
-
-export interface AttemptSettings {
+export type AttemptSettings = Placed['attempt'] & {
   /** Token that start, release and handoff require. */
   receiverToken: Secrets | undefined;
-  gradingWaitMs: number;
-  /** Services that may hand off a grade. */
-  handoffSenders: readonly string[];
-  overdueSweepEnabled: boolean;
-  overdueGraceSeconds: number;
-  outbox: { maxAttempts: number; retryBaseMs: number };
+  /** Time limit of the transaction of a start, retries included. */
   startBudgetMs: number;
-}
+};
 
-export function readAttempt(from: VariableReader): AttemptSettings {
-  return {
-    receiverToken: from.tokens('ATTEMPT_INTERNAL_SERVICE_TOKEN', 'INTERNAL_SERVICE_TOKEN'),
-    gradingWaitMs: from.integer('ATTEMPT_GRADING_WAIT_MS'),
-    handoffSenders: from.names('ATTEMPT_HANDOFF_SENDERS'),
-    overdueSweepEnabled: isOn(from, 'ATTEMPT_OVERDUE_SWEEP_ENABLED'),
-    overdueGraceSeconds: from.integer('ATTEMPT_OVERDUE_GRACE_SECONDS'),
-    outbox: {
-      maxAttempts: from.integer('ATTEMPT_OUTBOX_MAX_ATTEMPTS'),
-      retryBaseMs: from.integer('ATTEMPT_OUTBOX_RETRY_BASE_MS'),
-    },
-    startBudgetMs: from.integer('START_BUDGET_MS'),
-  };
-}
+/** `secret` is valid for a signer if the auth service is served; otherwise it may be empty. */
+export type AuthSettings = Placed['auth'] & { jwt: { secret: string; previousSecrets: readonly string[] } };
 
-export interface AuthSettings {
-  /** Valid for a signer if the auth service is served; otherwise `secret` may be empty. */
-  jwt: { secret: string; previousSecrets: readonly string[]; issuer: string };
-  bcrypt: { passwordCost: number; tokenCost: number };
-  /** Maximum age of a session, however often it is refreshed. */
-  sessionMaxMs: number;
-  /** In code points. */
-  passwordMinLength: number;
-  /** Empty = registration is closed. */
-  selfRegisterRoles: ReadonlySet<Role>;
-  /** The organization of new accounts. */
-  defaultOrganization: { id: string; name: string };
-  /** IP addresses and networks in CIDR notation. */
-  trustedProxies: readonly string[];
-}
-
-/** Reads the settings of the auth service. Missing secrets are a fault if the service is `served`. */
-export function readAuth(from: VariableReader, { served }: { served: boolean }): AuthSettings {
-  return {
-    jwt: {
-      secret: from.secret('AUTH_JWT_SECRET', served),
-      previousSecrets: from.secrets('AUTH_JWT_PREVIOUS_SECRETS', served),
-      issuer: from.text('AUTH_JWT_ISSUER'),
-    },
-    bcrypt: {
-      passwordCost: from.integer('AUTH_BCRYPT_COST'),
-      tokenCost: from.integer('AUTH_REFRESH_BCRYPT_COST'),
-    },
-    sessionMaxMs: from.integer('AUTH_SESSION_MAX_DAYS') * DAY,
-    passwordMinLength: from.integer('AUTH_PASSWORD_MIN_LENGTH'),
-    selfRegisterRoles: from.list('AUTH_SELF_REGISTER_ROLES', SELF_REGISTER_ROLES),
-    defaultOrganization: {
-      id: from.text('AUTH_DEFAULT_ORGANIZATION_ID'),
-      name: from.text('AUTH_DEFAULT_ORGANIZATION_NAME'),
-    },
-    trustedProxies: from.addresses('TRUSTED_PROXIES'),
-  };
-}
-
-export interface NotificationSettings {
+export type NotificationSettings = Placed['notification'] & {
   /** The accepted tokens of each sender. The attempt service and the auth service send the first of their own. */
   senderTokens: SenderTokens;
-  channels: ReadonlySet<Channel>;
   /** Present if the `webhook` channel is enabled. */
   webhook: Watched<WebhookSettings> | null;
   /** Present if the `email` channel is enabled. */
   email: Watched<EmailSettings> | null;
   /** Present if there is a key, so that pages can subscribe before the `webpush` channel is enabled. */
   webpush: Watched<WebPushSettings> | null;
-  pushHosts: readonly string[];
   /** Signs the links by which users turn e-mails off; null: e-mails have no such link. */
   unsubscribe: UnsubscribeSettings | null;
-  delivery: { maxAttempts: number; retryBaseMs: number; leaseMs: number };
-}
+};
 
 const TOKEN_OF = {
   'admin-service': 'NOTIFICATION_TOKEN_ADMIN_SERVICE',
@@ -137,6 +59,7 @@ export function readSenderTokens(from: VariableReader): SenderTokens {
 /** Reads the settings of the notification service. If `needsToken` (a production front door), a sender without a token is a fault. */
 export function readNotification(
   from: VariableReader,
+  placed: Placed['notification'],
   senderTokens: NotificationSettings['senderTokens'],
   { needsToken, hasProfile }: { needsToken: boolean; hasProfile: boolean },
 ): NotificationSettings {
@@ -146,20 +69,14 @@ export function readNotification(
       `NOTIFICATION_INTERNAL_SERVICE_TOKEN: no token for ${without.join(', ')}, wanted this one, INTERNAL_SERVICE_TOKEN or one of their own`,
     );
   }
-  const channels = from.list('NOTIFICATION_CHANNELS', CHANNELS);
+  const { channels } = placed;
   return {
+    ...placed,
     senderTokens,
-    channels,
     webhook: readWebhook(from, channels.has('webhook')),
     email: readEmail(from, { isOn: channels.has('email'), hasProfile }),
     unsubscribe: readUnsubscribe(from),
     webpush: readWebPush(from, channels.has('webpush')),
-    pushHosts: from.hosts('NOTIFICATION_WEBPUSH_HOSTS'),
-    delivery: {
-      maxAttempts: from.integer('NOTIFICATION_DELIVERY_MAX_ATTEMPTS'),
-      retryBaseMs: from.integer('NOTIFICATION_DELIVERY_RETRY_BASE_MS'),
-      leaseMs: from.integer('NOTIFICATION_DELIVERY_LEASE_MS'),
-    },
   };
 }
 

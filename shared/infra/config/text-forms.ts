@@ -5,10 +5,16 @@ import { readRedisUrl } from '#infra/redis/redis-url.ts';
 // Forms of the texts of variables. A description of a wanted text quotes no part of the given one,
 // which may be a password.
 
+/** Longest name of a model that a reply can have. */
+const MAX_MODEL_NAME = 200;
+
 /** Returns a description of the wanted value, or undefined if the text is valid. */
-export function wantedText(kind: 'text' | 'id' | 'mongodb' | 'redis', value: string): string | undefined {
+export function wantedText(kind: 'text' | 'model' | 'id' | 'mongodb' | 'redis', value: string): string | undefined {
   if (kind === 'id') return /^[A-Za-z0-9._:-]{1,128}$/.test(value) ? undefined : '1 to 128 of A-Z a-z 0-9 . _ : -';
-  if (kind === 'text') return value.trim() === '' ? 'non-empty text' : undefined;
+  if (kind === 'text' || kind === 'model') {
+    if (value.trim() === '') return 'non-empty text';
+    return kind === 'model' && value.length > MAX_MODEL_NAME ? `at most ${MAX_MODEL_NAME} characters` : undefined;
+  }
   return kind === 'redis' ? wantedOfRedis(value) : wantedOfMongodb(value);
 }
 
@@ -57,4 +63,19 @@ export function isAddressOrNetwork(text: string): boolean {
   // network.
   if (family === 0 || more.length > 0 || address.includes('%')) return false;
   return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (family === 4 ? 32 : 128));
+}
+
+/** Returns true for the name of a service, as it stands in `X-Internal-Service`. */
+export const isServiceName = (text: string): boolean => /^[A-Za-z0-9._:-]{1,128}$/.test(text);
+
+/** Returns true for a host name with two labels or more, but not for an IP address or the name of a private network. */
+export const isPublicHost = (text: string): boolean =>
+  /^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+(?!(?:local|localhost|internal|home|lan|intranet|corp|svc)$)[a-z]{2,63}$/.test(
+    text,
+  );
+
+/** Returns the parts of a comma-separated list, without empty ones. */
+export function partsOf(list: string | null): string[] {
+  const parts = (list ?? '').split(',').map((part) => part.trim());
+  return parts.filter((part) => part !== '');
 }

@@ -1,7 +1,8 @@
 import { webhookSecretFault } from '#infra/channels/webhook-secret.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
+import { type PlainName, plainValues, type ValueOf } from './plain-values.ts';
 import { keyFault, secretFault, tokenFault } from './secrets.ts';
-import { isAddressOrNetwork, isBaseUrl, isWebhookUrl, wantedText } from './text-forms.ts';
+import { isBaseUrl, isWebhookUrl, partsOf } from './text-forms.ts';
 import { type Variable, WELL_KNOWN } from './variable.ts';
 import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
 
@@ -29,14 +30,8 @@ export interface VariableReader {
   /** True if this process reads the variable. Every other variable is unset for it, without a default. */
   reads(name: VariableName): boolean;
   isSet(name: VariableName): boolean;
-  integer(name: NamesOf<'integer'>): number;
-  optionalInteger(name: NamesOf<'integer'>): number | null;
-  word<Word extends string>(name: NamesOf<'word'>, words: readonly Word[]): Word;
-  list<Word extends string>(name: NamesOf<'list'>, words: readonly Word[]): ReadonlySet<Word>;
-  text(name: NamesOf<'text' | 'id' | 'mongodb' | 'redis'>): string;
-  optionalText(name: NamesOf<'text'>): string | null;
-  /** Returns the name of a model, which replies and usage events repeat. */
-  modelName(name: NamesOf<'text'>): string | null;
+  /** Returns the value of a variable that is neither a secret nor an address. */
+  value<Name extends PlainName>(name: Name): ValueOf<Name>;
   /**
    * Returns the accepted values of the first of these tokens that is set: its own, then its earlier ones and those of the tokens that it
    * replaces. Only the first value is sent. If it is empty, there is no token, and later names are ignored.
@@ -47,17 +42,11 @@ export interface VariableReader {
   /** Returns the empty string if the secret is not set. If it is `needed`, a missing or weak secret is a fault; otherwise it is not checked. */
   secret(name: NamesOf<'secret'>, needed: boolean): string;
   secrets(name: NamesOf<'secrets'>, needed: boolean): string[];
-  addresses(name: NamesOf<'addresses'>): string[];
-  names(name: NamesOf<'names'>): string[];
-  hosts(name: NamesOf<'hosts'>): string[];
   neighbour(name: NamesOf<'neighbour'>): string | null;
   webhook(name: NamesOf<'webhook'>): string | null;
   webhookSecret(name: NamesOf<'webhook-secret'>): string | undefined;
   origins(name: NamesOf<'origins'>): string[];
 }
-
-/** Longest name of a model that a reply can have. */
-const MAX_MODEL_NAME = 200;
 
 /** Opens a reader. A faulty variable is returned as a harmless value of its type, because the caller throws on `faults` before it uses any. */
 export function variableReader(
@@ -77,23 +66,6 @@ export function variableReader(
     faults.push(`${name}: ${given(env[name], isSecret(VARIABLES[name]))}, wanted ${wanted}`);
   };
 
-  const optionalInteger: VariableReader['optionalInteger'] = (name) => {
-    const text = read(name);
-    if (text === null) return null;
-    const { min, max } = VARIABLES[name];
-    const value = /^-?\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-    if (value >= min && value <= max) return value;
-    refuse(name, `an integer from ${min} to ${max}`);
-    return min;
-  };
-  const optionalText: VariableReader['optionalText'] = (name) => (read(name) === null ? null : text(name));
-  const text: VariableReader['text'] = (name) => {
-    if (!reads(name)) return '';
-    const value = read(name) ?? '';
-    const wanted = wantedText(VARIABLES[name].kind, value);
-    if (wanted !== undefined) refuse(name, wanted);
-    return value;
-  };
   const note = (name: VariableName, value: string, faultOf: typeof tokenFault, owner = name): void => {
     secretsRead.push({ name, owner, value });
     if (WELL_KNOWN.has(value)) wellKnown.add(name);
@@ -123,31 +95,7 @@ export function variableReader(
     plainHttp,
     reads,
     isSet: (name) => env[name] !== undefined,
-    integer: (name) => optionalInteger(name) ?? 0,
-    optionalInteger,
-    word(name, words) {
-      const found = words.find((word) => word === read(name));
-      if (found === undefined) refuse(name, `one of ${words.join(', ')}`);
-      return found ?? (words[0] as (typeof words)[number]);
-    },
-    list(name, words) {
-      const value = read(name) ?? '';
-      // The empty string is an empty list if the variable may be empty; otherwise it is a fault.
-      const isNone = value === '' && 'mayBeEmpty' in VARIABLES[name];
-      const parts = isNone ? [] : value.split(',').map((part) => part.trim());
-      const found = words.filter((word) => parts.includes(word));
-      if (parts.some((part) => !(words as readonly string[]).includes(part))) {
-        refuse(name, `some of ${words.join(', ')}, comma-separated`);
-      }
-      return new Set(found);
-    },
-    text,
-    optionalText,
-    modelName(name) {
-      const model = optionalText(name);
-      if (model !== null && model.length > MAX_MODEL_NAME) refuse(name, `at most ${MAX_MODEL_NAME} characters`);
-      return model;
-    },
+    value: plainValues({ read, reads, refuse }),
     tokens(...names) {
       // All are read, because a fault in a variable that is not used is a fault as well.
       const all = names.map((name) => ({ name, value: token(name), earlier: earlier(`${name}_PREVIOUS`, name) }));
@@ -182,23 +130,6 @@ export function variableReader(
       if (needed) for (const value of values) note(name, value, secretFault, 'AUTH_JWT_SECRET');
       return values;
     },
-    addresses(name) {
-      const values = read(name) === 'none' ? [] : partsOf(read(name));
-      if (!values.every(isAddressOrNetwork))
-        refuse(name, 'IP addresses and networks in CIDR notation, comma-separated, or none');
-      return values;
-    },
-    names(name) {
-      const values = (read(name) ?? '').split(',').map((part) => part.trim());
-      if (!values.every((value) => SERVICE_NAME.test(value))) refuse(name, 'names of services, comma-separated');
-      return values;
-    },
-    hosts(name) {
-      const values = (read(name) ?? '').split(',').map((part) => part.trim());
-      if (!values.every((value) => PUBLIC_HOST.test(value)))
-        refuse(name, 'public host names in small letters, comma-separated, each perhaps with a leading *.');
-      return values;
-    },
     neighbour(name) {
       const value = read(name);
       if (value === null || value === '') return null;
@@ -229,18 +160,6 @@ export function variableReader(
   };
 }
 
-/** The form of a service name in `X-Internal-Service`. */
-const SERVICE_NAME = /^[A-Za-z0-9._:-]{1,128}$/;
-
-/** A host name with two labels or more. IP addresses, one-label names and the names of private networks do not match. */
-const PUBLIC_HOST =
-  /^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+(?!(?:local|localhost|internal|home|lan|intranet|corp|svc)$)[a-z]{2,63}$/;
-
-function partsOf(list: string | null): string[] {
-  const parts = (list ?? '').split(',').map((part) => part.trim());
-  return parts.filter((part) => part !== '');
-}
-
 /** Returns the value of an unset variable as text, or null if it has no default. */
 export function defaultOf(variable: Variable, production: boolean): string | null {
   const value = production && 'productionDefault' in variable ? (variable.productionDefault ?? null) : variable.default;
@@ -267,8 +186,4 @@ function given(value: string | undefined, secret: boolean): string {
   if (value === undefined) return 'not set';
   if (value === '') return 'empty';
   return secret ? 'set to a value not shown here' : `set to ${JSON.stringify(beginningOf(value, 100))}`;
-}
-
-export function isOn(from: VariableReader, name: NamesOf<'word'>): boolean {
-  return from.word(name, ['0', '1']) === '1';
 }

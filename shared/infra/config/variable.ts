@@ -1,47 +1,56 @@
 import type { Reader } from './readers.ts';
 
 /** One row of the table of environment variables. */
-export type Variable = IntegerVariable | WordVariable | TextVariable | GuardedVariable;
+export type Variable = Row & { readonly group: string };
+
+/** The rows of some kinds. */
+export type VariableOf<Kind extends Row['kind']> = Extract<Row, { readonly kind: Kind }>;
+
+export type Row = IntegerVariable | WordVariable | TextVariable | GuardedVariable;
 
 interface Described {
-  group: string;
-  description: string;
+  readonly description: string;
+  /** Where the value stands in the configuration, such as `worker.leaseMs`; null: a reader of its own takes it. */
+  readonly into: string | null;
   /** The processes that read the variable; absent if all do. */
-  readers?: readonly Reader[];
+  readonly readers?: readonly Reader[];
 }
 
 /** A whole number from `min` to `max`. `default: null` means that the feature is off unless the variable is set. */
 interface IntegerVariable extends Described {
-  kind: 'integer';
-  default: number | null;
-  min: number;
-  max: number;
+  readonly kind: 'integer';
+  readonly default: number | null;
+  readonly min: number;
+  readonly max: number;
+  /** One unit of the variable in the unit of the configuration. */
+  readonly factor: number;
 }
 
 /** One of a few words, or, for a `list`, some of them, comma-separated. */
 interface WordVariable extends Described {
-  kind: 'word' | 'list';
-  default: string;
+  readonly kind: 'word' | 'list';
+  readonly default: string;
   /** Replaces `default` if NODE_ENV is production. */
-  productionDefault?: string;
-  words: readonly string[];
+  readonly productionDefault?: string;
+  readonly words: readonly string[];
   /** True if a `list` may be set to the empty string, which means no word at all. */
-  mayBeEmpty?: true;
+  readonly mayBeEmpty?: true;
 }
 
 /**
  * A text of one of these kinds:
  * - `text`: any text that is not empty.
+ * - `model`: the name of a model, which replies and usage events repeat.
  * - `id`: an id that fits into routes and headers.
  * - `addresses`: IP addresses and CIDR networks, comma-separated; may be empty. `none` is an empty list too.
  * - `names`: names of services, comma-separated, at least one.
  * - `hosts`: public host names, comma-separated, at least one. A leading `*.` means every name below.
  */
 interface TextVariable extends Described {
-  kind: 'text' | 'id' | 'addresses' | 'names' | 'hosts';
-  default: string | null;
+  readonly kind: 'text' | 'model' | 'id' | 'addresses' | 'names' | 'hosts';
+  readonly default: string | null;
   /** Replaces `default` if NODE_ENV is production; null leaves it unset. */
-  productionDefault?: string | null;
+  readonly productionDefault?: string | null;
 }
 
 /**
@@ -58,8 +67,8 @@ interface TextVariable extends Described {
  * - `mongodb`, `redis`: connection strings. They are never printed, because they may contain a password.
  */
 interface GuardedVariable extends Described {
-  readers: readonly Reader[];
-  kind:
+  readonly readers: readonly Reader[];
+  readonly kind:
     | 'token'
     | 'tokens'
     | 'key'
@@ -71,19 +80,9 @@ interface GuardedVariable extends Described {
     | 'origins'
     | 'mongodb'
     | 'redis';
-  default: string | null;
+  readonly default: string | null;
   /** Replaces `default` if NODE_ENV is production; null means that the variable must be set there. */
-  productionDefault?: string | null;
-}
-
-/** Returns the variable of the earlier values of a token. Only a process that its callers show the token to reads them. */
-export function earlierValuesOf(
-  name: string,
-  group: string,
-  readers: readonly Reader[],
-): GuardedVariable & { kind: 'tokens'; default: null } {
-  const description = `Earlier values of \`${name}\`, comma-separated: accepted from callers, and never sent.`;
-  return { group, kind: 'tokens', default: null, readers, description };
+  readonly productionDefault?: string | null;
 }
 
 /** Roles that `AUTH_SELF_REGISTER_ROLES` may contain. */

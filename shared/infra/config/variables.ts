@@ -4,7 +4,7 @@ import { CLASSIFIER } from '#infra/config/variables/classifier.ts';
 import { LIMITS } from '#infra/config/variables/limits.ts';
 import { NEIGHBOURS } from '#infra/config/variables/neighbours.ts';
 import { NOTIFICATION } from '#infra/config/variables/notification.ts';
-import { PROCESS, STORES, WORKERS } from '#infra/config/variables/process.ts';
+import { PROCESS, RETENTION, STORES, WORKERS } from '#infra/config/variables/process.ts';
 import { TRUST } from '#infra/config/variables/trust.ts';
 import type { Variable } from './variable.ts';
 
@@ -22,6 +22,7 @@ export const VARIABLES = {
   ...NOTIFICATION,
   ...CLASSIFIER,
   ...WORKERS,
+  ...RETENTION,
   ...LIMITS,
 } as const satisfies Record<string, Variable>;
 
