@@ -149,6 +149,26 @@ t.test('a raw reply that fails midway is cut off, so that it cannot pass as comp
   t.ok(lines().some((line) => line.msg === 'request failed'));
 });
 
+t.test('a stream that its client leaves is counted with the status that was sent', async (t) => {
+  const route = echoRoute({
+    handle: async () => ({
+      kind: 'raw',
+      raw: async (response) => {
+        response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Content-Length': 10 });
+        response.write('half');
+        await once(response, 'close');
+      },
+    }),
+  });
+  const { port, observed } = await openTestDoor(t, { routes: [route] });
+  const wire = openWire(t, port);
+  wire.write(requestText('POST', '/v1/echo/a'));
+  await once(wire.socket, 'data');
+  wire.socket.destroy();
+  await until('the stream is counted', () => observed.length > 0);
+  t.match(observed, [{ status: 200 }]);
+});
+
 t.test('closing finishes running requests, ends idle connections and refuses new ones', async (t) => {
   const running = Promise.withResolvers<void>();
   const hold = Promise.withResolvers<void>();

@@ -12,7 +12,6 @@ import {
   RouteCall,
   readHead,
   repeatedHeaders,
-  splitTarget,
 } from '#api/http/exchange.ts';
 import { openHostCheck } from '#api/http/host.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
@@ -27,7 +26,7 @@ import {
   writeReply,
   writeText,
 } from '#api/http/reply.ts';
-import { compileTable, type MountedRoute, mountRoute, withPages } from '#api/http/route-table.ts';
+import { type Match, type MountedRoute, mountRoute } from '#api/http/route-table.ts';
 import { guessIn, type WrongTokens } from '#api/http/wrong-tokens.ts';
 import type { AccessLine } from '#infra/log/access-line.ts';
 import type { Log } from '#infra/log/log.ts';
@@ -37,7 +36,7 @@ import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
 import { noteStatus } from '#infra/trace/calls.ts';
 import { currentScope, inScope } from '#infra/trace/scope.ts';
 import { inSpan, isTracing, type SpanNotes } from '#infra/trace/spans.ts';
-import { causeOfRequest, traceIdOf } from '#shared/kernel/cause.ts';
+import { traceIdOf } from '#shared/kernel/cause.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import type { Head, RawReply, Reply, Route, TextReply } from './route.ts';
 
@@ -85,18 +84,12 @@ export interface MeasuredDoor extends Door {
 
 /** Returns the front door around restify's server. This file handles each request, in order from top to bottom. */
 export function openServer(deps: ServerDeps): MeasuredDoor {
-  const rows = deps.routes.map((route) => mountRoute(route, deps.schemas));
-  const named = rows.flatMap((row) => {
-    const { method, path, alsoHead } = row.route;
-    const methods = alsoHead === true ? [method, 'HEAD'] : [method];
-    return methods.map((name) => ({ method: name, path, value: row }));
-  });
-  const table = withPages(compileTable(named), rows);
   const bodies = openBodyReader(deps.limits, openCountedNetwork(deps.trustedProxies));
   const hostFault = openHostCheck({ loopbackOnly: deps.loopbackOnly === true });
   const running = openRunningRequests();
   const newest = new WeakMap<Duplex, Exchange>();
-  const listener = openListener(serve, deps.limits, (socket) => newest.get(socket));
+  const rows = deps.routes.map((route) => mountRoute(route, deps.schemas));
+  const listener = openListener(rows, { receive, serve }, deps.limits, (socket) => newest.get(socket));
   const connections = limitConnections(listener, {
     max: deps.limits.maxConnections,
     peerOf: openCountedPeer(deps.trustedProxies),
@@ -104,29 +97,32 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
   });
   return { ...openDoor(listener, running), inFlight: running.size, bodyBudget: bodies.budget };
 
-  function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  function receive(request: IncomingMessage, response: ServerResponse): Exchange {
     const { headers } = request;
     const leavesTrail = headers['x-request-id'] !== undefined || headers.traceparent !== undefined;
     const isProven = leavesTrail && (deps.isProven?.(headers) ?? true);
     const exchange = newExchange(request, response, isProven);
     newest.set(request.socket, exchange);
     connections.spoke(request.socket);
-    const { requestId, clientRequestId } = exchange;
-    const cause = causeOfRequest(requestId, isProven ? headers : {});
-    const scope = { cause, ...(clientRequestId === undefined ? {} : { clientRequestId }) };
-    return isTracing() ? inScope(scope, serveInSpan, exchange) : inScope(scope, answer, exchange, null);
+    running.begin();
+    return exchange;
   }
 
-  function serveInSpan(exchange: Exchange): Promise<void> {
+  function serve(exchange: Exchange, match: Match): Promise<void> {
+    const { cause, clientRequestId } = exchange;
+    const scope = { cause, ...(clientRequestId === undefined ? {} : { clientRequestId }) };
+    return isTracing() ? inScope(scope, serveInSpan, exchange, match) : inScope(scope, answer, exchange, match, null);
+  }
+
+  function serveInSpan(exchange: Exchange, match: Match): Promise<void> {
     const method = methodOf(exchange.request);
     const attributes = { 'http.request.method': method, 'url.scheme': 'http' };
-    return inSpan({ kind: 'SERVER', name: method, attributes }, (span) => answer(exchange, span));
+    return inSpan({ kind: 'SERVER', name: method, attributes }, (span) => answer(exchange, match, span));
   }
 
-  async function answer(exchange: Exchange, span: SpanNotes | null): Promise<void> {
-    running.begin();
+  async function answer(exchange: Exchange, match: Match, span: SpanNotes | null): Promise<void> {
     try {
-      const written = write(exchange, await live(exchange));
+      const written = write(exchange, await live(exchange, match));
       if (written !== undefined) await written;
     } catch (error) {
       fail(exchange, error);
@@ -137,24 +133,20 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     }
   }
 
-  async function live(exchange: Exchange): Promise<ServeResult> {
-    const { request } = exchange;
-    const method = request.method ?? '';
+  async function live(exchange: Exchange, match: Match): Promise<ServeResult> {
+    const { request, path, query } = exchange;
     const repeated = repeatedHeaders(request);
     const misdirected = hostFault(request, repeated);
     if (misdirected !== undefined) return refused(misdirected);
-    const { path, query } = splitTarget(request.url ?? '');
-
-    const match = table(method, path, request.headers.accept);
     if (match.kind === 'no-route') return refused({ rejected: 'ROUTE_NOT_FOUND' });
     if (match.kind === 'wrong-method') {
       return refused({ rejected: 'METHOD_NOT_ALLOWED', headers: { Allow: match.allow } });
     }
-    const { value: mounted, params } = match;
+    const { mounted, params } = match;
     exchange.template = mounted.route.path;
     exchange.params = params;
 
-    const head = readHead(request, method, path, params, repeated);
+    const head = readHead(request, request.method ?? '', path, params, repeated);
     for (const guard of mounted.route.guards) {
       const rejection = guard.check(head, exchange.identity);
       if (rejection !== undefined) return refused(withoutGuesses(exchange, head, mounted.route, rejection));

@@ -164,18 +164,9 @@ interface ReadLimits {
  */
 async function readAnnounced(exchange: Exchange, length: number, limits: ReadLimits): Promise<BodyRead> {
   const { request } = exchange;
-  let fault: Rejection | undefined;
-  exchange.interrupt = (why) => {
-    fault = why;
-  };
   // Node passes on the head before it parses the rest of the packet, and runs promises after each piece of body. So this one resolves when
   // all bytes of the packet are here, but before Node marks the request as complete.
   await undefined;
-  exchange.interrupt = undefined;
-  if (fault !== undefined) {
-    exchange.broken = true;
-    return refused(fault);
-  }
   if (request.readableLength !== length || request.destroyed) {
     return readArriving(exchange, { kind: 'announced', length, typeMissing: false }, limits);
   }
@@ -190,6 +181,11 @@ function readArriving(
   { maxBytes, holding, deadlines }: ReadLimits,
 ): Promise<BodyRead> {
   const { request, response } = exchange;
+  // A packet with an invalid chunk behind its head is refused before restify's router has passed on the head.
+  if (exchange.fault !== undefined) {
+    exchange.broken = true;
+    return Promise.resolve(refused(exchange.fault));
+  }
   if (request.headers.expect?.toLowerCase() === '100-continue') response.writeContinue();
   return new Promise((settle) => {
     const chunks: Buffer[] = [];

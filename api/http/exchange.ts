@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Call, Head, Identity } from '#api/route.ts';
 import type { DroppedField } from '#infra/schema/segment.ts';
+import { type Cause, causeOfRequest } from '#shared/kernel/cause.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 
 /** One request with its response, and the server's state of both until the last byte is written. */
@@ -14,6 +15,11 @@ export interface Exchange {
   clientRequestId: string | undefined;
   /** `X-Request-Id` of the reply: that of the request, if it has a valid one. */
   repliedId: string;
+  /** The request and its trace, as the cause of the work that it starts. */
+  cause: Cause;
+  /** Path and raw query of the target, as sent. */
+  path: string;
+  query: string;
   /** Path of the route as mounted, never the path as sent: it labels logs and metrics. */
   template: string;
   /** Values of the path's parameters, which match the form of an id. */
@@ -24,8 +30,10 @@ export interface Exchange {
   answeredAt: number | undefined;
   /** The part of a body budget that the request holds; set once the body is about to be read. */
   holding: { release(): void } | undefined;
-  /** Set while the body is being read. Passes a fault of the connection to the reader. */
+  /** Set while the body is arriving. Passes a fault of the connection to the reader. */
   interrupt: ((why: Rejection) => void) | undefined;
+  /** A fault of the connection that came while no reader waited for the body. */
+  fault: Rejection | undefined;
   /** True if the rest of the body will not arrive or its end cannot be found; the connection then ends with the reply. */
   broken: boolean;
   /** Controllers of the handler's signals, created when the handler first reads them. */
@@ -38,16 +46,23 @@ export interface Exchange {
 const UNROUTED = '(none)';
 const NO_PARAMS = Object.freeze({});
 
-/** Returns the exchange of a request whose head has arrived. Its time begins now. `isProven`: the caller may choose the request's id. */
+/**
+ * Returns the exchange of a request whose head has arrived. Its time begins now. `isProven`: the caller may choose the request's id and
+ * continue a trace.
+ */
 export function newExchange(request: IncomingMessage, response: ServerResponse, isProven: boolean): Exchange {
   const sent = sentId(request.headers['x-request-id']);
   const requestId = (isProven ? sent : undefined) ?? randomUUID();
+  const { path, query } = splitTarget(request.url ?? '');
   return {
     request,
     response,
     requestId,
     clientRequestId: isProven ? sentId(request.headers['x-client-request-id']) : sent,
     repliedId: sent ?? requestId,
+    cause: causeOfRequest(requestId, isProven ? request.headers : {}),
+    path,
+    query,
     template: UNROUTED,
     params: NO_PARAMS,
     identity: {},
@@ -55,6 +70,7 @@ export function newExchange(request: IncomingMessage, response: ServerResponse, 
     answeredAt: undefined,
     holding: undefined,
     interrupt: undefined,
+    fault: undefined,
     broken: false,
     abort: undefined,
     stop: undefined,

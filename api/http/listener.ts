@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Server } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type restify from 'restify';
 import Router from 'restify/lib/router.js';
 import RestifyServer from 'restify/lib/server.js';
 import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
 import type { Exchange } from './exchange.ts';
 import { failureText, NO_SNIFFING } from './reply.ts';
+import { type MountedRoute, mountRoutes, type Routing, type Serving } from './route-table.ts';
 
 export interface ListenerLimits {
   /** Time limit (ms) for the head of a request, from the first byte of the connection or of the request. */
@@ -15,36 +15,28 @@ export interface ListenerLimits {
   bodyTimeoutMs: number;
 }
 
-/** Answers one request, also after an error; never rejects. */
-type Serve = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
-
 /** Idle time after which a connection closes (ms). Common gateways close after a minute, so they close first. */
 const KEEP_ALIVE_MS = 65_000;
 /** Interval of Node's timeout checks (ms). The default of 30 s would triple the time that a head may take. */
 const TIMEOUT_CHECK_MS = 500;
 
-/** Adds `first`, which the published types lack. Its handler runs before restify's; false stops restify's processing. */
-interface HookedServer extends restify.Server {
-  first(handler: (request: IncomingMessage, response: ServerResponse) => boolean): void;
-}
+/** Length of an id of 128 characters if each is percent-encoded. The router's default would cut ids off at 100. */
+const MAX_PARAMETER = 3 * 128;
 
 /**
- * Returns a restify server that passes every request to `serve`; it does not listen yet. Only restify's server and its `first`
- * hook are used. Its router ends the process on `GET //` and removes dot segments. Its parsers and formatters accept input
- * that the contract forbids, and its handler chain takes as long as everything else together.
+ * Returns a restify server with the routes; it does not listen yet. restify accepts connections and routes. Bodies, queries and replies are
+ * ours: restify's parsers and formatters accept input that the contract forbids, and a broken gzip ends the process.
  */
 export function openListener(
-  serve: Serve,
+  rows: readonly MountedRoute[],
+  serving: Serving,
   limits: ListenerLimits,
   newestOn: (socket: Duplex) => Exchange | undefined,
 ): Server {
   // The package's own main file also loads its 30 plugins, a sixth of the time that a front door needs to start.
-  const options = { name: '', log: silentLog() };
-  const outer = new RestifyServer({ ...options, router: new Router(options) });
-  (outer as HookedServer).first((request, response) => {
-    void serve(request, response);
-    return false;
-  });
+  const options = { name: '', log: silentLog(), maxParamLength: MAX_PARAMETER };
+  const outer = new RestifyServer({ ...options, router: new Router(options) }) as Routing;
+  mountRoutes(outer, rows, serving);
   const server = outer.server as Server;
   server.headersTimeout = limits.headTimeoutMs;
   // Time limit for bodies that no route reads. A body that is read has its own, shorter limit.
@@ -93,8 +85,10 @@ function answerClientError(error: Error & { code?: string }, socket: Duplex, new
   }
   const rejection = rejectionOf(error.code ?? '');
   if (newest?.interrupt !== undefined) newest.interrupt(rejection);
-  else if (newest !== undefined && !newest.response.writableFinished)
+  else if (newest !== undefined && !newest.response.writableFinished) {
+    newest.fault = rejection;
     newest.response.once('close', () => socket.destroy());
+  }
   // These bytes are the rest of a body whose request was answered early: there is nothing to answer.
   else if (newest !== undefined && !newest.request.complete) socket.destroy();
   else writeRaw(socket, rejection);

@@ -1,126 +1,134 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type restify from 'restify';
 import type { Route } from '#api/route.ts';
 import type { QueryParser, Schemas } from '#infra/schema/validator.ts';
 import { type Callers, callersOf } from './body-budget.ts';
+import type { Exchange } from './exchange.ts';
 
-/** One row to compile. `value` is returned for each request that matches the row. */
-interface TableRow<T> {
-  method: string;
-  path: string;
-  value: T;
-}
-
-/** Result of a lookup. `wrong-method`: the path exists, but only with the methods in `allow`. */
-type Match<T> =
-  | { kind: 'found'; value: T; params: Readonly<Record<string, string>> }
+/** Result of routing. `wrong-method`: the path exists, but only with the methods in `allow`. */
+export type Match =
+  | { kind: 'found'; mounted: MountedRoute; params: Readonly<Record<string, string>> }
   | { kind: 'wrong-method'; allow: string }
   | { kind: 'no-route' };
 
-type RouteTable<T> = (method: string, path: string) => Match<T>;
-
-interface Branch<T> {
-  statics: Map<string, Branch<T>>;
-  parameter: Branch<T> | undefined;
-  methods: Map<string, { value: T; names: readonly string[] }>;
+/** The steps of a request before and after its routing. */
+export interface Serving {
+  /** Registers a request whose head has arrived. */
+  receive(request: IncomingMessage, response: ServerResponse): Exchange;
+  /** Answers it, also after an error; never rejects. */
+  serve(exchange: Exchange, match: Match): Promise<void>;
 }
 
-const PATH_ID = /^[A-Za-z0-9._:-]{1,128}$/;
-const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze({});
+/** restify's server. Its published types lack the hook that runs before restify's own work; false prevents that work. */
+export interface Routing extends restify.Server {
+  first(hook: (request: IncomingMessage, response: ServerResponse) => boolean): void;
+}
+
+/** A request that restify routes. */
+interface Passing extends restify.Request {
+  exchange: Exchange;
+  route?: restify.Route;
+}
+
+type Handler = (request: Passing, response: restify.Response & { methods?: string[] }) => void;
+
+const VERBS = { GET: 'get', HEAD: 'head', POST: 'post', PUT: 'put', PATCH: 'patch', DELETE: 'del' } as const;
+type Method = keyof typeof VERBS;
+
 const HTML = /\btext\/html\b/i;
-const NO_ROUTE = { kind: 'no-route' } as const;
+/** The form of every path that has a route: the root, or segments that are ids. */
+const PATH = /^\/$|^(?:\/[\w.:-]{1,128})+$/;
 
 /**
- * Compiles rows into a lookup by path segment. Paths match as sent: dot segments, slashes and case are not normalized,
- * because a gateway that checks paths by prefix would otherwise see another path than we do. Parameters are percent-decoded
- * and must have the form of an id; any other value finds no route. Throws at boot if two rows collide.
+ * Mounts the routes on restify's router. A static segment wins over a parameter, whichever methods the two paths have, unless it leads to
+ * no route. A browser's GET of an address without a route gets the page of `pageBelow`. Throws at boot if two routes collide. The first
+ * segment of each path is static: the router would match `/` with a parameter.
  */
-export function compileTable<T>(rows: readonly TableRow<T>[]): RouteTable<T> {
-  const root = newBranch<T>();
-  for (const row of rows) insertRow(root, row);
-  return (method, path) => {
-    const segments = path.split('/');
-    if (segments[0] !== '' || segments.length < 2) return NO_ROUTE;
-    const values: string[] = [];
-    const branch = findBranch(root, segments, 1, values);
-    if (branch === undefined) return NO_ROUTE;
-    const leaf = branch.methods.get(method);
-    if (leaf === undefined) return { kind: 'wrong-method', allow: [...branch.methods.keys()].sort().join(', ') };
-    return { kind: 'found', value: leaf.value, params: values.length === 0 ? NO_PARAMS : named(leaf.names, values) };
-  };
-}
-
-/**
- * Returns a lookup that also has the page of `pageBelow` for a browser that opens an address without a route, or one that takes other
- * methods only. `accept` is the header of the request; a browser names `text/html` in it.
- */
-export function withPages(
-  table: RouteTable<MountedRoute>,
-  rows: readonly MountedRoute[],
-): (method: string, path: string, accept: string | undefined) => Match<MountedRoute> {
+export function mountRoutes(outer: Routing, rows: readonly MountedRoute[], { receive, serve }: Serving): void {
+  const mounts = rows.flatMap((row) => {
+    const { method, alsoHead } = row.route;
+    const methods: Method[] = alsoHead === true ? [method, 'HEAD'] : [method];
+    return methods.map((name) => ({ method: name, shape: shapeOf(row.route.path), row }));
+  });
   const pages = rows.filter(({ route }) => route.pageBelow !== undefined);
-  return (method, path, accept = '') => {
-    const match = table(method, path);
-    if (match.kind === 'found' || method !== 'GET' || !HTML.test(accept)) return match;
-    const value = pages.find(({ route }) => path.startsWith(route.pageBelow ?? path));
-    return value === undefined ? match : { kind: 'found', value, params: NO_PARAMS };
-  };
-}
 
-function insertRow<T>(root: Branch<T>, row: TableRow<T>): void {
-  const names: string[] = [];
-  let branch = root;
-  for (const segment of row.path.split('/').slice(1)) {
-    if (segment.startsWith(':')) {
-      names.push(segment.slice(1));
-      branch.parameter ??= newBranch();
-      branch = branch.parameter;
-    } else {
-      const next = branch.statics.get(segment) ?? newBranch<T>();
-      branch.statics.set(segment, next);
-      branch = next;
-    }
+  outer.first((request, response) => {
+    const exchange = receive(request, response);
+    const pathname = routable(exchange.path);
+    if (pathname === undefined) miss(exchange);
+    // restify's own `getUrl` folds `/a/../b`. For `Host: [` or the target `http://[` it throws in a later tick, which ends the process.
+    else Object.assign(request, { exchange, getUrl: () => ({ pathname }) });
+    return pathname !== undefined;
+  });
+  // This listener of restify sets the status of a reply to 444 when the client leaves, even if the reply has been sent.
+  outer.on('pre', (request: IncomingMessage) => request.removeAllListeners('aborted'));
+  outer.on('restifyError', missed);
+
+  for (const { method, row } of mounts) {
+    const { path, operation } = row.route;
+    mount(method, path, method === 'HEAD' ? `${operation}Head` : operation, ({ exchange, params }) => {
+      for (const name in params) params[name] = decodeURIComponent(params[name]);
+      void serve(exchange, { kind: 'found', mounted: row, params });
+    });
   }
-  if (branch.methods.has(row.method)) throw new Error(`Two routes answer ${row.method} ${row.path}`);
-  branch.methods.set(row.method, { value: row.value, names });
-}
-
-function newBranch<T>(): Branch<T> {
-  return { statics: new Map(), parameter: undefined, methods: new Map() };
-}
-
-/** Returns the branch of the segments. A static segment wins; if it leads to no route, the parameter is used instead. */
-function findBranch<T>(branch: Branch<T>, segments: string[], index: number, values: string[]): Branch<T> | undefined {
-  const segment = segments[index];
-  if (segment === undefined) return branch.methods.size > 0 ? branch : undefined;
-  const fixed = branch.statics.get(segment);
-  if (fixed !== undefined) {
-    const end = findBranch(fixed, segments, index + 1, values);
-    if (end !== undefined) return end;
+  // The router has a tree for each method. Without these, a parameter in one tree would match the static segment of a path in another.
+  for (const shape of new Set(mounts.map((one) => one.shape))) {
+    const rivals = mounts.flatMap(({ method, shape: other }) => (overlap(shape, other) ? method : []));
+    for (const method of new Set(rivals).difference(new Set(methodsOf(shape)))) mount(method, shape, '', missed);
   }
-  if (branch.parameter === undefined) return undefined;
-  const value = decodedId(segment);
-  if (value === undefined) return undefined;
-  values.push(value);
-  const end = findBranch(branch.parameter, segments, index + 1, values);
-  if (end === undefined) values.pop();
-  return end;
-}
 
-function decodedId(segment: string): string | undefined {
-  let id = segment;
-  if (segment.includes('%')) {
-    try {
-      id = decodeURIComponent(segment);
-    } catch {
-      return undefined;
-    }
+  /** Mounts a handler. It calls no `next`, with which restify would answer a client that has left, in a form of its own. */
+  function mount(method: Method, path: string, name: string, handler: Handler): void {
+    outer[VERBS[method]]({ path, name }, (request, response, _next) => handler(request as Passing, response));
   }
-  return PATH_ID.test(id) ? id : undefined;
+
+  /** Answers a request for which there is no route of its method. restify names the methods that the path has, if any. */
+  function missed(request: Passing, response: restify.Response & { methods?: string[] }): void {
+    const { exchange, route, getUrl } = request;
+    const near = { method: response.methods?.[0] ?? '', params: {}, route, getUrl };
+    outer.router.lookup(near as Passing, response);
+    response.removeHeader('Allow');
+    miss(exchange, near.route);
+  }
+
+  function miss(exchange: Exchange, near?: restify.Route): void {
+    const { request, path } = exchange;
+    const isBrowser = request.method === 'GET' && HTML.test(request.headers.accept ?? '');
+    const page = isBrowser ? pages.find(({ route }) => path.startsWith(route.pageBelow ?? path)) : undefined;
+    if (page !== undefined) void serve(exchange, { kind: 'found', mounted: page, params: {} });
+    else if (near === undefined) void serve(exchange, { kind: 'no-route' });
+    else void serve(exchange, { kind: 'wrong-method', allow: methodsOf(shapeOf(String(near.path))).join(', ') });
+  }
+
+  function methodsOf(shape: string): Method[] {
+    return mounts.flatMap((one) => (one.shape === shape ? one.method : [])).sort();
+  }
 }
 
-function named(names: readonly string[], values: readonly string[]): Readonly<Record<string, string>> {
-  const params: Record<string, string> = {};
-  for (let i = 0; i < names.length; i += 1) params[names[i] ?? ''] = values[i] ?? '';
-  return params;
+/**
+ * Returns the path that restify's router matches, or undefined if no route can have it. The router decodes `%`, and a gateway that checks
+ * paths by prefix would then see another path than we do. So `%` is encoded once more: a segment matches as it was sent.
+ */
+function routable(path: string): string | undefined {
+  if (PATH.test(path)) return path;
+  if (!path.includes('%') || /%2f/i.test(path)) return undefined;
+  try {
+    return PATH.test(decodeURIComponent(path)) ? path.replaceAll('%', '%25') : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns a path without the names of its parameters, which two methods may call differently. */
+function shapeOf(path: string): string {
+  return path.replace(/:\w+/g, ':x');
+}
+
+/** Returns true if some path has both shapes. */
+function overlap(a: string, b: string): boolean {
+  const [parts, others] = [a.split('/'), b.split('/')];
+  const fits = (part: string, at: number) => part === others[at] || part === ':x' || others[at] === ':x';
+  return parts.length === others.length && parts.every(fits);
 }
 
 /** A route with its schemas compiled, so that a request needs no lookup by name. */
