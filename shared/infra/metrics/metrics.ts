@@ -1,5 +1,4 @@
-import { Counter, collectDefaultMetrics, Gauge, Registry } from '@prometheus-io/client';
-import { type HistogramMetric, type Observe, openHistogram } from './histogram.ts';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client';
 
 type Labels = Record<string, string>;
 
@@ -9,6 +8,11 @@ interface CounterMetric {
 
 interface GaugeMetric {
   set(value: number, labels?: Labels): void;
+}
+
+interface HistogramMetric {
+  /** Returns the function that counts values (seconds, bytes) in a series. A new series begins at 0. */
+  series(labels: Labels): (value: number) => void;
 }
 
 /**
@@ -62,6 +66,27 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
     }
   }
 
+  /** Returns a histogram. Its first series names the labels of all. */
+  function openHistogram(name: string, help: string, bounds: readonly number[]): HistogramMetric {
+    const begun = new Set<string>();
+    let histogram: Histogram<string> | undefined;
+    let labelNames: string[] = [];
+    return {
+      series(labels) {
+        if (histogram === undefined) {
+          labelNames = Object.keys(labels);
+          histogram = new Histogram({ name, help, buckets: [...bounds], labelNames, registers });
+        }
+        const opened = histogram;
+        const key = labelNames.map((label) => labels[label]).join('\n');
+        // Only once: this would set a series with values to 0.
+        if (!begun.has(key)) opened.zero(labels);
+        begun.add(key);
+        return (value) => opened.observe(labels, value);
+      },
+    };
+  }
+
   return {
     counter: (name, help, labels = []) =>
       once('counter', name, () => {
@@ -84,7 +109,7 @@ export function openMetrics(options: { process: boolean; labels?: Labels }): Met
         });
         return metric;
       }),
-    histogram: (name, help, buckets) => once('histogram', name, () => openHistogram(registry, { name, help, buckets })),
+    histogram: (name, help, buckets) => once('histogram', name, () => openHistogram(name, help, buckets)),
     render: () => registry.metrics(),
     contentType: registry.contentType,
   };
@@ -103,21 +128,7 @@ export type ObserveHttp = (method: string, route: string, status: number, second
 /** Returns the recorder of requests, which fills the histogram `http_request_duration_seconds`. */
 export function httpMetrics(metrics: Metrics): ObserveHttp {
   const histogram = metrics.histogram(...HTTP_SECONDS);
-  const known = new Map<string, Map<string, Map<number, Observe>>>();
-
-  /** Returns the series of a request that is the first of its kind. */
-  function seriesOf(method: string, route: string, status: number): Observe {
-    const methods = known.get(route) ?? new Map<string, Map<number, Observe>>();
-    const statuses = methods.get(method) ?? new Map<number, Observe>();
-    const observe = histogram.series({ method, route, status: String(status) });
-    known.set(route, methods.set(method, statuses.set(status, observe)));
-    return observe;
-  }
-
-  return (method, route, status, seconds) => {
-    const observe = known.get(route)?.get(method)?.get(status) ?? seriesOf(method, route, status);
-    observe(seconds);
-  };
+  return (method, route, status, seconds) => histogram.series({ method, route, status: String(status) })(seconds);
 }
 
 /** Returns the counter of connections that were closed without a reply, by reason. */
