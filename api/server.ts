@@ -28,15 +28,13 @@ import {
 } from '#api/http/reply.ts';
 import { type Match, type MountedRoute, mountRoute } from '#api/http/route-table.ts';
 import { guessIn, type WrongTokens } from '#api/http/wrong-tokens.ts';
-import type { AccessLine } from '#infra/log/access-line.ts';
-import type { Log } from '#infra/log/log.ts';
+import type { AccessLine, Log } from '#infra/log/log.ts';
 import type { ObserveHttp } from '#infra/metrics/metrics.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
 import { noteStatus } from '#infra/trace/calls.ts';
 import { currentScope, inScope } from '#infra/trace/scope.ts';
 import { inSpan, isTracing, type SpanNotes } from '#infra/trace/spans.ts';
-import { traceIdOf } from '#shared/kernel/cause.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import type { Head, RawReply, Reply, Route, TextReply } from './route.ts';
 
@@ -241,23 +239,19 @@ export function openServer(deps: ServerDeps): MeasuredDoor {
     const status = response.headersSent ? response.statusCode : CLIENT_LEFT;
     const method = methodOf(request);
     deps.observe(method, template, status, ms / 1_000);
-    const scope = currentScope();
     span?.rename(`${method} ${template}`);
     span?.set({ 'http.route': template, 'examhall.request_id': requestId });
     if (clientRequestId !== undefined) span?.set({ 'examhall.client_request_id': clientRequestId });
     noteStatus(span, status, 500);
     deps.access({
-      requestId,
-      clientRequestId,
-      traceId: traceIdOf(scope?.cause),
       attemptId: params.attemptId,
-      commandId: scope?.awaited,
+      commandId: currentScope()?.awaited,
       method,
       route: template,
       status,
       ms,
       actor: identity.actor && deps.actorHash?.(identity.actor.id),
-      staff: staffOf(exchange),
+      ...staffOf(exchange),
     });
   }
 }
@@ -269,8 +263,9 @@ function methodOf({ method = '' }: IncomingMessage): string {
 /** Roles whose calls concern the objects of other people, so that the log names these objects. */
 const STAFF: ReadonlySet<string> = new Set(['ADMIN', 'TEACHER']);
 
-/** Returns the role and the object ids that the access line contains; undefined for a student, a parent or a service. */
-function staffOf({ identity, params }: Exchange): AccessLine['staff'] {
+/** Returns the role and the ids of the path for the access line; both are undefined for a student, a parent or a service. */
+function staffOf({ identity, params }: Exchange): Pick<AccessLine, 'role' | 'objectIds'> {
   const role = identity.actor?.role ?? '';
-  return STAFF.has(role) ? { role, objectIds: params } : undefined;
+  if (!STAFF.has(role)) return { role: undefined, objectIds: undefined };
+  return { role, objectIds: Object.keys(params).length > 0 ? params : undefined };
 }

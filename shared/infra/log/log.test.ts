@@ -60,50 +60,50 @@ t.test('the log writes message, code, stack and causes of an error, and none of 
   t.equal(lines.length, 3);
 });
 
-t.test('request lines contain the route, status, duration and a hash of the actor', async (t) => {
-  const line = {
-    requestId: 'r-1',
-    clientRequestId: undefined,
-    traceId: undefined,
-    attemptId: undefined,
-    commandId: undefined,
-    method: 'GET',
-    route: '/v1/:id',
-    status: 200,
-    ms: 1.234,
-    actor: 'hash-of-actor',
-    staff: undefined,
-  };
-  const { access, lines } = rig();
-  access(line);
-  access({ ...line, actor: undefined });
-  const [first, second] = lines.map((text) => JSON.parse(text));
-  t.match(first, {
-    level: 30,
-    name: 'test',
-    requestId: 'r-1',
-    route: '/v1/:id',
-    status: 200,
-    ms: 1.23,
-    actor: 'hash-of-actor',
-  });
-  t.notOk('actor' in second);
-  access({ ...line, staff: { role: 'ADMIN', objectIds: { attemptId: 'a-1' } } });
-  access({ ...line, staff: { role: 'TEACHER', objectIds: {} } });
-  const [, , admin, teacher] = lines.map((text) => JSON.parse(text));
-  t.match(admin, { role: 'ADMIN', objectIds: { attemptId: 'a-1' } });
-  t.equal(teacher.role, 'TEACHER');
-  t.notOk('objectIds' in teacher, 'a path without ids');
-  t.notOk('role' in first);
-  t.notOk('traceId' in first);
-  t.notOk('clientRequestId' in first);
-  const ids = { clientRequestId: 'chosen-1', traceId: 'trace-1', attemptId: 'a-1', commandId: 'c-1' };
-  access({ ...line, ...ids });
-  t.match(JSON.parse(lines[4] ?? ''), ids);
-  const quiet = rig('warn');
-  quiet.access(line);
-  t.equal(quiet.lines.length, 0);
-});
+t.test(
+  'request lines contain the route, status, duration, a hash of the actor and the ids of the request',
+  async (t) => {
+    const line = {
+      attemptId: undefined,
+      commandId: undefined,
+      method: 'GET',
+      route: '/v1/:id',
+      status: 200,
+      ms: 1.234,
+      actor: 'hash-of-actor',
+      role: undefined,
+      objectIds: undefined,
+    };
+    const { access, lines } = rig();
+    access(line);
+    access({ ...line, actor: undefined });
+    const [first, second] = lines.map((text) => JSON.parse(text));
+    t.strictSame(
+      { ...first, time: '' },
+      {
+        level: 30,
+        time: '',
+        name: 'test',
+        method: 'GET',
+        route: '/v1/:id',
+        status: 200,
+        ms: 1.23,
+        actor: 'hash-of-actor',
+        msg: 'request',
+      },
+    );
+    t.match(first.time, /^\d{4}-.*Z$/);
+    t.notOk('actor' in second);
+    const ids = { attemptId: 'a-1', commandId: 'c-1', role: 'ADMIN', objectIds: { attemptId: 'a-1' } };
+    const cause = { requestId: 'r-1', traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01' };
+    inScope({ cause, clientRequestId: 'chosen-1' }, access, { ...line, ...ids });
+    const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+    t.match(JSON.parse(lines[2] ?? ''), { ...ids, requestId: 'r-1', clientRequestId: 'chosen-1', traceId });
+    const quiet = rig('warn');
+    quiet.access(line);
+    t.equal(quiet.lines.length, 0);
+  },
+);
 
 t.test('each line of a request or a run contains the ids by which it is found', async (t) => {
   const { log, lines } = rig();
