@@ -4,6 +4,7 @@ import { migrate } from '#infra/mongo/schema/migrate.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { workerRow } from '#testing/stored/stored-workers.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
 
@@ -57,19 +58,8 @@ t.test('the tool works with the Redis user of docs/operating.md, which may not r
 
 /** Stores a live worker of grades. */
 async function storeWorker(): Promise<void> {
-  const row = {
-    _id: 'grading@host:1',
-    actor: 'grading',
-    host: 'host',
-    pid: 1,
-    version: '0.1.0',
-    slots: 5,
-    busy: [],
-    rssBytes: 1,
-  };
-  await mongo.db
-    .collection<WorkerRow>(WORKERS)
-    .insertOne({ ...row, startedAt: new Date(), seenAt: new Date(Date.now() + 60_000) });
+  const seenAt = new Date(Date.now() + 60_000);
+  await mongo.db.collection<WorkerRow>(WORKERS).insertOne(workerRow('grading', { seenAt }));
 }
 
 /** Runs a command of Redis. */

@@ -144,7 +144,7 @@ function unsubscribed(mongo: Mongo): QueueCase {
   };
 }
 
-/** The command of an earlier version: it does not contain the key of its generation, which is read by its id. */
+/** The command of an erased person: it does not contain the key of its generation, which is read by its id. */
 function settlement(mongo: Mongo, neighbours: Neighbours): QueueCase {
   const { post, effects } = actorSubject('settlement', mongo, neighbours);
   return {

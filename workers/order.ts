@@ -1,5 +1,5 @@
 import type { DueCommand } from '#infra/mongo/mailbox/due.ts';
-import type { RungCommand } from '#shared/kernel/command.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import type { RunResult } from './life.ts';
 import type { Slots } from './slots.ts';
 import { turnsByOrganization } from './turns.ts';
@@ -7,7 +7,7 @@ import { turnsByOrganization } from './turns.ts';
 /** The order in which the commands of one queue get its slots. */
 export interface Order {
   /** Begins a command whose ring arrived, or another one that comes before it. */
-  ring(rung: RungCommand): Promise<RunResult>;
+  ring(rung: CommandRef): Promise<RunResult>;
   /** Begins a command that `listed` or `choose` returned. */
   begin(command: DueCommand): Promise<RunResult>;
   /** Returns up to `free` commands that an earlier read has left over. */
@@ -21,7 +21,7 @@ export interface Order {
 interface ByAge {
   readonly slots: Slots;
   /** Claims and runs a command. */
-  readonly run: (command: RungCommand) => Promise<RunResult>;
+  readonly run: (command: CommandRef) => Promise<RunResult>;
 }
 
 /** Returns the order by age: the command that has been due longest is first. */
@@ -29,7 +29,7 @@ export function byAge({ slots, run }: ByAge): Order {
   /** Commands of the last read that this process has not begun. A server may have to sort the whole backlog for each read. */
   const left = new Map<string, DueCommand>();
 
-  function begin(command: RungCommand): Promise<RunResult> {
+  function begin(command: CommandRef): Promise<RunResult> {
     left.delete(command._id);
     return slots.runOf(command._id) ?? slots.run(command._id, () => run(command));
   }
@@ -59,7 +59,7 @@ export function byTurns({ slots, run, most, readDue }: ByTurns): Order {
   const turns = turnsByOrganization(most);
 
   /** Rings arrive in the order of the requests, so one organization could fill the slots with them: a ring begins the command whose turn it is. */
-  function ring(rung: RungCommand): Promise<RunResult> {
+  function ring(rung: CommandRef): Promise<RunResult> {
     const already = slots.runOf(rung._id);
     if (already !== undefined) return already;
 

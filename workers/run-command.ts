@@ -3,11 +3,10 @@ import type { ClientSession } from 'mongodb';
 import type { Fields } from '#infra/log/log.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { type Claim, claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
-import { keyedCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { saveProgress, undoClaim } from '#infra/mongo/mailbox/settle.ts';
 import { inScope, type Scope } from '#infra/trace/scope.ts';
 import { inSpan, messageAttributes } from '#infra/trace/spans.ts';
-import type { Command, CommandRef, Queue, RungCommand } from '#shared/kernel/command.ts';
+import type { Command, CommandRef, Queue } from '#shared/kernel/command.ts';
 import type { Actor, Outcome } from './actor.ts';
 import { type Kernel, type Life, outcomeOfFault, type RunResult, withLease } from './life.ts';
 import { commitInLife, type SettleResult, settle } from './settle.ts';
@@ -22,11 +21,13 @@ const UNDO_RETRY_MS = 500;
  * The process may be killed at any point. The claim has already counted the attempt; when the lease expires, the next claim
  * continues from the last checkpoint.
  */
-export function runCommand(kernel: Kernel, actor: Actor, rung: RungCommand): Promise<RunResult> {
-  const { _id, queue } = rung;
+export function runCommand(kernel: Kernel, actor: Actor, wanted: CommandRef): Promise<RunResult> {
+  const { _id, queue } = wanted;
   const scope: Scope = { cause: undefined, command: { _id, queue } };
   return inScope(scope, async () => {
-    const running = withHolderSession(kernel.mongo, (session) => claimAndRun(kernel, actor, rung, { session, scope }));
+    const running = withHolderSession(kernel.mongo, (session) =>
+      claimAndRun(kernel, actor, wanted, { session, scope }),
+    );
     const result = await running.catch((error: unknown): RunResult => {
       // Either the claim failed because MongoDB is unavailable, or MongoDB refuses to store the outcome. The command is unchanged
       // or due again when its lease expires; the poll then finds it.
@@ -42,11 +43,9 @@ export function runCommand(kernel: Kernel, actor: Actor, rung: RungCommand): Pro
 async function claimAndRun<Q extends Queue>(
   kernel: Kernel,
   actor: Actor,
-  rung: RungCommand<Q>,
+  wanted: CommandRef<Q>,
   { session, scope }: { session: ClientSession; scope: Scope },
 ): Promise<RunResult> {
-  const wanted = await keyedCommand(kernel.mongo, rung);
-  if (wanted === null) return 'not-ours';
   const claimed = await claim(kernel, wanted, session);
   if (claimed.kind === 'refused') return 'not-ours';
   const { command } = claimed;
@@ -193,7 +192,9 @@ function announceHeld(kernel: Kernel, { _id, queue, subject, attempts }: Command
   return 'not-ours';
 }
 
-/** Returns the time from when the command was first due to this claim, in milliseconds. Commands of earlier versions count from their post. */
-function waitOf({ createdAt, dueAt = createdAt, lockedUntil }: Command, leaseMs: number): number | null {
-  return lockedUntil === null ? null : Math.max(0, lockedUntil.getTime() - leaseMs - dueAt.getTime());
+/** Returns the time from when the command was first due to this claim, in milliseconds. */
+function waitOf({ dueAt, lockedUntil }: Command, leaseMs: number): number | null {
+  return dueAt === undefined || lockedUntil === null
+    ? null
+    : Math.max(0, lockedUntil.getTime() - leaseMs - dueAt.getTime());
 }

@@ -47,15 +47,6 @@ t.test('a run is measured from its claim, a wait from when the command was due, 
     t.ok(after.includes(line), line);
 });
 
-t.test('a command that an earlier version claimed first has no wait', async (t) => {
-  const metrics = openMetrics({ process: false });
-  const { ran } = runMetrics(metrics, { queues: ['grading'], leaseMs: LEASE_MS });
-  const { dueAt: _, ...earlier } = claimed(0, 2);
-  ran(earlier, 'done', 1);
-  t.match(await metrics.render(), 'examhall_command_run_seconds_count{queue="grading",ending="done"} 1');
-  t.match(await metrics.render(), 'examhall_command_latency_seconds_count{queue="grading",ending="done"} 0');
-});
-
 t.test('each ending is a series of its own, and a death is neither settled nor failed', async (t) => {
   const metrics = openMetrics({ process: false });
   const { count, ended } = runMetrics(metrics, { queues: ['grading'], leaseMs: LEASE_MS });

@@ -79,7 +79,6 @@ export function runMetrics(
     ran(command, ending, seconds) {
       const { queue, dueAt, lockedUntil } = command;
       run.series({ queue, ending })(seconds);
-      // A claim of an earlier version has not stored when the command was due.
       if (dueAt === undefined || lockedUntil === null) return;
       // Both times are MongoDB's. The claim set the end of the lease.
       const waited = Math.max(0, (lockedUntil.getTime() - leaseMs - dueAt.getTime()) / 1_000);

@@ -1,5 +1,5 @@
 import { type DueCommand, dueCommands, openDueReader } from '#infra/mongo/mailbox/due.ts';
-import { type Queue, type RungCommand, TURN_QUEUES } from '#shared/kernel/command.ts';
+import { type Queue, type CommandRef, TURN_QUEUES } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { Kernel, RunResult } from './life.ts';
 import { startLoop } from './loop.ts';
@@ -11,7 +11,7 @@ import { openSlots } from './slots.ts';
 /** The poll and the slots of one worker process. */
 export interface Worker {
   /** Runs a command as soon as a slot is free, if it can be claimed; called for each ring. Resolves when the run has ended. */
-  tryRun(command: RungCommand): Promise<RunResult>;
+  tryRun(command: CommandRef): Promise<RunResult>;
   /** Starts runs of due commands of every queue until no more can be claimed. Runs may still be in progress when it resolves. */
   poll(): Promise<void>;
   /** Resolves when the runs of this moment have ended. */
@@ -47,7 +47,7 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
 
   function openLane(queue: Queue): Lane {
     const slots = openSlots(options.concurrency);
-    const run = async (command: RungCommand) => (draining ? 'not-ours' : runCommand(kernel, actor, command));
+    const run = async (command: CommandRef) => (draining ? 'not-ours' : runCommand(kernel, actor, command));
     const turnQueue = TURN_QUEUES.find((one) => one === queue);
     const share = turnQueue === undefined ? undefined : actor.turns?.[turnQueue];
     if (turnQueue === undefined || share === undefined) {

@@ -66,7 +66,7 @@ function openProcesses(t: Tap) {
     ...coldFrontDoor(door.mongo),
     wanted: door.wanted,
     doorbells: {
-      async ring(command: { _id: string; key: string | null }) {
+      async ring(command: { _id: string; key: string }) {
         running = runCommand(testKernel(worker.mongo), actor, { ...command, queue: 'grading' });
         return true;
       },

@@ -79,17 +79,6 @@ t.test('a job beyond the limit is refused before its questions are loaded', asyn
   t.equal(bank.requests.length, 0);
 });
 
-t.test('jobs of an earlier version have no slots and block no new job', async (t) => {
-  const mongo = await openTestMongo(t);
-  const { as } = await openJobDoor(t, mongo, { openJobLimits });
-  const teacher = as('TEACHER', 'em');
-  for (let n = 0; n < 2; n++) {
-    const { id } = (await teacher.create({ filters: { n } })).data.job;
-    await aiJobs(mongo).updateOne({ _id: id }, { $unset: { slotted: 1, actorSlot: 1, organizationSlot: 1 } });
-  }
-  t.equal((await teacher.create({ filters: { n: 2 } })).status, 201);
-});
-
 t.test('a lowered limit counts the jobs that were opened under the higher one', async (t) => {
   const mongo = await openTestMongo(t);
   const before = await openJobDoor(t, mongo, { openJobLimits: { perActor: 5, perOrganization: 10 } });

@@ -103,9 +103,9 @@ for (const [settler, open] of [
   });
 }
 
-t.test('a hold of an older version counts against usage limits and balance', async (t) => {
+t.test('a hold ahead counts against usage limits and balance', async (t) => {
   const { mongo, door, owners } = await paidDoor(t);
-  const hold = { previewId: 'older', fence: 1, credits: 6, tokens: 300, until: new Date(Date.now() + HOUR) };
+  const hold = { previewId: 'ahead', fence: 1, credits: 6, tokens: 300, until: new Date(Date.now() + HOUR) };
   await generationHolds(mongo).insertOne({ _id: 'org-1', holds: [hold] });
   owners.ledger.limits.set('credits_weekly', 11);
   t.equal(wordOf(await previewGeneration(door, generationCall())), 'AI_USAGE_LIMIT_EXCEEDED');

@@ -23,7 +23,7 @@ t.test('a bulk act shows its queue and its counts, and leads to its page', async
 
 t.test('a replay that charged a superseded answer is marked, in console and command line', async (t) => {
   const by = { operator: 'ADMIN a', reason: 'agreed with the school', now: Date.now() };
-  const lastError = { fingerprint: 'Error: <b>', message: 'unpaid <b>', at: new Date() };
+  const lastError = { fingerprint: 'Error: <b>', message: 'unpaid <b>', at: new Date(), code: null, refusal: null };
   const letter = { action: 'dead.replay', queue: 'settlement', subject: 's', commandId: 'c-1', lastError } as const;
   await writeAudit(mongo, by, { ...letter, chargeSuperseded: true });
   await writeAudit(mongo, by, { ...letter, subject: 'plain', commandId: 'c-2' });

@@ -42,9 +42,10 @@ async function plantHour(): Promise<void> {
   const rows = Array.from({ length: 58 }, (_, n): ClusterSample => {
     const at = new Date(now - (n + 1) * 60_000);
     const due = Math.max(0, 12 - n);
+    const ended = { failed: 0, died: 0 };
     const queues = [
-      { queue: 'grading', due, settled: n < 12 ? 0 : 30 + ((n * 7) % 11), oldestDueMs: due * 55_000 },
-      { queue: 'gradenotices:student', due: n % 4, settled: 25 + ((n * 5) % 9), oldestDueMs: (n % 4) * 400 },
+      { queue: 'grading', due, settled: n < 12 ? 0 : 30 + ((n * 7) % 11), ...ended, oldestDueMs: due * 55_000 },
+      { queue: 'gradenotices:student', due: n % 4, settled: 25 + ((n * 5) % 9), ...ended, oldestDueMs: (n % 4) * 400 },
     ];
     return { _id: at.toISOString().slice(0, 16), at, queues };
   });

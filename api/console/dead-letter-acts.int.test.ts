@@ -40,7 +40,7 @@ async function send(fields: Record<string, string>) {
 async function supersededLetter(): Promise<string> {
   const { _id, subject } = await postSettlement(mongo);
   await generations(mongo).updateOne({ _id: subject }, { $set: { closed: 'SUPERSEDED' } } as never);
-  const error = { fingerprint: 'Error: unpaid', message: 'unpaid', at: new Date() };
+  const error = { fingerprint: 'Error: unpaid', message: 'unpaid', at: new Date(), code: null, refusal: null };
   await mailboxOf(mongo, 'settlement').updateOne(
     { _id },
     { $set: { status: 'DEAD', settledAt: new Date(Date.now() - 1_000), lastError: error } },

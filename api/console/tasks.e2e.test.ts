@@ -16,6 +16,7 @@ import { startCluster } from '#testing/processes/cluster.ts';
 import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import { graded, postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
+import { workerRow } from '#testing/stored/stored-workers.ts';
 
 const open = await requireBrowser(t);
 const cluster = await startCluster(t, { inside: true, apart: ['upkeep'], workers: ['upkeep'], neighbours: false });
@@ -67,19 +68,18 @@ async function storeWorkers(): Promise<void> {
     ['gradenotices', ['gradenotices:student', 'gradenotices:parent'], 16],
   ] as const;
   await mongo.db.collection<WorkerRow>(WORKERS).insertMany(
-    rows.map(([actor, queues, slots], n) => ({
-      _id: `${actor}-of-picture`,
-      actor,
-      queues: [...queues],
-      host: `worker-${n + 2}`,
-      pid: 17 + n,
-      version: VERSION,
-      startedAt: new Date(now.getTime() - 3_600_000),
-      seenAt: now,
-      slots,
-      busy: [],
-      rssBytes: 118e6 + n * 9e6,
-    })),
+    rows.map(([actor, queues, slots], n) =>
+      workerRow(actor, {
+        _id: `${actor}-of-picture`,
+        queues: [...queues],
+        host: `worker-${n + 2}`,
+        pid: 17 + n,
+        version: VERSION,
+        startedAt: new Date(now.getTime() - 3_600_000),
+        slots,
+        rssBytes: 118e6 + n * 9e6,
+      }),
+    ),
   );
 }
 

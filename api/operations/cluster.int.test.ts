@@ -7,6 +7,7 @@ import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { makeSuspect } from '#testing/stored/stored-suspects.ts';
+import { workerRow } from '#testing/stored/stored-workers.ts';
 import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { clusterRoutes } from './cluster.ts';
 
@@ -39,32 +40,10 @@ t.test('each route returns what the command of its name prints with --json', asy
   await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt: now - 90_000 });
   await makeSuspect(mongo, await postGrading(mongo, await storeAttempt(mongo, SUBMITTED)));
   const failedAt = new Date(now - 1_000);
-  await mongo.db.collection<WorkerRow>(WORKERS).insertOne({
-    _id: 'grading@host:1',
-    actor: 'grading',
-    host: 'host',
-    pid: 1,
-    version: '1.2.3',
-    startedAt: new Date(now),
-    seenAt: new Date(now),
-    slots: 8,
-    busy: [],
-    rssBytes: 1,
-    unanswering: [{ name: 'profile', since: failedAt, lastAt: failedAt }],
-  });
-  await mongo.db.collection<WorkerRow>(WORKERS).insertOne({
-    ...{
-      _id: 'delivery@host:2',
-      actor: 'delivery',
-      queues: [],
-      host: 'host',
-      pid: 2,
-      version: '1.2.3',
-      slots: 8,
-      busy: [],
-    },
-    ...{ startedAt: new Date(now), seenAt: new Date(now), rssBytes: 1 },
-  });
+  const unanswering = [{ name: 'profile', since: failedAt, lastAt: failedAt }];
+  await mongo.db
+    .collection<WorkerRow>(WORKERS)
+    .insertMany([workerRow('grading', { unanswering }), workerRow('delivery', { queues: [] })]);
   await postDelivery(mongo, { channel: 'email' });
   for (const name of ['status', 'queues', 'workers']) {
     const reply = await get(name, OPS);

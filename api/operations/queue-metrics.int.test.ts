@@ -7,21 +7,11 @@ import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { expire } from '#testing/stored/stored-commands.ts';
 import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { workerRow } from '#testing/stored/stored-workers.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { actorSubject, actorSubjects, makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { queueMetrics } from './queue-metrics.ts';
-
-const ROW = {
-  actor: 'grading',
-  host: 'h',
-  pid: 1,
-  version: '1',
-  startedAt: new Date(),
-  slots: 8,
-  busy: [],
-  rssBytes: 1,
-};
 
 t.test('a scrape has a value for every queue and every actor, zeros included', async (t) => {
   const mongo = await openTestMongo(t);
@@ -30,8 +20,8 @@ t.test('a scrape has a value for every queue and every actor, zeros included', a
   queueMetrics(metrics, mongo, () => now);
   const workers = mongo.db.collection<WorkerRow>(WORKERS);
   await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt: now - 60_000 });
-  await workers.insertOne({ ...ROW, _id: 'a', queues: ['grading'], seenAt: new Date(now) });
-  await workers.insertOne({ ...ROW, _id: 'b', actor: 'delivery', queues: [], seenAt: new Date(now) });
+  await workers.insertOne(workerRow('grading', { _id: 'a', seenAt: new Date(now) }));
+  await workers.insertOne(workerRow('delivery', { _id: 'b', queues: [], seenAt: new Date(now) }));
   await postDelivery(mongo, { channel: 'email' });
   const first = await metrics.render();
   t.match(first, /^examhall_queue_due\{queue="grading"\} 1$/m);

@@ -156,7 +156,7 @@ t.test('a session has the last device token, and sends it with a change of the p
   });
   clock.advance(15 * MINUTES);
   await session.call((own) => own.readMe());
-  t.equal(session.deviceToken, 'device-2', 'a reply of an earlier release has none');
+  t.equal(session.deviceToken, 'device-2', 'a reply without one changes nothing');
   t.strictSame(
     calls.map(({ path, headers }) => `${path} ${headers['x-device-token']}`),
     [

@@ -2,11 +2,11 @@ import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
 import { clusterHash } from '#infra/mongo/cluster-key.ts';
 import { type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
 import { auditFacts, type Noted, verifyAudit } from '#infra/mongo/operator-audit.ts';
-import { tombstoneIds } from '#infra/mongo/person/erased-persons.ts';
+import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { EXIT } from './exit-codes.ts';
-import { type CliCommands, counted, type Flags, type Operator } from './operator.ts';
+import type { CliCommands, Flags, Operator } from './operator.ts';
 import { CURSOR_WANTED, iso, LIMIT_WANTED, limitOf, nextPage, print, refuse, table } from './output.ts';
 
 /** The commands for the audit of operators and for security events. */
@@ -33,7 +33,7 @@ export const EVIDENCE_COMMANDS: CliCommands = {
   hash: {
     summary: 'print the two digests under which logs and the audit name a person',
     details: `\`actor\` names the caller in request lines of the logs. \`subject\` names the person in the audit: pass it to
-\`audit --subject\` to list who read, exported or erased the data. \`earlier\` does so in rows of versions without a key.
+\`audit --subject\` to list who read, exported or erased the data.
 Nothing is read from the database but the key of these digests.`,
     args: { '<id>': 'id of a student, a teacher or any other caller' },
     options: ['json'],
@@ -45,9 +45,8 @@ Nothing is read from the database but the key of these digests.`,
 async function printHash(operator: Operator, [id = '']: string[], flags: Flags): Promise<number> {
   const hash = await clusterHash(operator.mongo);
   const actor = hash('actor', id);
-  const [subject, earlier] = await tombstoneIds(operator.mongo, id);
-  const text = `actor    ${actor}\nsubject  ${subject}\nearlier  ${earlier}`;
-  print(operator, flags, { id, actor, subject, earlier }, () => text);
+  const subject = await tombstoneId(operator.mongo, id);
+  print(operator, flags, { id, actor, subject }, () => `actor    ${actor}\nsubject  ${subject}`);
   return 0;
 }
 
@@ -94,11 +93,10 @@ async function verify(operator: Operator, _words: string[], flags: Flags): Promi
     return refuse(operator, '--from must be SEQ:HASH, as `examhall audit verify` printed it');
   }
   const noted: Noted | null = seq === undefined ? null : { seq: Number(seq), hash };
-  const { fault, intact, head, unchained } = await verifyAudit(operator.mongo, noted);
+  const { fault, intact, head } = await verifyAudit(operator.mongo, noted);
   const first = noted?.seq ?? 1;
-  print(operator, flags, { fault, intact, first, head, unchained }, () =>
+  print(operator, flags, { fault, intact, first, head }, () =>
     [
-      ...(unchained === 0 ? [] : [`${counted(unchained, 'row')} of earlier versions without a chain`]),
       head === null ? 'no row of the chain is in order' : `rows ${first} to ${head.seq} are in order`,
       ...(head === null || fault !== null ? [] : [`head, to be noted outside this database: ${head.seq}:${head.hash}`]),
     ].join('\n'),

@@ -99,15 +99,13 @@ const WHAT: Readonly<Record<DistributionStep['state'], string>> = {
 };
 
 function planText(steps: readonly DistributionStep[]): string {
-  const rows = steps.map(({ collection, key, state, drops, foreign, documents }) => [
+  const rows = steps.map(({ collection, key, state, foreign, documents }) => [
     collection,
     Object.keys(key).join(', '),
     String(documents),
-    [
-      WHAT[state],
-      ...(state === 'whole' && drops.length > 0 ? [`drops ${drops.join(', ')}`] : []),
-      ...(foreign.length > 0 ? [`refused because of the unique index ${foreign.join(', ')}`] : []),
-    ].join('; '),
+    [WHAT[state], ...(foreign.length > 0 ? [`refused because of the unique index ${foreign.join(', ')}`] : [])].join(
+      '; ',
+    ),
   ]);
   const lines = steps.flatMap(({ commands }) => commands);
   return [

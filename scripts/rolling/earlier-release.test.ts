@@ -2,12 +2,12 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
+import { BASELINE } from '#infra/mongo/schema/migrate.ts';
 import { chooseRelease, unpackRelease } from './earlier-release.ts';
 
 const MIGRATIONS = 'shared/infra/mongo/schema/migrate.ts';
 
-/** Makes a repository; each commit has a schema of this version. Returns its folder and a function that runs git in it. */
+/** Makes a repository; each commit has a schema of this version, and the baseline from that version on. */
 function repository(folder: string, ...versions: number[]) {
   const identity = ['-c', 'user.name=t', '-c', 'user.email=t@example.org', '-c', 'init.defaultBranch=main'];
   const git = (...args: string[]) =>
@@ -16,6 +16,7 @@ function repository(folder: string, ...versions: number[]) {
   mkdirSync(path.join(folder, path.dirname(MIGRATIONS)), { recursive: true });
   const commits = versions.map((version, n) => {
     const lines = Array.from({ length: version }, (_, index) => `  { version: ${index + 1}, name: 'x' },`);
+    if (version >= BASELINE) lines.unshift(`export const BASELINE = ${BASELINE};`);
     writeFileSync(path.join(folder, MIGRATIONS), lines.join('\n'));
     writeFileSync(path.join(folder, 'number'), String(n));
     git('add', '.');
@@ -26,13 +27,19 @@ function repository(folder: string, ...versions: number[]) {
 }
 
 t.test('without a tag, the last commit of an older schema is the earlier release', (t) => {
-  const { folder, commits } = repository(t.testdir({}), 1, SCHEMA_VERSION - 1, SCHEMA_VERSION, SCHEMA_VERSION);
-  t.match(chooseRelease(folder), { commit: commits[1] });
+  const { folder, commits } = repository(t.testdir({}), BASELINE, BASELINE, BASELINE + 1, BASELINE + 1);
+  t.match(chooseRelease(folder, BASELINE + 1), { commit: commits[1] });
+  t.end();
+});
+
+t.test('as long as the baseline is the present schema, its first commit is the earlier release', (t) => {
+  const { folder, commits } = repository(t.testdir({}), 1, BASELINE - 1, BASELINE, BASELINE);
+  t.match(chooseRelease(folder, BASELINE), { commit: commits[2] });
   t.end();
 });
 
 t.test('the last release tag before HEAD goes first', (t) => {
-  const { folder, git, commits } = repository(t.testdir({}), 1, SCHEMA_VERSION, SCHEMA_VERSION, SCHEMA_VERSION);
+  const { folder, git, commits } = repository(t.testdir({}), 1, BASELINE, BASELINE, BASELINE);
   git('tag', 'v1.0.0', commits[1] ?? '');
   git('tag', 'v1.1.0', 'HEAD');
   t.match(chooseRelease(folder), { commit: commits[1], name: 'v1.0.0' });
@@ -40,16 +47,16 @@ t.test('the last release tag before HEAD goes first', (t) => {
 });
 
 t.test('a cut history is named, with the command that completes it', (t) => {
-  const { folder } = repository(t.testdir({ clone: {} }), 1, SCHEMA_VERSION);
+  const { folder } = repository(t.testdir({ clone: {} }), BASELINE, BASELINE + 1);
   const clone = path.join(folder, 'clone');
   execFileSync('git', ['clone', '--quiet', '--depth=1', `file://${folder}`, clone], { stdio: 'pipe' });
-  t.throws(() => chooseRelease(clone), /shallow clone.*git fetch --unshallow/);
+  t.throws(() => chooseRelease(clone, BASELINE + 1), /shallow clone.*git fetch --unshallow/);
   t.end();
 });
 
-t.test('a history of one schema version is named as such', (t) => {
-  const { folder } = repository(t.testdir({}), SCHEMA_VERSION);
-  t.throws(() => chooseRelease(folder), /no release tag and no commit with a schema older/);
+t.test('a history without a baseline is named as such', (t) => {
+  const { folder } = repository(t.testdir({}), BASELINE - 1);
+  t.throws(() => chooseRelease(folder), /no release tag and no commit of the baseline/);
   t.end();
 });
 

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
-import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
+import { BASELINE, SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 
 /** A revision of this repository that is started beside the present one. */
 export interface EarlierRelease {
@@ -14,27 +14,28 @@ export interface EarlierRelease {
 export class NoEarlierRelease extends Error {}
 
 const MIGRATIONS = 'shared/infra/mongo/schema/migrate.ts';
+/** The declaration of the baseline, which begins in its first commit. */
+const BASELINE_LINE = `export const BASELINE = ${BASELINE};`;
 
 /**
  * Chooses the earlier release of the checkout in `root`: the last release tag (`v1.2.3`) before HEAD. Without a tag, it is the last commit
- * before the one that introduced the present schema version.
+ * before the one that introduced the present schema version. As long as the baseline is the present version, it is the first commit of the
+ * baseline: no process of an earlier one may run beside this code.
  * @throws NoEarlierRelease if the history lacks it
  */
-export function chooseRelease(root: string): EarlierRelease {
+export function chooseRelease(root: string, present = SCHEMA_VERSION): EarlierRelease {
   const git = gitIn(root);
   const tag = git('describe', '--tags', '--abbrev=0', '--match', 'v[0-9]*', 'HEAD^');
   const tagged = tag === undefined ? undefined : git('rev-parse', `${tag}^{commit}`);
   if (tag !== undefined && tagged !== undefined) return { commit: tagged, name: tag };
-  const introducing = ['log', '--format=%H', '--reverse', `-Sversion: ${SCHEMA_VERSION},`, '--', MIGRATIONS];
-  const [introduced] = git(...introducing)?.split('\n') ?? [];
-  const before = introduced ? git('rev-parse', '--verify', '--quiet', `${introduced}^`) : undefined;
-  if (before !== undefined && /version: \d+,/.test(git('show', `${before}:${MIGRATIONS}`) ?? ''))
-    return { commit: before, name: before.slice(0, 12) };
-  throw new NoEarlierRelease(
-    git('rev-parse', '--is-shallow-repository') === 'true'
-      ? 'the history is cut (a shallow clone): run `git fetch --unshallow --tags`'
-      : `the history has no release tag and no commit with a schema older than ${SCHEMA_VERSION}`,
-  );
+  // The oldest commit of a cut history seems to introduce all that it has.
+  if (git('rev-parse', '--is-shallow-repository') === 'true')
+    throw new NoEarlierRelease('the history is cut (a shallow clone): run `git fetch --unshallow --tags`');
+  const introduces = present === BASELINE ? BASELINE_LINE : `version: ${present},`;
+  const [introduced] = git('log', '--format=%H', '--reverse', `-S${introduces}`, '--', MIGRATIONS)?.split('\n') ?? [];
+  const commit = git('rev-parse', '--verify', '--quiet', present === BASELINE ? `${introduced}` : `${introduced}^`);
+  if (commit === undefined) throw new NoEarlierRelease('the history has no release tag and no commit of the baseline');
+  return { commit, name: commit.slice(0, 12) };
 }
 
 /** Returns a function that runs git in a folder and returns its trimmed output; undefined if it fails. */

@@ -27,13 +27,8 @@ export interface Attempt {
   order: number[];
   /** By paper index: positions of the question's options. [] means the order of the paper. */
   optionOrders: number[][];
-  /** 128 random bits that no reply contains. The shuffles derive from it, and with `seededIds` the ids of the questions. */
+  /** 128 random bits that no reply contains. The shuffles and the ids of the questions derive from it. */
   seed: string;
-  /**
-   * The ids of its questions derive from the seed. Absent in attempts of earlier versions, whose ids derive from `_id` alone, so that the
-   * student can compute the authored place of each question.
-   */
-  seededIds?: true;
   /** The sum of the questions' scores. */
   maxScore: number;
   /** The key of an answer is `answerKeyOf(paperIndex)`. */
@@ -44,13 +39,10 @@ export interface Attempt {
   eventSeq: number;
   clientEvents: number;
   answerBytes: number;
-  /**
-   * Number of the exam's newest release when the start was decided, or 0. Only releases with a higher number bind this
-   * attempt. Attempts of older processes lack the field, which means 0.
-   */
-  releasesSeen?: number;
+  /** Number of the exam's newest release when the start was decided, or 0. Only releases with a higher number bind this attempt. */
+  releasesSeen: number;
   /** Source event of the release that set `exam.resultsReleasedAt`; null if the start set the time or it is not set. */
-  releaseEventId?: string | null;
+  releaseEventId: string | null;
   /** Source events of the handoffs that have found this attempt ungraded and wait for its grade. Absent if none has. */
   waitingHandoffs?: string[];
   totalScore: number | null;
@@ -82,7 +74,7 @@ export interface StoredAnswer extends AnswerContent {
   /** Grading sets `isCorrect` and `score`. Both are null while the answer is ungraded or waits for a grade by hand. */
   isCorrect: boolean | null;
   score: number | null;
-  /** Grader of a grade by hand; absent before the first one, and for those that earlier versions stored. */
+  /** Grader of a grade by hand; absent before the first one. */
   grader?: Grader;
 }
 

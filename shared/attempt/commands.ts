@@ -30,7 +30,7 @@ export interface AttemptCommands {
 /** The attempt that a command is about. */
 export interface AboutAttempt {
   attemptId: string;
-  /** Shard key of the attempt. Absent in commands of earlier versions, and after the erasure of the student. */
+  /** Shard key of the attempt. Absent after the erasure of the student. */
   studentId?: string;
 }
 

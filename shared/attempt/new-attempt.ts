@@ -63,7 +63,6 @@ export function newAttempt(body: StartBody, facts: NewAttemptFacts): Attempt {
     order: questionOrder(body.exam, paper, facts.seed),
     optionOrders: optionOrders(body.exam, paper, facts.seed),
     seed: facts.seed,
-    seededIds: true,
     maxScore: sumExactly(paper.questions.map((question) => question.score)),
     answers: {},
     events: [attemptEvent(1, 'START', start, now)],

@@ -25,12 +25,12 @@ export interface GradeNotice {
   organizationId: string | null;
   /** The release that made the result visible; null if the grade or the release time of the start did. */
   releaseEventId: string | null;
-  /** The release time, before which the notice is not sent. Null (absent on rows of older processes): it is sent at once. */
-  notBefore?: Date | null;
+  /** The release time, before which the notice is not sent. Null: it is sent at once. */
+  notBefore: Date | null;
 }
 
 /** Cause and release time of a notice. */
-type NoticeCause = Required<Pick<GradeNotice, 'releaseEventId' | 'notBefore'>>;
+type NoticeCause = Pick<GradeNotice, 'releaseEventId' | 'notBefore'>;
 
 type NoticedAttempt = Pick<
   Attempt,
@@ -73,12 +73,12 @@ export function noticesOnGrade(attempt: NoticedAttempt, now: Date): GradeNotice[
   const unreleased = { ...attempt, exam: { ...attempt.exam, resultsReleasedAt: null } };
   if (visibilityForStudent(unreleased, now).resultVisible) return gradeNotices(attempt);
   if (attempt.status !== 'GRADED' || notBefore === null) return [];
-  return gradeNotices(attempt, { releaseEventId: attempt.releaseEventId ?? null, notBefore });
+  return gradeNotices(attempt, { releaseEventId: attempt.releaseEventId, notBefore });
 }
 
 /** Returns true while the notice must wait for its release time. */
 export function isEarly({ notBefore }: GradeNotice, now: Date): boolean {
-  return notBefore != null && notBefore.getTime() > now.getTime();
+  return notBefore !== null && notBefore.getTime() > now.getTime();
 }
 
 /**

@@ -154,20 +154,14 @@ export function isScoredByHand(question: Question): boolean {
 }
 
 /** Facts of an attempt from which the ids of its questions derive. */
-export type IdFacts = Pick<Attempt, '_id' | 'seed' | 'seededIds'>;
+export type IdFacts = Pick<Attempt, '_id' | 'seed'>;
 
 /**
  * Returns the attempt question's id: the sender's id, else one derived from the attempt, its secret seed and the paper index. Without the
  * seed, a student could compute the id of each index, and find the authored order of shuffled questions.
  */
-export function questionIdAt(
-  { _id, seed, seededIds }: IdFacts,
-  paperIndex: number,
-  question: Pick<Question, 'id'>,
-): string {
-  return (
-    question.id ?? derivedId(_id, seededIds === true ? `question:${seed}:${paperIndex}` : `question:${paperIndex}`)
-  );
+export function questionIdAt({ _id, seed }: IdFacts, paperIndex: number, question: Pick<Question, 'id'>): string {
+  return question.id ?? derivedId(_id, `question:${seed}:${paperIndex}`);
 }
 
 /**

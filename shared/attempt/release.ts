@@ -87,14 +87,13 @@ export function releaseFaults(body: unknown, known: readonly FaultDetail[]): Fau
 /**
  * Returns true if the release binds this attempt, whatever its status. It binds attempts of its exam and organization whose start
  * was decided before the release was stored. A later start has read the release's number and keeps the release time of its own
- * snapshot. A command of an older process has no number and binds every attempt.
+ * snapshot.
  */
 export function isBoundBy(
   attempt: Pick<Attempt, 'examId' | 'organizationId' | 'releasesSeen'>,
   release: StoredRelease,
 ): boolean {
-  const { number = Number.POSITIVE_INFINITY }: Partial<StoredRelease> = release;
-  if (attempt.examId !== release.examId || number <= (attempt.releasesSeen ?? 0)) return false;
+  if (attempt.examId !== release.examId || release.number <= attempt.releasesSeen) return false;
   return release.organizationId === null || attempt.organizationId === release.organizationId;
 }
 

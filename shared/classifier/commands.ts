@@ -22,7 +22,7 @@ export interface ClassifierCommands {
 
 interface SettlementBody {
   previewId: string;
-  /** Key of the generation, which decides on which shard it is; absent on commands of older versions, and after an erasure. */
+  /** Key of the generation, which decides on which shard it is; absent after an erasure. */
   key?: string;
   /** true = an operator has consented to charge the answer although an equal request was charged anew. */
   chargeSuperseded?: true;

@@ -120,6 +120,7 @@ const FOUND = {
   fence: 7,
   failure: null,
   usageConsumed: false,
+  closed: null,
   createdAt: at(0),
 } as const;
 const MADE = {

@@ -17,7 +17,7 @@ export type Generation = UnansweredGeneration | OwedGeneration | SettledGenerati
 
 interface UnansweredGeneration extends GenerationRow {
   state: 'MAKING';
-  closed?: null;
+  closed: null;
   result: null;
   charge: null;
   commandId: null;
@@ -66,8 +66,8 @@ interface GenerationRow {
   failure: GenerationFailure | null;
   /** true = the usage service has counted the charge. */
   usageConsumed: boolean;
-  /** Set on an unpaid answer that no request may charge any longer; absent on rows of older versions. */
-  closed?: ClosedAs | null;
+  /** Set on an unpaid answer that no request may charge any longer; null on any other row. */
+  closed: ClosedAs | null;
   createdAt: Date;
   /** Time of the last claim. A row without an answer expires some time after it; null once there is an answer. */
   idleSince: Date | null;

@@ -19,12 +19,12 @@ export interface ClassificationJob {
   /** true while PENDING or RUNNING: no second job with this `openKey` can be created. */
   open: boolean;
   openKey: string;
-  /** True if the job has slots. Absent in jobs of earlier versions, which are not limited. */
-  slotted?: true;
+  /** Selects the jobs with slots, which all are, in the indexes of the slots. */
+  slotted: true;
   /** Slot among the open jobs of the actor. While `open`, no other open job of the actor has it. */
-  actorSlot?: number;
+  actorSlot: number;
   /** Slot among the open jobs of the organization. */
-  organizationSlot?: number;
+  organizationSlot: number;
   context: JobContext;
   counts: JobCounts;
   /** Tokens of this round; a count is absent until a provider has returned one. */

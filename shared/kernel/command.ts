@@ -104,17 +104,9 @@ export interface CommandError {
   message: string;
   at: Date;
   /** Null if the cause has no code. */
-  code?: FailureCode | null;
-  /**
-   * The `at` of the failure to which `code` belongs. A process of an earlier version stores a later failure without changing either of
-   * them, so `code` counts only if both times are equal.
-   */
-  codeAt?: Date;
-  /**
-   * The refusal behind the code MISCONFIGURED, and when its row of equal ones began. Null for any other failure. Absent in rows of earlier
-   * versions, which store a later failure without changing it: it counts only beside that code.
-   */
-  refusal?: (Refusal & { since: Date }) | null;
+  code: FailureCode | null;
+  /** The refusal behind the code MISCONFIGURED, and when its row of equal ones began. Null for any other failure. */
+  refusal: (Refusal & { since: Date }) | null;
 }
 
 /**
@@ -135,9 +127,6 @@ export interface Order<Q extends Queue, Body> {
 /** The fields that lead to a command: the queue names its mailbox, and the key decides on which shard it is. */
 export type CommandRef<Q extends Queue = Queue> = Pick<Command, '_id' | 'key'> & { queue: Q };
 
-/** A command as a ring names it. `key` is null in a ring of an earlier version. */
-export type RungCommand<Q extends Queue = Queue> = Pick<CommandRef<Q>, '_id' | 'queue'> & { key: string | null };
-
 /** The stored document. `CommandOf` in the mailbox maps each queue to its body, progress and result. */
 export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   _id: string;
@@ -150,9 +139,9 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   live?: true;
   /** The attempt, exam or job that the command concerns; shown to operators. */
   subject: string;
-  /** As in its order; absent if the queue has no turns, and in commands of earlier versions. */
+  /** As in its order; absent if the queue has no turns. */
   organizationId?: string;
-  /** The request that posted it, or that of the command which did. Absent in recurring commands and in those of earlier versions. */
+  /** The request that posted it, or that of the command which did. Absent in recurring commands. */
   cause?: Cause;
   status: CommandStatus;
   /**
@@ -166,7 +155,7 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   /** The earliest time of the next claim. While leased it is the end of the lease, so one index finds due and abandoned commands. */
   nextRunAt: Date;
   lockedUntil: Date | null;
-  /** When the command first came due; stored by its first claim, for metrics. Absent before, and after a first claim of an earlier version. */
+  /** When the command first came due; stored by its first claim, for metrics. Absent before. */
   dueAt?: Date;
   workerId: string | null;
   /**
@@ -185,7 +174,7 @@ export interface Command<Body = unknown, Progress = unknown, Result = unknown> {
   failing?: true;
   /** When the first run of that row failed; present together with `failing`. */
   failingSince?: Date;
-  /** When it was claimed last, or when its run stored its last step. Absent before the first claim, and in rows of earlier versions. */
+  /** When it was claimed last, or when its run stored its last step. Absent before the first claim. */
   movedAt?: Date;
   /** Number of times that an operator replayed the command after it was dead. */
   replays: number;

@@ -10,8 +10,8 @@ export interface NotificationEvent {
   sourceEventId: string | null;
   /** True if the pair `sourceService` and `sourceEventId` is the replay key, which all services share. It is unique forever. */
   replayable: boolean;
-  /** True if pair and `actorId` are the replay key, which belongs to that actor. Absent in events of earlier versions. */
-  replayableByActor?: boolean;
+  /** True if pair and `actorId` are the replay key, which belongs to that actor. */
+  replayableByActor: boolean;
   type: string | null;
   preferenceType: string | null;
   entity: string | null;
@@ -116,7 +116,7 @@ export interface ReplayKey {
 
 /** Returns the replay key of a stored event, or null if it has none. */
 export function replayKeyOf(event: NotificationEvent): ReplayKey | null {
-  const { sourceService, sourceEventId, actorId, replayableByActor = false } = event;
+  const { sourceService, sourceEventId, actorId, replayableByActor } = event;
   if (sourceService === null || sourceEventId === null) return null;
   return { sourceService, sourceEventId, actorId: replayableByActor ? actorId : null };
 }

@@ -106,7 +106,10 @@ t.test('a service that does not answer is one alarm, also if several workers rep
 t.test('commands that wait for a setting are a note that names it, as a trace does', async (t) => {
   const parents = { queue: 'gradenotices:parent', actor: 'gradenotices', unserved: 12, dead: 0, failing: [] } as const;
   const served = { ...parents, queue: 'gradenotices:student', unserved: 0 } as const;
-  const live = [{ actor: 'grading' }, { actor: 'gradenotices', queues: ['gradenotices:student'] }];
+  const live = [
+    { actor: 'grading', queues: ['grading'] },
+    { actor: 'gradenotices', queues: ['gradenotices:student'] },
+  ];
   t.strictSame(notesOf([served, parents], live, 0), [
     {
       kind: 'not-configured',

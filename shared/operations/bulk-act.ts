@@ -28,7 +28,7 @@ export interface BulkBody extends Asker {
   counted: number;
   /** True if that number is a lower bound. Absent otherwise. */
   more?: boolean;
-  /** Digest of the filter's subject, as the audit names it. Absent without one, and in acts of earlier versions. */
+  /** Digest of the filter's subject, as the audit names it. Absent without one. */
   subjectDigest?: string;
   perSecond: number;
   /** Consent to charge answers that no request returns any longer. */
@@ -38,8 +38,8 @@ export interface BulkBody extends Asker {
 }
 
 /** Returns true if one of these workers carries out bulk acts. */
-export function isBulkServed(workers: readonly { queues?: readonly string[] | null }[]): boolean {
-  return workers.some(({ queues }) => queues?.includes('upkeep:deadletters') === true);
+export function isBulkServed(workers: readonly { queues: readonly string[] }[]): boolean {
+  return workers.some(({ queues }) => queues.includes('upkeep:deadletters'));
 }
 
 /** The letters that a bulk act has passed. Each number is stored in the transaction of its letter. */

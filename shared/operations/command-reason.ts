@@ -1,4 +1,4 @@
-import { actorOf, type Command, type CommandError, type Queue, SUSPECT_LAPSES } from '#shared/kernel/command.ts';
+import { actorOf, type Command, type Queue, SUSPECT_LAPSES } from '#shared/kernel/command.ts';
 import type { FailureCode } from '#shared/kernel/failure.ts';
 import { type Effect, type Reason, reason, span, suppressionReason } from './reasons.ts';
 
@@ -6,8 +6,8 @@ import { type Effect, type Reason, reason, span, suppressionReason } from './rea
 export interface LiveWorker {
   _id: string;
   actor: string;
-  /** The queues that it serves; absent in rows of older processes, which serve all queues of their actor. */
-  queues?: readonly string[];
+  /** The queues that it serves. */
+  queues: readonly string[];
   slots: number;
   /** Ids of the commands that it runs. */
   busy: readonly string[];
@@ -112,7 +112,7 @@ function deadReason(command: TracedCommand): Reason {
   const { _id, lastError, attempts } = command;
   const message = lastError?.message ?? 'no error is stored';
   const replay = `remove the cause, then \`examhall dead replay ${_id}\``;
-  switch (failureOf(command)) {
+  switch (lastError?.code) {
     case 'WORKER_KILLED':
       return reason('WORKER_KILLED', `dead: its worker ended at each of ${attempts} attempts`, replay);
     case 'POISONED':
@@ -122,30 +122,6 @@ function deadReason(command: TracedCommand): Reason {
     default:
       return reason('DEAD', `dead after ${attempts} attempts: ${message}`, replay);
   }
-}
-
-/** Returns the code that was stored with the failure. Rows of earlier versions have none, so that their text is read. */
-function failureOf({ lastError }: TracedCommand): FailureCode | null {
-  if (lastError === null) return null;
-  const { code = null, codeAt, at } = lastError;
-  return codeAt?.getTime() === at.getTime() ? code : failureInText(lastError);
-}
-
-/** Texts of earlier versions for each code. The notification service refuses for good with few statuses, a webhook with most. */
-const TEXTS: readonly (readonly [FailureCode, RegExp])[] = [
-  [
-    'RECEIVER_REFUSED',
-    /^the (notification service answered (400|413|422)|webhook receiver answered (?!408|429)4\d\d)\b/,
-  ],
-  ['CIRCUIT_OPEN', /suspended after repeated failures/],
-  ['MISCONFIGURED', /answered (401|403|404|405)\b/],
-  ['WALLET_EMPTY', /^the (wallet|usage) service answered 402/],
-  ['OWNER_FAILED', /^the (wallet|usage) service/],
-];
-
-function failureInText({ fingerprint, message }: CommandError): FailureCode | null {
-  if (fingerprint === 'WorkerLost') return 'WORKER_KILLED';
-  return TEXTS.find(([, text]) => text.test(message))?.[0] ?? null;
 }
 
 function pendingReason(command: TracedCommand, cluster: ClusterFacts, graded: boolean): Reason {
@@ -163,7 +139,7 @@ function pendingReason(command: TracedCommand, cluster: ClusterFacts, graded: bo
       return lost(`its worker ${holder} was lost; another goes on when the lease ends in`, leaseEnd - now);
     return noWorker(actor, `its worker ${holder} was lost, and no other \`${actor}\` worker is alive`);
   }
-  const serving = own.filter(({ queues }) => queues === undefined || queues.includes(queue));
+  const serving = own.filter(({ queues }) => queues.includes(queue));
   if (own.length > 0 && serving.length === 0) return unservedReason(queue, own);
   if (isSuspect && leaseEnd === 0) {
     return own.length === 0
@@ -220,10 +196,9 @@ function backingOff(command: TracedCommand, waitMs: number): Reason {
   const { nextRunAt, lastError, attempts, maxAttempts } = command;
   const next = `next at ${nextRunAt.toISOString()}, in ${span(waitMs)}`;
   if (lastError === null) return reason('SCHEDULED', next);
-  const { message } = lastError;
-  const failure = failureOf(command);
-  return failure !== null && Object.hasOwn(REMEDIES, failure)
-    ? reason(failure, `${message}; ${next}`, REMEDIES[failure])
+  const { message, code } = lastError;
+  return code !== null && Object.hasOwn(REMEDIES, code)
+    ? reason(code, `${message}; ${next}`, REMEDIES[code])
     : reason('BACKS_OFF', `attempt ${attempts} of ${maxAttempts} failed: ${message}; ${next}`);
 }
 
@@ -239,7 +214,7 @@ const REMEDIES: Readonly<Partial<Record<FailureCode, string>>> = {
 export function unservedReason(queue: Queue, own: readonly Pick<LiveWorker, 'queues'>[]): Reason {
   const [text, remedy] = UNSERVED[queue];
   // Parents need both services. Without any queue, the notification service is the missing one.
-  const isNeither = queue === 'gradenotices:parent' && own.every(({ queues }) => queues?.length === 0);
+  const isNeither = queue === 'gradenotices:parent' && own.every(({ queues }) => queues.length === 0);
   return isNeither ? unservedReason('gradenotices:student', own) : reason('NOT_CONFIGURED', text, remedy);
 }
 

@@ -60,10 +60,7 @@ async function settleGeneration(
   }
 }
 
-/**
- * Acquires the generation of a command. A command of an older version does not contain its key, and the erasure of a person replaces the
- * key: the generation is then found by its id.
- */
+/** Acquires the generation of a command. The erasure of a person replaces its key: the generation is then found by its id. */
 async function acquire({ mongo }: WorkerDeps, { command, session }: Run<'settlement'>, wanted: Acquisition) {
   const { previewId: _id, key } = command.body;
   const causally = { ...wanted, session };

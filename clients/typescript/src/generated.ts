@@ -716,13 +716,13 @@ export interface AuditRow {
    */
   id: string;
   /**
-   * Number in the chain; null for a row of an earlier version.
+   * Number in the chain.
    */
-  seq: number | null;
+  seq: number;
   /**
-   * Hash of the row, SHA-256 in hex; null for a row of an earlier version.
+   * Hash of the row, SHA-256 in hex.
    */
-  hash: string | null;
+  hash: string;
   /**
    * Time of the act.
    */
@@ -5533,9 +5533,11 @@ export interface WorkerState {
    */
   actor: string;
   /**
-   * Queues that it serves; null for a process of an old version.
+   * Queues that it serves.
+   *
+   * @maxItems 100
    */
-  queues: string[] | null;
+  queues: string[];
   /**
    * Host name.
    */
@@ -5549,7 +5551,7 @@ export interface WorkerState {
    */
   version: string;
   /**
-   * Schema version that it needs; null for a process of an old version.
+   * Schema version that it needs.
    */
   schema: number | null;
   /**

@@ -84,7 +84,7 @@ type FinalOf<Name extends OperationName> =
   | Operations[Name]['data']
   | (Name extends keyof FollowedData ? FollowedData[Name] : never);
 
-/** Data of a reply that signs in, and the device token of its header. An earlier release of examhall sends none. */
+/** Data of a reply that signs in, and the device token of its header, which a reply to another call lacks. */
 export interface SignedIn extends SessionEnvelope {
   readonly deviceToken?: string | undefined;
 }

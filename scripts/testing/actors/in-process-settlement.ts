@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { SettlementWorker } from '#api/classifier/deps.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
-import type { RungCommand } from '#shared/kernel/command.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { settlementActor } from '#workers/settlement/actor.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
@@ -14,11 +14,11 @@ export interface InProcessSettlement {
   /** While true, rings are noted and nothing is run. */
   asleep: boolean;
   /** The commands that were rung for. */
-  rings: RungCommand[];
+  rings: CommandRef[];
   /** How each run ended. */
   results: string[];
   /** Runs a command as a ring would. */
-  run(command: RungCommand): Promise<void>;
+  run(command: CommandRef): Promise<void>;
 }
 
 /** Returns a settlement worker inside the test. A front door waits at most `waitMs` for it. */

@@ -81,7 +81,6 @@ export function sampleAttempt(overrides: Partial<Attempt> = {}): Attempt {
     order: [0],
     optionOrders: [],
     seed: 'seed-1',
-    seededIds: true,
     maxScore: 1,
     answers: {},
     events: [

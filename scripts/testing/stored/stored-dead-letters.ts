@@ -17,7 +17,7 @@ export async function storeDeadGrading(mongo: Mongo, message = 'the disk is full
 
 /** Makes a grading dead, as its last attempt would. */
 export async function die(mongo: Mongo, _id: string, message: string, settledAt = new Date(Date.now() - 1_000)) {
-  const error = { fingerprint: `Error: ${message}`, message, at: settledAt };
+  const error = { fingerprint: `Error: ${message}`, message, at: settledAt, code: null, refusal: null };
   const dead = await mailboxOf(mongo, 'grading').findOneAndUpdate(
     { _id },
     {

@@ -13,7 +13,7 @@ export type StoredRow = { _id: string } & Readonly<Record<string, unknown>>;
 /** `previous` of row 1. */
 const NO_ROW = '0'.repeat(64);
 
-/** Ids of chained rows are between these two. The UUIDv7 of a row of an earlier version is before them. */
+/** Ids of rows are between these two. A row elsewhere was inserted past the chain. */
 export const CHAINED = { from: 'seq:', to: 'seq;' } as const;
 
 /** Returns the `_id` of a row by its number. Its unique index admits one row for each number; ids sort as their numbers do. */

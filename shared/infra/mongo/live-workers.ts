@@ -13,18 +13,18 @@ export interface EndedRuns {
   died: Readonly<Record<string, number>>;
 }
 
-/** A worker process, as it last described itself. The runs are those of the last minute; absent in rows of older processes. */
-export interface WorkerRow extends Partial<EndedRuns> {
+/** A worker process, as it last described itself. The runs are those of the last minute. */
+export interface WorkerRow extends EndedRuns {
   _id: string;
   actor: string;
-  /** The queues that it serves. An actor omits a queue whose neighbour is not configured. Absent in rows of older processes. */
-  queues?: string[];
+  /** The queues that it serves. An actor omits a queue whose neighbour is not configured. */
+  queues: string[];
   host: string;
   pid: number;
   version: string;
-  /** The schema version that the process needs. Absent in rows of older processes. */
-  schema?: number;
-  /** True if the process connects to a router of a sharded cluster. Absent if it does not know, and in rows of older processes. */
+  /** The schema version that the process needs. */
+  schema: number;
+  /** True if the process connects to a router of a sharded cluster. Absent if it does not know. */
   router?: boolean;
   startedAt: Date;
   seenAt: Date;
@@ -32,10 +32,10 @@ export interface WorkerRow extends Partial<EndedRuns> {
   /** Ids of the commands that it runs. */
   busy: string[];
   rssBytes: number;
-  /** Services that did not answer the last call of this process. Absent in rows of older processes. */
-  unanswering?: Unanswering[];
-  /** The longest recent piece of work that held the event loop of this process. Absent in rows of older processes. */
-  heldLoop?: HeldLoop | null;
+  /** Services that did not answer the last call of this process. */
+  unanswering: Unanswering[];
+  /** The longest recent piece of work that held the event loop of this process. */
+  heldLoop: HeldLoop | null;
 }
 
 export const WORKERS = 'workers';
@@ -55,5 +55,5 @@ export async function liveWorkers(mongo: Mongo, now: number): Promise<WorkerRow[
 /** Returns true if the queue's actor runs but does not serve the queue. Its commands wait until a neighbour is configured. */
 export function isUnserved(queue: string, actor: string, live: readonly WorkerRow[]): boolean {
   const own = live.filter((row) => row.actor === actor);
-  return own.length > 0 && own.every(({ queues }) => queues !== undefined && !queues.includes(queue));
+  return own.length > 0 && own.every(({ queues }) => !queues.includes(queue));
 }

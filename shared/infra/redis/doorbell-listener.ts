@@ -51,7 +51,7 @@ export function answerDoorbell(deps: ListenerDeps, onRing: (ring: Ring) => Promi
   async function answer(content: unknown): Promise<void> {
     const ring = readRing(content);
     if (ring === null) {
-      log.warn({ queue }, 'ring without a command id dropped');
+      log.warn({ queue }, 'ring without id and key of a command dropped');
       return;
     }
     const answered = Promise.withResolvers<void>();
@@ -86,9 +86,9 @@ export function answerDoorbell(deps: ListenerDeps, onRing: (ring: Ring) => Promi
 
 /** Returns the ring of a Redis job, or null if the job names no command. */
 function readRing(content: unknown): Ring | null {
-  if (content === null || typeof content !== 'object' || !('id' in content) || typeof content.id !== 'string')
-    return null;
-  return { id: content.id, key: 'key' in content && typeof content.key === 'string' ? content.key : null };
+  if (content === null || typeof content !== 'object' || !('id' in content) || !('key' in content)) return null;
+  const { id, key } = content;
+  return typeof id === 'string' && typeof key === 'string' ? { id, key } : null;
 }
 
 /**

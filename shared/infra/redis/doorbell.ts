@@ -29,8 +29,7 @@ interface BellCommand {
 /** The whole content of a Redis job: id and key of a command in MongoDB. */
 export interface Ring {
   id: string;
-  /** null: an earlier version rang, which sent no key. */
-  key: string | null;
+  key: string;
 }
 
 /**

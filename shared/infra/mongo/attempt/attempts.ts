@@ -24,8 +24,8 @@ export function findAttemptById(mongo: Mongo, _id: string, session?: ClientSessi
 }
 
 /**
- * Returns the attempt that a command is about, or null. Reads by the id alone if the command of an earlier version names no student, or if
- * the student was erased since.
+ * Returns the attempt that a command is about, or null. Reads by the id alone if the student was erased since: the attempt has a pseudonym
+ * then, and the command names no student or the earlier one.
  */
 export async function findAttemptOf(
   mongo: Mongo,
@@ -91,11 +91,9 @@ export interface AttemptRefs {
 /** Caches the `max` most recently used refs in memory, so that a warm save needs no read before its write. */
 export function openAttemptRefs(mongo: Mongo, max: number): AttemptRefs {
   const cache = new LRUCache<string, AttemptRef>({ max });
-  const add = ({ _id, studentId, paperId, seed, seededIds }: AttemptRef) => {
-    cache.set(_id, { _id, studentId, paperId, seed, ...(seededIds === undefined ? {} : { seededIds }) });
-  };
+  const add = ({ _id, studentId, paperId, seed }: AttemptRef) => void cache.set(_id, { _id, studentId, paperId, seed });
   const read = async (filter: Partial<AttemptKey>) => {
-    const projection = { studentId: 1, paperId: 1, seed: 1, seededIds: 1 } as const;
+    const projection = { studentId: 1, paperId: 1, seed: 1 } as const;
     const ref = (await attempts(mongo).findOne(filter, { projection })) as AttemptRef | null;
     if (ref !== null) add(ref);
     return ref;

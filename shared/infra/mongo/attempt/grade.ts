@@ -31,7 +31,7 @@ export async function storeGrade(mongo: Mongo, write: GradeWrite, session: Clien
     ...grading.totals,
     status: 'GRADED' satisfies Attempt['status'],
     'exam.resultsReleasedAt': attempt.exam.resultsReleasedAt,
-    releaseEventId: attempt.releaseEventId ?? null,
+    releaseEventId: attempt.releaseEventId,
     ...(attempt.waitingHandoffs === undefined ? {} : { waitingHandoffs: [] }),
     'tally.scored': true,
     'tally.released': attempt.exam.resultsReleasedAt !== null,

@@ -73,15 +73,3 @@ t.test('a release whose row cannot be stored leaves no command behind', async (t
   t.equal(await mongo.db.collection(COMMANDS).countDocuments({}), 0);
   t.equal(await releases(mongo).countDocuments({}), 0);
 });
-
-t.test('rows of older processes, which have no number, are ignored', async (t) => {
-  const mongo = await openTestMongo(t);
-  const { examId, ...old } = releaseOf('exam-1');
-  for (const organizationId of [null, 'org-1']) {
-    const row = { ...old, examId, organizationId, _id: JSON.stringify([examId, organizationId]) };
-    await mongo.db.collection<{ _id: string }>('attempt_releases').insertOne(row);
-  }
-  t.equal(await newestRelease(mongo, examId), 0);
-  t.match(await storeRelease(mongo, releaseOf(examId), TERMS), { created: true, command: { body: { number: 1 } } });
-  t.equal(await newestRelease(mongo, examId), 1);
-});

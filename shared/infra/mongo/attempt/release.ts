@@ -69,10 +69,7 @@ function rowId({ examId, number }: StoredRelease): string {
   return JSON.stringify([examId, number]);
 }
 
-/**
- * Returns the number of the exam's newest release, or 0 without a release. Rows of older processes have no number and are
- * ignored.
- */
+/** Returns the number of the exam's newest release, or 0 without a release. */
 export async function newestRelease(mongo: Mongo, examId: string, session?: ClientSession): Promise<number> {
   const newest = await releases(mongo).findOne(
     { examId },
@@ -88,7 +85,7 @@ export async function newestRelease(mongo: Mongo, examId: string, session?: Clie
 /** Returns the first release that covers this attempt and was stored after its start had been decided, or null. */
 export async function findBindingRelease(
   mongo: Mongo,
-  { examId, organizationId, releasesSeen = 0 }: Pick<Attempt, 'examId' | 'organizationId' | 'releasesSeen'>,
+  { examId, organizationId, releasesSeen }: Pick<Attempt, 'examId' | 'organizationId' | 'releasesSeen'>,
   session?: ClientSession,
 ): Promise<StoredRelease | null> {
   return releases(mongo).findOne(
@@ -97,17 +94,13 @@ export async function findBindingRelease(
   );
 }
 
-/**
- * Returns the releases of the exam up to this one, in the order of their numbers. The release of an older process has no number
- * and is returned alone.
- */
+/** Returns the releases of the exam up to this one, in the order of their numbers. */
 export async function releasesUpTo(
   mongo: Mongo,
   release: StoredRelease,
   session: ClientSession,
 ): Promise<StoredRelease[]> {
-  const { examId, number }: Partial<StoredRelease> = release;
-  if (number === undefined) return [release];
+  const { examId, number } = release;
   const earlier = await releases(mongo)
     .find({ examId, number: { $lt: number } }, { ...readIn(session), sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS })
     .toArray();

@@ -8,25 +8,19 @@ import { settlementCommand } from '#shared/classifier/commands.ts';
 import type { AnsweredGeneration, ClosedAs, Generation } from '#shared/classifier/generation.ts';
 import { generations } from './collections.ts';
 import { releaseHold } from './generation-holds.ts';
-import { findGenerationById, type HeldGeneration, IS_EXPIRED } from './generations.ts';
+import { type HeldGeneration, IS_EXPIRED } from './generations.ts';
 
 /** Returns the newest generation of this key, which decides how a request continues, or null. */
 export async function newestGeneration(mongo: Mongo, key: string): Promise<Generation | null> {
   return generations(mongo).findOne({ key }, { sort: { epoch: -1 }, maxTimeMS: QUERY_LIMIT_MS });
 }
 
-/**
- * Returns true if no request returns this unpaid answer any longer, because an equal request has a newer epoch. Rows of older versions
- * are not marked, so the newest row decides as well.
- */
+/** Returns true if no request returns this unpaid answer any longer, because an equal request has a newer epoch. */
 export async function isSuperseded(mongo: Mongo, previewId: string): Promise<boolean> {
-  const row = await findGenerationById(mongo, previewId);
-  if (row?.state !== 'PENDING') return false;
-  if (row.closed === 'SUPERSEDED') return true;
-  return (await newestGeneration(mongo, row.key))?._id !== row._id;
+  return (await supersededAmong(mongo, [previewId])) > 0;
 }
 
-/** Ids and keys in one query. */
+/** Ids in one query. */
 const AT_ONCE = 1_000;
 
 /** Returns how many of these unpaid answers are superseded, as `isSuperseded` decides it for each. */
@@ -34,16 +28,8 @@ export async function supersededAmong(mongo: Mongo, previewIds: readonly string[
   let count = 0;
   for (let from = 0; from < previewIds.length; from += AT_ONCE) {
     const ids = previewIds.slice(from, from + AT_ONCE);
-    const options = { projection: { key: 1, epoch: 1, closed: 1 }, maxTimeMS: QUERY_LIMIT_MS } as const;
-    const unpaid = await generations(mongo)
-      .find({ _id: { $in: ids }, state: 'PENDING' }, options)
-      .toArray();
-    const newest = new Map<string, number>();
-    const equal = await generations(mongo)
-      .find({ key: { $in: [...new Set(unpaid.map(({ key }) => key))] } }, options)
-      .toArray();
-    for (const { key, epoch } of equal) newest.set(key, Math.max(epoch, newest.get(key) ?? epoch));
-    count += unpaid.filter(({ key, epoch, closed }) => closed === 'SUPERSEDED' || newest.get(key) !== epoch).length;
+    const superseded = { _id: { $in: ids }, state: 'PENDING', closed: 'SUPERSEDED' } as const;
+    count += await generations(mongo).countDocuments(superseded, { maxTimeMS: QUERY_LIMIT_MS });
   }
   return count;
 }

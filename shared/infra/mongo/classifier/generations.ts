@@ -100,7 +100,7 @@ export async function acquireGeneration(
     ...(session === undefined ? {} : { session }),
   });
   if (row === null) return { kind: 'gone' };
-  if (row.state === 'PENDING' && row.closed != null && !evenIf.includes(row.closed)) {
+  if (row.state === 'PENDING' && row.closed !== null && !evenIf.includes(row.closed)) {
     return { kind: row.closed === 'EXPIRED' ? 'expired' : 'superseded' };
   }
   if (wasAccepted(update, row)) return { kind: 'held', held: { row, fence: row.fence } };

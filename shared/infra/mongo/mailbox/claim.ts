@@ -73,7 +73,7 @@ export async function claimCommand<Q extends Queue>(
     {
       attempts: { $cond: [IS_LEASED, { $add: ['$attempts', 1] }, '$attempts'] },
       fence: { $add: ['$fence', 1] },
-      // The first claim replaces `nextRunAt`. Without an earlier value, the path below is missing and the field stays absent.
+      // The first claim replaces `nextRunAt`.
       dueAt: { $cond: [{ $eq: ['$fence', 0] }, '$nextRunAt', '$dueAt'] },
       movedAt: { $cond: [IS_LEASED, '$$NOW', '$movedAt'] },
       workerId: { $cond: [IS_LEASED, literal(workerId), null] },
@@ -136,7 +136,7 @@ function isSuspectUntil(end: Date) {
 
 /**
  * Time until a worker claims a suspect again to find that it is one. Until then no poll lists it, and it does not count as due. The
- * isolation slot does not wait for that time. Processes of an earlier version do, and run the command afterwards.
+ * isolation slot does not wait for that time.
  */
 const HELD_MS = HOUR;
 
@@ -145,7 +145,6 @@ const WORKER_LOST: Record<keyof CommandError, string | null> = {
   message: 'no attempt is left: the worker of the last attempt ended without settling the command',
   at: '$$NOW',
   code: 'WORKER_KILLED' satisfies CommandError['code'],
-  codeAt: '$$NOW',
   refusal: null,
 };
 
@@ -154,7 +153,6 @@ const POISONED: Record<keyof CommandError, string | null> = {
   message: 'three runs in a row did not end, the last one alone: each blocked its worker, ended it or ran out of time',
   at: '$$NOW',
   code: 'POISONED' satisfies CommandError['code'],
-  codeAt: '$$NOW',
   refusal: null,
 };
 

@@ -9,7 +9,7 @@ import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { msOf, NOW_MS, nowPlus } from '#infra/mongo/guarded-update.ts';
-import type { CommandRef, Queue, RungCommand } from '#shared/kernel/command.ts';
+import type { CommandRef, Queue } from '#shared/kernel/command.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { type CommandOf, type Commands, MAILBOX_OF } from './commands.ts';
 
@@ -92,19 +92,6 @@ export async function readCommand<Q extends Queue>(
   session?: ClientSession,
 ): Promise<CommandOf<Q> | null> {
   return mailboxOf(mongo, queue).findOne<CommandOf<Q>>({ _id, key } as Filter<CommandOf<Q>>, readIn(session));
-}
-
-/** Returns the command with its key, which is read if the ring does not contain it; null if no such command exists. */
-export async function keyedCommand<Q extends Queue>(
-  mongo: Mongo,
-  { _id, queue, key }: RungCommand<Q>,
-): Promise<CommandRef<Q> | null> {
-  if (key !== null) return { _id, queue, key };
-  const found = await mailboxOf<Queue>(mongo, queue).findOne(
-    { _id },
-    { projection: { key: 1 }, maxTimeMS: QUERY_LIMIT_MS },
-  );
-  return found === null ? null : { _id, queue, key: found.key };
 }
 
 /**

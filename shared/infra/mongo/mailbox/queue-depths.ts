@@ -119,10 +119,8 @@ async function depthOf(mongo: Mongo, queue: Queue, at: Date, limit: number) {
             $group: {
               _id: null,
               count: { $sum: 1 },
-              // Documents are compared by their fields in this order. A claim of an earlier version has stored no time.
-              stillest: {
-                $min: { $cond: ['$movedAt', { movedAt: '$movedAt', _id: '$_id', workerId: '$workerId' }, null] },
-              },
+              // Documents are compared by their fields in this order.
+              stillest: { $min: { movedAt: '$movedAt', _id: '$_id', workerId: '$workerId' } },
             },
           },
         ],

@@ -12,7 +12,7 @@ import {
   UNLIMITED_ATTEMPTS,
 } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import type { Refusal } from '#shared/kernel/failure.ts';
+import type { FailureCode, Refusal } from '#shared/kernel/failure.ts';
 import { type CommandOf, type Commands, LEFT_BEHIND } from './commands.ts';
 import { mailboxOf } from './mailbox.ts';
 
@@ -25,7 +25,8 @@ export class LeaseLost extends Error {
 }
 
 /** The error of a run, as it is stored. The write adds the times, by MongoDB's clock. */
-export interface Failure extends Omit<CommandError, 'at' | 'codeAt' | 'refusal'> {
+export interface Failure extends Omit<CommandError, 'at' | 'code' | 'refusal'> {
+  code?: FailureCode | null;
   refusal?: Refusal | null;
 }
 
@@ -214,7 +215,7 @@ function lastError({
   refusal = null,
 }: Failure): Record<keyof CommandError, unknown> {
   const text = { fingerprint: literal(fingerprint), message: literal(message) };
-  return { ...text, at: '$$NOW', code: literal(code), codeAt: '$$NOW', refusal: refusalAfter(refusal) };
+  return { ...text, at: '$$NOW', code: literal(code), refusal: refusalAfter(refusal) };
 }
 
 /** Returns the stored refusal. An equal one before it keeps the time at which the row of them began. */

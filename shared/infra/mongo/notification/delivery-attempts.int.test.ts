@@ -105,6 +105,7 @@ t.test('the support summary counts support and nothing else', async (t) => {
     sourceService: null,
     sourceEventId: null,
     replayable: false,
+    replayableByActor: false,
     preferenceType: null,
     entity: null,
     entityId: null,

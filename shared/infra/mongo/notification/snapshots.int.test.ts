@@ -6,8 +6,8 @@ import { newFromSnapshot, type Snapshot } from '#shared/notification/snapshot.ts
 import { freshNotification } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { type Method, tappedDb } from '#testing/stores/tapped-db.ts';
-import { NOTIFICATIONS, notifications, snapshotIds } from './collections.ts';
-import { putSnapshot, takeStoredIds } from './snapshots.ts';
+import { NOTIFICATIONS, notifications } from './collections.ts';
+import { putSnapshot } from './snapshots.ts';
 
 function snapshotOf(owned: Pick<Snapshot, 'id' | 'userId'>): Snapshot {
   return {
@@ -109,23 +109,4 @@ t.test('two users whose rows are on two shards never have one id', async (t) => 
     'an id of this service, which no snapshot has created',
   );
   t.strictSame(await put(newId(), 'thief').then(({ kind }) => kind), 'created');
-});
-
-t.test('ids that an earlier version stored for snapshots are taken before the rows spread over shards', async (t) => {
-  const mongo = await openTestMongo(t);
-  const [legacy, own, fannedOut] = [
-    freshNotification({ _id: 'legacy', userId: 'u', fanOutId: null }),
-    freshNotification({ _id: newId(), userId: 'u', fanOutId: null }),
-    freshNotification({ _id: 'of-a-fan-out', userId: 'u', fanOutId: 'f' }),
-  ];
-  await notifications(mongo).insertMany([legacy, own, fannedOut]);
-  let held = 0;
-  for (let pass = 0; pass < 2; pass++) await takeStoredIds(mongo, async () => void held++);
-  t.ok(held > 0);
-  t.strictSame(await snapshotIds(mongo).find().toArray(), [{ _id: 'legacy' }]);
-  const shards = await onTwoShards(mongo, 'thief');
-  const put = putSnapshot(shards.mongo, snapshotOf({ id: 'legacy', userId: 'thief' }), (first) =>
-    newFromSnapshot(first, { now: new Date(), organizationId: null }),
-  );
-  t.strictSame(await put, { kind: 'foreign' });
 });

@@ -1,5 +1,5 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey, isOnlyDuplicateKeys } from '#infra/mongo/faults.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal } from '#infra/mongo/guarded-update.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import { isNewId } from '#shared/kernel/ids.ts';
@@ -75,31 +75,4 @@ async function replace(mongo: Mongo, snapshot: Snapshot): Promise<StoredSnapshot
     maxTimeMS: QUERY_LIMIT_MS,
   });
   return row === null ? null : { kind: 'updated', notification: row };
-}
-
-/** Ids that one command inserts. */
-const AT_ONCE = 500;
-
-/**
- * Inserts the ids of rows that earlier versions stored for a snapshot: in the migration, and again before the rows spread over shards. As
- * long as they are on one shard, the rows themselves refuse a second user. `held` is called before each command.
- */
-export async function takeStoredIds(mongo: Mongo, held = async (): Promise<void> => undefined): Promise<void> {
-  let ids: string[] = [];
-  async function take(): Promise<void> {
-    await held();
-    const rows = ids.map((_id) => ({ _id }));
-    ids = [];
-    // Unordered, so that ids which a front door or an earlier run has inserted hold back no other.
-    await snapshotIds(mongo)
-      .insertMany(rows, { ordered: false })
-      .catch((error: unknown) => {
-        if (!isOnlyDuplicateKeys(error)) throw error;
-      });
-  }
-  for await (const { _id } of notifications(mongo).find({ fanOutId: null }, { projection: { _id: 1 } })) {
-    if (isNewId(_id)) continue;
-    if (ids.push(_id) >= AT_ONCE) await take();
-  }
-  if (ids.length > 0) await take();
 }

@@ -1,5 +1,5 @@
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { findTombstone, tombstoneIds } from '#infra/mongo/person/erased-persons.ts';
+import { findTombstone, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { traceLine } from '#shared/operations/timeline.ts';
 import { BOUND, CAP, capped, type Reading } from './reading.ts';
 
@@ -9,10 +9,10 @@ import { BOUND, CAP, capped, type Reading } from './reading.ts';
  */
 export async function addActs(reading: Reading, subjects: readonly string[]): Promise<number> {
   if (subjects.length === 0) return 0;
-  const digests = await Promise.all(subjects.map((subject) => tombstoneIds(reading.mongo, subject)));
+  const digests = await Promise.all(subjects.map((subject) => tombstoneId(reading.mongo, subject)));
   const rows = await operatorAudit(reading.mongo)
     .find(
-      { subject: { $in: [...subjects, ...digests.flat()] } },
+      { subject: { $in: [...subjects, ...digests] } },
       { ...BOUND, hint: 'subject_in_pages', sort: { at: -1 }, limit: CAP + 1 },
     )
     .toArray();

@@ -63,8 +63,8 @@ export function auditView({ rows, nextCursor }: AuditPage): AuditList {
   return {
     rows: rows.map((row) => ({
       id: row._id,
-      seq: row.seq ?? null,
-      hash: row.hash ?? null,
+      seq: row.seq,
+      hash: row.hash,
       at: row.at.toISOString(),
       operator: row.operator,
       action: row.action,

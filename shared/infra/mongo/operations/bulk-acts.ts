@@ -7,7 +7,7 @@ import { type DeadGroups, deadGroups } from '#infra/mongo/mailbox/dead-groups.ts
 import { findCommand, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findLive, mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { actAsOperator, type BulkLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
-import { earlierTombstoneId, isErased, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
+import { isErased, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { type BulkBody, bulkOrder, isSameRequest, isTaken } from '#shared/operations/bulk-act.ts';
 import type { LetterFilter } from '#shared/operations/letter-filter.ts';
 import type { DeadOrder } from './dead-acts.ts';
@@ -122,11 +122,10 @@ export async function postBulk(
  */
 export function bulkLine(
   step: 'begin' | 'stop' | 'end',
-  { _id: commandId, queue, subject, body: { filter, subjectDigest } }: BulkAct,
+  { _id: commandId, queue, subject, body: { subjectDigest = subject } }: BulkAct,
   detail: BulkLine['detail'],
 ): BulkLine {
-  const named = filter.subject === undefined ? subject : (subjectDigest ?? earlierTombstoneId(filter.subject));
-  return { action: `dead.bulk-${step}`, commandId, queue, subject: named, detail };
+  return { action: `dead.bulk-${step}`, commandId, queue, subject: subjectDigest, detail };
 }
 
 /** Returns a bulk act, or null if no bulk act has this id. */

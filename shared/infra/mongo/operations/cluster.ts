@@ -19,17 +19,17 @@ function workerList(live: readonly WorkerRow[], now: number): WorkerList {
   const workers = live.map((row) => ({
     id: row._id,
     actor: row.actor,
-    queues: row.queues ?? null,
+    queues: row.queues,
     host: row.host,
     pid: row.pid,
     version: row.version,
-    schema: row.schema ?? null,
+    schema: row.schema,
     startedAt: row.startedAt.toISOString(),
     seenAt: row.seenAt.toISOString(),
     slots: row.slots,
     busy: row.busy,
     rssBytes: row.rssBytes,
-    unanswering: (row.unanswering ?? []).map(({ name, since, lastAt }) => ({
+    unanswering: row.unanswering.map(({ name, since, lastAt }) => ({
       name,
       since: since.toISOString(),
       lastAt: lastAt.toISOString(),
@@ -86,7 +86,7 @@ export async function readStatus(mongo: Mongo, now: number, redis: () => Promise
     queues: depths.map(withActor),
     liveActors: new Set(live.map(({ actor }) => actor)),
     redis: { answers },
-    unanswering: live.flatMap(({ unanswering = [] }) => unanswering),
+    unanswering: live.flatMap(({ unanswering }) => unanswering),
     busyLoops: [...doors, ...live.flatMap(busyLoopOf)],
     now,
     schemaFaults: faults,
@@ -108,7 +108,7 @@ function withActor(depth: QueueDepth) {
 }
 
 function busyLoopOf({ _id, heldLoop }: WorkerRow): BusyLoop[] {
-  return heldLoop == null ? [] : [{ process: _id, ...heldLoop }];
+  return heldLoop === null ? [] : [{ process: _id, ...heldLoop }];
 }
 
 /** Time for which a reading is used again, in milliseconds. */

@@ -13,7 +13,7 @@ import {
   replayOf,
 } from '#infra/mongo/mailbox/dead-letters.ts';
 import { type AuditRow, type OperatorAct, operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { tombstoneIds } from '#infra/mongo/person/erased-persons.ts';
+import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
 import { type DeadActName, DONE_WORDS } from '#shared/operations/bulk-act.ts';
@@ -142,7 +142,7 @@ const MAX_ACTS = 50;
 export async function actsOnLetter(mongo: Mongo, { _id, subject }: Command): Promise<AuditRow[]> {
   const options = { hint: 'subject_in_pages', sort: { at: -1 }, limit: MAX_ACTS, maxTimeMS: QUERY_LIMIT_MS } as const;
   const rows = await operatorAudit(mongo)
-    .find({ subject: { $in: [subject, ...(await tombstoneIds(mongo, subject))] } }, options)
+    .find({ subject: { $in: [subject, await tombstoneId(mongo, subject)] } }, options)
     .toArray();
   return rows.filter((row) => 'commandId' in row && row.commandId === _id);
 }

@@ -8,6 +8,7 @@ import { type ExamWalk, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { openChance } from '#testing/chance.ts';
 import { sampleAnswer, sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { freshAttempt, graded, postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { workerRow } from '#testing/stored/stored-workers.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { readExamAttempts } from './exam-attempts.ts';
 
@@ -131,18 +132,7 @@ t.test(
     ]);
     t.notMatch(JSON.stringify(found), /Sông Hương|selected|"score|totalScore|stamp/);
 
-    await mongo.db.collection<WorkerRow>(WORKERS).insertOne({
-      _id: 'grading@host:1',
-      actor: 'grading',
-      host: 'host',
-      pid: 1,
-      version: '1',
-      startedAt: new Date(),
-      seenAt: new Date(),
-      slots: 1,
-      busy: [],
-      rssBytes: 1,
-    });
+    await mongo.db.collection<WorkerRow>(WORKERS).insertOne(workerRow('grading', { slots: 1 }));
     const lockedUntil = new Date(FACTS.now + 60_000);
     const key = `grading:${submitted._id}`;
     await mongo.db.collection(COMMANDS).updateOne({ key }, { $set: { lockedUntil, nextRunAt: lockedUntil } });

@@ -52,7 +52,7 @@ async function storeWhole(mongo: TestMongo) {
   const large = sampleFanOut({ rows: 5, rowsAtOnce: 2 });
   await insertFanOut(mongo, large);
   const dead = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
-  const error = { fingerprint: 'Error', message: 'the disk is full', at: new Date() };
+  const error = { fingerprint: 'Error', message: 'the disk is full', at: new Date(), code: null, refusal: null };
   await mongo.db
     .collection<Command>(COMMANDS)
     .updateOne({ _id: dead._id }, { $set: { status: 'DEAD', lastError: error, settledAt: new Date() } });

@@ -20,9 +20,10 @@ interface QueueSample {
   due: number;
   /** Commands that live workers have settled within the last minute: done or rejected. */
   settled: number;
-  /** Runs that failed within the last minute, and commands that died. Absent in samples of an earlier version, whose `settled` counts deaths. */
-  failed?: number;
-  died?: number;
+  /** Runs that failed within the last minute. */
+  failed: number;
+  /** Commands that died within the last minute. */
+  died: number;
   oldestDueMs: number;
 }
 
@@ -46,8 +47,7 @@ export async function storeSample(mongo: Mongo, now: number): Promise<boolean> {
   if (known !== null) return false;
   const live = await liveWorkers(mongo, now);
   const depths = await queueDepths(mongo, now, live);
-  const sumIn = (queue: string, count: keyof EndedRuns) =>
-    live.reduce((sum, row) => sum + (row[count]?.[queue] ?? 0), 0);
+  const sumIn = (queue: string, count: keyof EndedRuns) => live.reduce((sum, row) => sum + (row[count][queue] ?? 0), 0);
   const queues = depths.map(({ queue, due, oldestDueMs }) => ({
     queue,
     due,
@@ -114,7 +114,7 @@ export function coursesOf(rows: readonly ClusterSample[], now: number): Readonly
     for (const { queue, ...values } of queues) {
       const course = courses.get(queue) ?? emptyCourse(length);
       courses.set(queue, course);
-      for (const name of COURSES) course[name][place] = values[name] ?? null;
+      for (const name of COURSES) course[name][place] = values[name];
     }
   }
   return courses;

@@ -20,6 +20,7 @@ import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { postAnalytics } from '#testing/stored/stored-events.ts';
 import { postNotices, refusedRun, retried, runAs } from '#testing/stored/stored-failures.ts';
 import { makeSuspect } from '#testing/stored/stored-suspects.ts';
+import { workerRow } from '#testing/stored/stored-workers.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
@@ -37,8 +38,7 @@ async function openMigrated(t: Test): Promise<TestMongo> {
 /** A live process of the actor, as it is `afterMs` from now. `queues`: those that it serves; default all. */
 async function alive(mongo: TestMongo, actor: string, afterMs: number, queues?: string[]): Promise<void> {
   const seenAt = new Date(Date.now() + afterMs);
-  const self = { _id: `${actor}@host`, actor, host: 'host', pid: 1, version: '1', startedAt: seenAt, seenAt };
-  const row = { ...self, slots: 8, busy: [], rssBytes: 1, ...(queues === undefined ? {} : { queues }) };
+  const row = workerRow(actor, { seenAt, ...(queues === undefined ? {} : { queues }) });
   await mongo.db.collection<WorkerRow>(WORKERS).replaceOne({ _id: row._id }, row, { upsert: true });
 }
 

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import t from 'tap';
 import { attempts, eventRows } from '#infra/mongo/attempt/collections.ts';
 import { eventRow, openEventTails } from '#infra/mongo/attempt/event-tail.ts';
@@ -7,7 +6,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
-import { OPERATOR_AUDIT, operatorAudit, writeAudit } from '#infra/mongo/operator-audit.ts';
+import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { DECLARATIONS, linksBy } from '#infra/mongo/schema/personal-fields.ts';
 import { EVENT_TAIL_CAP } from '#shared/attempt/limits.ts';
@@ -94,31 +93,6 @@ t.test('erasure leaves no trace of a person in any collection, keeps the scores,
   t.match(await erasePerson(mongo, person.id, act()), { already: false }, 'what arrives later is erased by a repeat');
   t.strictSame(await placesOf(person.id), [ERASED_PERSONS]);
 });
-
-t.test(
-  'a tombstone and the audit of an earlier version, whose digests had no key, still name their person',
-  async (t) => {
-    const { id } = await storePerson(mongo);
-    const earlier = createHash('sha256').update(`examhall person:${id}`).digest('base64url');
-    const { tombstone } = await erasePerson(mongo, id, act());
-    t.not(tombstone._id, earlier);
-    // As the earlier version has stored it.
-    await erasedPersons(mongo).deleteOne({ _id: tombstone._id });
-    await erasedPersons(mongo).insertOne({ ...tombstone, _id: earlier });
-    await writeAudit(mongo, act(), { action: 'account.person-show', subject: earlier, detail: { rows: 3 } });
-
-    t.ok(await isErased(mongo, id), 'new data is refused');
-    t.match(await erasePerson(mongo, id, act()), { already: true, tombstone: { _id: earlier } });
-    await notifications(mongo).insertOne(freshNotification({ userId: id }));
-    t.match(await erasePerson(mongo, id, act()), { already: false, tombstone: { _id: earlier, state: 'ERASED' } });
-    t.equal(await erasedPersons(mongo).countDocuments({ 'again.id': id }), 1, 'no second tombstone');
-    const lines = await operatorAudit(mongo).find({ subject: earlier }).toArray();
-    t.strictSame(
-      lines.map(({ action }) => action),
-      ['account.person-show', 'account.person-erase'],
-    );
-  },
-);
 
 t.test('an export shows an event once that is both in the attempt and in a row', async (t) => {
   const person = await storePerson(mongo);

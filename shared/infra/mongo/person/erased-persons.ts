@@ -1,4 +1,4 @@
-import { hash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { ClientSession, Collection } from 'mongodb';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { clusterHash } from '#infra/mongo/cluster-key.ts';
@@ -54,16 +54,6 @@ export async function tombstoneId(mongo: Mongo, personId: string): Promise<strin
   return keyed('person', personId);
 }
 
-/** Returns the `_id` of tombstones of earlier versions, whose digest had no key. They stay, as do the rows of the audit. */
-export function earlierTombstoneId(personId: string): string {
-  return hash('sha256', `examhall person:${personId}`, 'base64url');
-}
-
-/** Returns every `_id` that a tombstone of the person can have, and every digest under which the audit names the person. */
-export async function tombstoneIds(mongo: Mongo, personId: string): Promise<[now: string, earlier: string]> {
-  return [await tombstoneId(mongo, personId), earlierTombstoneId(personId)];
-}
-
 /** Returns a new pseudonym: 96 random bits. */
 export function newPseudonym(): string {
   return `erased-${randomBytes(12).toString('base64url')}`;
@@ -82,9 +72,7 @@ export async function erasedAmong(
   const erased = new Set<string>();
   for (let from = 0; from < named.length; from += AT_ONCE) {
     const byDigest = new Map<string, string>();
-    for (const id of named.slice(from, from + AT_ONCE)) {
-      for (const digest of await tombstoneIds(mongo, id)) byDigest.set(digest, id);
-    }
+    for (const id of named.slice(from, from + AT_ONCE)) byDigest.set(await tombstoneId(mongo, id), id);
     const found = await erasedPersons(mongo)
       .find(
         { _id: { $in: [...byDigest.keys()] } },
@@ -102,8 +90,7 @@ export async function isErased(mongo: Mongo, personId: string): Promise<boolean>
 }
 
 export async function findTombstone(mongo: Mongo, personId: string): Promise<ErasedPerson | null> {
-  const _id = { $in: await tombstoneIds(mongo, personId) };
-  return erasedPersons(mongo).findOne({ _id }, { maxTimeMS: QUERY_LIMIT_MS });
+  return erasedPersons(mongo).findOne({ _id: await tombstoneId(mongo, personId) }, { maxTimeMS: QUERY_LIMIT_MS });
 }
 
 /** Returns the plan of the second pass of an erasure that begins now. */

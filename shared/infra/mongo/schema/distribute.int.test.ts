@@ -4,22 +4,21 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { workerRow } from '#testing/stored/stored-workers.ts';
 import { openTestMongo, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { distribute, NotDistributable, planDistribution } from './distribute.ts';
-import { migrate, schemaFaults } from './migrate.ts';
+import { migrate, SCHEMA_VERSION, schemaFaults } from './migrate.ts';
 import { schemaState } from './schema-state.ts';
 import { PLACEMENTS } from './shard-keys.ts';
 
 const QUIETLY = { now: Date.now(), report: () => undefined };
 
-/** A database of the present schema with the indexes that version 4 had in addition. */
-async function openUpgraded(t: Teardown) {
+/** A database as a release leaves it, with an index of an operator. */
+async function openMigrated(t: Teardown) {
   const mongo = await openTestMongo(t, { empty: true });
   await migrate(mongo, () => undefined, { isProbed: true });
-  const attempts = mongo.db.collection('attempts');
-  await attempts.createIndex({ examId: 1, startKeys: 1 }, { name: 'start_key', unique: true });
-  await attempts.createIndex({ examId: 1, studentId: 1 }, { name: 'plain_by_exam' });
+  await mongo.db.collection('attempts').createIndex({ examId: 1, studentId: 1 }, { name: 'plain_by_exam' });
   return mongo;
 }
 
@@ -71,19 +70,21 @@ function asRouter(mongo: Mongo) {
 }
 
 t.test('a plan names each sharded collection, its key and the unique indexes in its way', async (t) => {
-  const mongo = await openUpgraded(t);
+  const mongo = await openMigrated(t);
   const plan = await planDistribution(mongo);
   const declared = Object.entries(PLACEMENTS).filter(([, placement]) => 'shardKey' in placement);
   t.strictSame(
     plan.map(({ collection }) => collection),
     declared.map(([collection]) => collection),
   );
-  t.match(plan[0], { collection: 'attempts', key: { studentId: 'hashed' }, state: 'whole', drops: ['start_key'] });
-  t.ok(plan.slice(1).every(({ drops, state }) => drops.length === 0 && state === 'whole'));
+  t.match(plan[0], { collection: 'attempts', key: { studentId: 'hashed' }, foreign: [] });
+  t.ok(plan.every(({ state }) => state === 'whole'));
+  await mongo.db.collection('attempts').createIndex({ examId: 1, startKeys: 1 }, { name: 'own_rule', unique: true });
+  t.match((await planDistribution(mongo))[0], { collection: 'attempts', foreign: ['own_rule'], commands: [] });
 });
 
 t.test('a replica set is refused and nothing changes', async (t) => {
-  const mongo = await openUpgraded(t);
+  const mongo = await openMigrated(t);
   const before = await indexNames(mongo, 'attempts');
   const state = await schemaState(mongo).findOne({});
   await t.rejects(distribute(mongo, QUIETLY), NotDistributable);
@@ -92,7 +93,7 @@ t.test('a replica set is refused and nothing changes', async (t) => {
 });
 
 t.test('a plan shows what it sends as lines for mongosh, and none for a finished collection', async (t) => {
-  const { mongo, sent } = asRouter(await openUpgraded(t));
+  const { mongo, sent } = asRouter(await openMigrated(t));
   const name = mongo.db.databaseName;
   const before = await planDistribution(mongo);
   const lines = before.flatMap(({ commands }) => commands);
@@ -101,26 +102,21 @@ t.test('a plan shows what it sends as lines for mongosh, and none for a finished
   t.strictSame(sharded, sent, 'one line for each collection that --yes shards');
   const attempts = before.find(({ collection }) => collection === 'attempts');
   t.strictSame(attempts?.commands, [
-    ...(attempts?.drops ?? []).map(
-      (index) => `db.getSiblingDB("${name}").getCollection("attempts").dropIndex("${index}")`,
-    ),
     `db.getSiblingDB("${name}").getCollection("attempts").createIndex({"studentId":"hashed"})`,
     `sh.shardCollection("${name}.attempts", {"studentId":"hashed"})`,
   ]);
   t.ok((await planDistribution(mongo)).every(({ commands }) => commands.length === 0));
 });
 
-t.test('a router shards each collection once, after the indexes in its way are gone', async (t) => {
-  const direct = await openUpgraded(t);
+t.test('a router shards each collection once', async (t) => {
+  const direct = await openMigrated(t);
   await storeAttempt(direct, {});
   const { mongo, sent, sharded, hashed } = asRouter(direct);
   await distribute(mongo, QUIETLY);
-  const indexes = await indexNames(direct, 'attempts');
-  t.notOk(indexes.includes('start_key'));
-  t.ok(indexes.includes('plain_by_exam'), 'an index that is not unique stays');
+  t.ok((await indexNames(direct, 'attempts')).includes('plain_by_exam'), 'an index that is not unique stays');
   t.strictSame(hashed.toSorted(), [...sharded.keys()].map((name) => name.slice(name.indexOf('.') + 1)).toSorted());
   t.strictSame(sharded.get(`${direct.db.databaseName}.commands`), { key: 'hashed' });
-  t.match(await schemaState(direct).findOne({}), { compatibleFrom: 6, sharded: true });
+  t.match(await schemaState(direct).findOne({}), { compatibleFrom: SCHEMA_VERSION, sharded: true });
 
   const plan = await planDistribution(mongo);
   t.ok(plan.every(({ state }) => state === 'sharded'));
@@ -129,24 +125,27 @@ t.test('a router shards each collection once, after the indexes in its way are g
   t.equal(sent.length, plan.length, 'a repetition finds nothing to do');
 });
 
-t.test('a collection with another key, or an older schema, is refused before the first change', async (t) => {
-  const direct = await openUpgraded(t);
-  const { mongo, sent, sharded } = asRouter(direct);
-  sharded.set(`${direct.db.databaseName}.notifications`, { _id: 1 });
-  await t.rejects(distribute(mongo, QUIETLY), /notifications is sharded by another key/);
-  sharded.clear();
-  const seats = direct.db.collection('attempt_link_seats');
-  await seats.createIndex({ studentId: 1, linkId: 1 }, { name: 'own_rule', unique: true });
-  await t.rejects(distribute(mongo, QUIETLY), /attempt_link_seats has unique indexes of others: own_rule/);
-  await seats.dropIndex('own_rule');
-  await direct.db.collection('attempts').dropIndex('start_key_of_student');
-  await t.rejects(distribute(mongo, QUIETLY), /lacks the unique index start_key_of_student/);
-  t.strictSame(sent, []);
-  t.ok((await indexNames(direct, 'attempts')).includes('start_key'));
-});
+t.test(
+  'a collection with another key or an index in the way, or an incomplete schema, is refused before the first change',
+  async (t) => {
+    const direct = await openMigrated(t);
+    const { mongo, sent, sharded } = asRouter(direct);
+    sharded.set(`${direct.db.databaseName}.notifications`, { _id: 1 });
+    await t.rejects(distribute(mongo, QUIETLY), /notifications is sharded by another key/);
+    sharded.clear();
+    const seats = direct.db.collection('attempt_link_seats');
+    await seats.createIndex({ studentId: 1, linkId: 1 }, { name: 'own_rule', unique: true });
+    await t.rejects(distribute(mongo, QUIETLY), /attempt_link_seats has unique indexes of others: own_rule/);
+    await seats.dropIndex('own_rule');
+    await direct.db.collection('attempts').dropIndex('start_key_of_student');
+    await t.rejects(distribute(mongo, QUIETLY), /lacks the unique index start_key_of_student/);
+    t.strictSame(sent, []);
+    t.notOk((await schemaState(direct).findOne({}))?.sharded);
+  },
+);
 
 t.test('the move waits for a migration, and stops if another runner takes the lease over', async (t) => {
-  const direct = await openUpgraded(t);
+  const direct = await openMigrated(t);
   const { mongo, sent } = asRouter(direct);
   const leased = (runner: string | null, lockedUntil: Date | null) =>
     schemaState(direct).updateOne({ _id: 'schema' }, { $set: { runner, lockedUntil } });
@@ -167,43 +166,26 @@ t.test('the move waits for a migration, and stops if another runner takes the le
   t.match(await schemaState(direct).findOne({}), { runner: 'another' }, 'the lease of the other stays');
 });
 
-t.test('the move is refused while workers of an earlier version are alive', async (t) => {
-  const direct = await openUpgraded(t);
-  const { mongo, sent } = asRouter(direct);
-  const rows = direct.db.collection<Partial<WorkerRow> & { _id: string }>(WORKERS);
-  const row = { actor: 'grading', host: 'h', pid: 7, version: '0.0.9', seenAt: new Date() };
-  await rows.insertOne({ _id: 'old', ...row });
-  for (const schema of [undefined, 5]) {
-    if (schema !== undefined) await rows.updateOne({ _id: 'old' }, { $set: { schema } });
-    await t.rejects(distribute(mongo, QUIETLY), /earlier version are alive: grading 0\.0\.9 on h \(7\)/);
-  }
-  t.strictSame(sent, []);
-  t.match(await schemaState(direct).findOne({}), { compatibleFrom: 1, runner: null });
-  await rows.updateOne({ _id: 'old' }, { $set: { seenAt: new Date(Date.now() - HOUR) } });
-  await rows.insertOne({ _id: 'new', ...row, schema: 6 });
-  await distribute(mongo, QUIETLY);
-  t.ok(sent.length > 0, 'neither a killed process nor one of this version is in the way');
-});
-
 t.test('the move is refused while a worker connects to a shard instead of a router', async (t) => {
-  const direct = await openUpgraded(t);
+  const direct = await openMigrated(t);
   const { mongo, sent } = asRouter(direct);
-  const rows = direct.db.collection<Partial<WorkerRow> & { _id: string }>(WORKERS);
-  const row = { actor: 'grading', host: 'h', pid: 7, version: '1', schema: 8, seenAt: new Date() };
-  await rows.insertOne({ _id: 'past', ...row, router: false });
+  const rows = direct.db.collection<WorkerRow>(WORKERS);
+  const at = { host: 'h', pid: 7, version: '1' };
+  await rows.insertOne(workerRow('grading', { _id: 'past', ...at, router: false }));
   await t.rejects(distribute(mongo, QUIETLY), /connect to a shard instead of a router: grading 1 on h \(7\)/);
   t.strictSame(sent, []);
   const state = await schemaState(direct).findOne({});
-  t.match(state, { compatibleFrom: 1, runner: null });
+  t.equal(state?.runner, null);
   t.notOk(state?.sharded);
   await rows.updateOne({ _id: 'past' }, { $set: { router: true } });
-  await rows.insertOne({ _id: 'unknown', ...row });
+  const killed = { _id: 'killed', router: false, seenAt: new Date(Date.now() - HOUR) };
+  await rows.insertMany([workerRow('grading', { _id: 'unknown' }), workerRow('grading', killed)]);
   await distribute(mongo, QUIETLY);
-  t.ok(sent.length > 0, 'neither one behind a router nor one that does not know is in the way');
+  t.ok(sent.length > 0, 'neither one behind a router, nor one that does not know, nor a killed one is in the way');
 });
 
 t.test('after the move, only a process that connects to a router may start', async (t) => {
-  const direct = await openUpgraded(t);
+  const direct = await openMigrated(t);
   const { mongo } = asRouter(direct);
   t.strictSame(await schemaFaults(direct), []);
   await distribute(mongo, QUIETLY);
@@ -220,7 +202,7 @@ t.test('after the move, only a process that connects to a router may start', asy
 });
 
 t.test('a user who may not read the list of sharded collections learns which right is missing', async (t) => {
-  const { mongo, sent, user } = asRouter(await openUpgraded(t));
+  const { mongo, sent, user } = asRouter(await openMigrated(t));
   user.readsConfig = false;
   const refusal = { name: 'NotDistributable', message: /lacks rights: find on config\.collections/ };
   await t.rejects(planDistribution(mongo), refusal);
@@ -229,16 +211,13 @@ t.test('a user who may not read the list of sharded collections learns which rig
 });
 
 t.test('the move is refused to a user without the rights for it', async (t) => {
-  const direct = await openUpgraded(t);
+  const direct = await openMigrated(t);
   const { mongo, sent, user } = asRouter(direct);
   const db = direct.db.databaseName;
-  const all = ['createIndex', 'dropIndex', 'enableSharding'];
+  const all = ['createIndex', 'enableSharding'];
   for (const [privileges, missing] of [
-    [[], /enableSharding on attempts, createIndex on attempts, dropIndex on attempts/],
-    [
-      [{ resource: { db, collection: '' }, actions: ['createIndex', 'dropIndex'] }],
-      /rights: enableSharding on attempts$/,
-    ],
+    [[], /enableSharding on attempts, createIndex on attempts/],
+    [[{ resource: { db, collection: '' }, actions: ['createIndex'] }], /rights: enableSharding on attempts$/],
     [[{ resource: { db: 'other', collection: '' }, actions: all }], /enableSharding on attempts/],
     [[{ resource: { db, collection: 'attempts' }, actions: all }], /enableSharding on attempt_events/],
     [[{ resource: { cluster: true }, actions: all }], /enableSharding on attempts/],
@@ -247,12 +226,11 @@ t.test('the move is refused to a user without the rights for it', async (t) => {
     await t.rejects(distribute(mongo, QUIETLY), missing);
   }
   t.strictSame(sent, []);
-  t.match(await schemaState(direct).findOne({}), { compatibleFrom: 1 });
-  t.ok((await indexNames(direct, 'attempts')).includes('start_key'));
+  t.notOk((await schemaState(direct).findOne({}))?.sharded);
   // The roles clusterManager and readWrite.
   user.privileges = [
     { resource: { db: '', collection: '' }, actions: ['enableSharding', 'moveChunk'] },
-    { resource: { db, collection: '' }, actions: ['find', 'createIndex', 'dropIndex'] },
+    { resource: { db, collection: '' }, actions: ['find', 'createIndex'] },
   ];
   await distribute(mongo, QUIETLY);
   t.ok(sent.length > 0);

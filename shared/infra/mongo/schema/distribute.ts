@@ -1,9 +1,6 @@
 import { type Document, MongoServerError } from 'mongodb';
-import { ATTEMPTS } from '#infra/mongo/attempt/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { liveWorkers, type WorkerRow } from '#infra/mongo/live-workers.ts';
-import { NOTIFICATIONS } from '#infra/mongo/notification/collections.ts';
-import { takeStoredIds } from '#infra/mongo/notification/snapshots.ts';
+import { liveWorkers } from '#infra/mongo/live-workers.ts';
 import { isRouter } from '#infra/mongo/probe/server.ts';
 import { indexesOf, schemaFaults, underMigrationLease } from './migrate.ts';
 import type { CollectionName } from './personal-fields.ts';
@@ -19,9 +16,7 @@ export interface DistributionStep {
   key: Readonly<Record<string, 'hashed'>>;
   /** `other`: it is sharded by another key. */
   state: 'whole' | 'sharded' | 'other';
-  /** Names of unique indexes of earlier versions. MongoDB refuses the key as long as they exist. */
-  drops: string[];
-  /** Names of other unique indexes that MongoDB refuses. This version does not know what depends on them. */
+  /** Names of unique indexes that no release has declared. MongoDB refuses the key as long as they exist. */
   foreign: string[];
   /** The work as lines for `mongosh`, in their order; none if the collection is finished or refused. */
   commands: string[];
@@ -34,12 +29,7 @@ export class NotDistributable extends Error {
   override name = 'NotDistributable';
 }
 
-/** Unique indexes of attempts that schema version 4 needs. Version 5 has others, which begin with the student. */
-const FORMER: readonly string[] = ['start_key', 'open_attempt', 'attempt_number'];
-/** The oldest schema version whose processes need none of the dropped indexes, and store the id of each snapshot. */
-const COMPATIBLE_FROM = 6;
 const UNAUTHORIZED = 13;
-const NO_SUCH_INDEX = 27;
 
 /**
  * Returns what each sharded collection needs, in the order of the declaration. Reads only.
@@ -52,12 +42,9 @@ export async function planDistribution(mongo: Mongo): Promise<DistributionStep[]
     if (!('shardKey' in placement)) continue;
     const collection = name as CollectionName;
     const key = Object.fromEntries(placement.shardKey.map((field) => [field, 'hashed' as const]));
-    const refused = (await indexesOf(mongo, collection))
+    const foreign = (await indexesOf(mongo, collection))
       .filter((index) => index.unique === true && refusesUnique(Object.keys(index.key), placement))
       .map((index) => String(index.name));
-    const isFormer = (index: string) => collection === ATTEMPTS && FORMER.includes(index);
-    const foreign = refused.filter((index) => !isFormer(index));
-    const drops = refused.filter(isFormer);
     // Only a router has this list, and a user of a replica set may lack the right to read it.
     const state = router ? await stateOf(mongo, collection, key) : 'whole';
     const isOpen = state === 'whole' && foreign.length === 0;
@@ -65,24 +52,18 @@ export async function planDistribution(mongo: Mongo): Promise<DistributionStep[]
       collection,
       key,
       state,
-      drops,
       foreign,
-      commands: isOpen ? linesOf(mongo.db.databaseName, { collection, key, drops }) : [],
+      commands: isOpen ? linesOf(mongo.db.databaseName, { collection, key }) : [],
       documents: await mongo.db.collection(collection).estimatedDocumentCount(),
     });
   }
   return steps;
 }
 
-/** Returns what `distribute` sends for one collection, for `mongosh`. A comment names the step that no line can carry out. */
-function linesOf(
-  database: string,
-  { collection, key, drops }: Pick<DistributionStep, 'collection' | 'key' | 'drops'>,
-): string[] {
+/** Returns what `distribute` sends for one collection, for `mongosh`. */
+function linesOf(database: string, { collection, key }: Pick<DistributionStep, 'collection' | 'key'>): string[] {
   const rows = `db.getSiblingDB(${JSON.stringify(database)}).getCollection(${JSON.stringify(collection)})`;
   return [
-    ...drops.map((index) => `${rows}.dropIndex(${JSON.stringify(index)})`),
-    ...(collection === NOTIFICATIONS ? ['// only --yes: store the ids of snapshots of earlier versions'] : []),
     `${rows}.createIndex(${JSON.stringify(key)})`,
     `sh.shardCollection(${JSON.stringify(`${database}.${collection}`)}, ${JSON.stringify(key)})`,
   ];
@@ -106,14 +87,11 @@ export async function distribute(
     if (fault !== undefined) throw new NotDistributable(fault);
     const missing = await missingRights(mongo, steps);
     if (missing.length > 0) throw new NotDistributable(`the user of MongoDB lacks rights: ${missing.join(', ')}`);
-    // Processes of earlier versions check for the indexes that are dropped here, so they must no longer start. Neither must one past the routers.
-    const barred = { compatibleFrom: { $max: ['$compatibleFrom', COMPATIBLE_FROM] }, sharded: true };
-    await schemaState(mongo).updateOne({ _id: 'schema', runner }, [{ $set: barred }]);
-    for (const { collection, key, state, drops } of steps) {
+    // No process past the routers may start from now on.
+    await schemaState(mongo).updateOne({ _id: 'schema', runner }, { $set: { sharded: true } });
+    for (const { collection, key, state } of steps) {
       if (state === 'sharded') continue;
       await hold();
-      for (const name of drops) await dropIndex(mongo, collection, name);
-      if (collection === NOTIFICATIONS) await takeStoredIds(mongo, hold);
       // MongoDB creates this index by itself for an empty collection only, under the same name. Rows may have come since the plan.
       await mongo.db.collection(collection).createIndex(key);
       await mongo.client.db('admin').command({ shardCollection: `${mongo.db.databaseName}.${collection}`, key });
@@ -129,31 +107,16 @@ function faultsOf(steps: readonly DistributionStep[]): string[] {
   ]);
 }
 
-/**
- * Returns a fault for live workers of a version without shard keys, whose statements would reach every shard, or fail. Returns another for
- * those that connect to a shard itself: they would write rows that no router finds.
- */
+/** Returns a fault for live workers that connect to a shard itself: they would write rows that no router finds. */
 async function outsiders(mongo: Mongo, now: number): Promise<string[]> {
-  const live = await liveWorkers(mongo, now);
-  return [
-    ...faultOf(
-      'of an earlier version are alive',
-      live.filter(({ schema = 0 }) => schema < COMPATIBLE_FROM),
-    ),
-    ...faultOf(
-      'connect to a shard instead of a router',
-      live.filter(({ router }) => router === false),
-    ),
-  ];
-}
-
-function faultOf(fault: string, processes: readonly WorkerRow[]): string[] {
-  const named = processes.map(({ actor, host, pid, version }) => `${actor} ${version} on ${host} (${pid})`);
-  return named.length === 0 ? [] : [`processes ${fault}: ${named.join(', ')}`];
+  const named = (await liveWorkers(mongo, now))
+    .filter(({ router }) => router === false)
+    .map(({ actor, host, pid, version }) => `${actor} ${version} on ${host} (${pid})`);
+  return named.length === 0 ? [] : [`processes connect to a shard instead of a router: ${named.join(', ')}`];
 }
 
 /** Actions that the move takes on each collection, as MongoDB names them. */
-const ACTIONS = ['enableSharding', 'createIndex', 'dropIndex'] as const;
+const ACTIONS = ['enableSharding', 'createIndex'] as const;
 
 /** A privilege of the connected user, as `connectionStatus` reports it. */
 interface Privilege {
@@ -177,16 +140,6 @@ async function missingRights(mongo: Mongo, steps: readonly DistributionStep[]): 
     const refused = steps.find(({ collection, state }) => state !== 'sharded' && !mayDo(action, collection));
     return refused === undefined ? [] : [`${action} on ${refused.collection}`];
   });
-}
-
-/** Drops an index. Another run may have dropped it. */
-async function dropIndex(mongo: Mongo, collection: string, name: string): Promise<void> {
-  await mongo.db
-    .collection(collection)
-    .dropIndex(name)
-    .catch((error: { code?: unknown }) => {
-      if (error.code !== NO_SUCH_INDEX) throw error;
-    });
 }
 
 async function stateOf(mongo: Mongo, collection: string, key: Document): Promise<DistributionStep['state']> {

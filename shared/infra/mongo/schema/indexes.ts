@@ -49,8 +49,7 @@ export interface DeclaredIndex {
  * process does not start without them. A partial filter is an equality that the query repeats. A unique index begins with the shard key
  * of its collection (`shard-keys.ts`).
  *
- * A migration drops no index, so keys and options never change under a name, and no keys get a second name. A test compares this list with
- * the record of all earlier indexes.
+ * A migration drops no index, so keys and options never change under a name, and no keys get a second name.
  */
 export const INDEXES: readonly DeclaredIndex[] = [
   // A start key starts one attempt of this student at this exam, for ever. Aliases of a reused attempt are keys as well.
@@ -208,8 +207,7 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(OPERATOR_AUDIT, 'newest', { at: -1 }),
   // Pages of the audit. The id ends each index, so that MongoDB reads a page in order instead of sorting all rows.
   plain(OPERATOR_AUDIT, 'in_pages', { at: -1, _id: -1 }),
-  // A trace finds the acts on its objects. Up to schema 7, an index named `of_subject` had other keys in each release, so it cannot be declared.
-  // A database that has it keeps it. The same keys under a new name are refused beside it, hence the ascending order; MongoDB reads it backwards.
+  // A trace finds the acts on its objects. MongoDB reads this index and the next two backwards.
   plain(OPERATOR_AUDIT, 'subject_in_pages', { subject: 1, at: 1, _id: 1 }),
   // The console filters the audit by operator and by act.
   plain(OPERATOR_AUDIT, 'operator_in_pages', { operator: 1, at: 1, _id: 1 }),
@@ -248,8 +246,6 @@ function mailboxIndexes(collection: CollectionName): DeclaredIndex[] {
     plain(collection, 'of_subject', { subject: 1 }),
     // A trace finds what one request has caused. All but the few recurring commands name a request, so a partial index would save nothing.
     plain(collection, 'of_request', { 'cause.requestId': 1, _id: -1 }),
-    // Processes of schema 5 name this index in their queries.
-    plain(collection, 'dead', { status: 1, settledAt: -1 }, { status: 'DEAD' }),
     plain(collection, 'dead_letters', { letter: 1, settledAt: -1 }, { status: 'DEAD' }),
     // A bulk act walks the dead letters of a queue by id, and a list of them is read in pages.
     plain(collection, 'dead_of_queue', { queue: 1, _id: 1 }, { status: 'DEAD' }),

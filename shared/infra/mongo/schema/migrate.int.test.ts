@@ -1,4 +1,7 @@
 import t from 'tap';
+import { WORKERS } from '#infra/mongo/live-workers.ts';
+import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
+import { CLUSTER_SAMPLES } from '#infra/mongo/operations/samples.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
 import { IndexConflict, migrate as migrateProbed, SCHEMA_VERSION, schemaFaults } from './migrate.ts';
@@ -115,28 +118,45 @@ t.test('a missing unique index prevents the start, and the next migration create
   t.equal((await schemaFaults(mongo)).length, 3, 'a missing collection lacks its indexes');
 });
 
-t.test('version 4 goes on beside version 5: its unique indexes stay', async (t) => {
+t.test(
+  'a database of the version before the baseline becomes one of the baseline, without its processes',
+  async (t) => {
+    const { mongo, say, state } = await emptyDatabase(t);
+    await state.insertOne({ _id: 'schema', version: 8, compatibleFrom: 1, runner: null, lockedUntil: null });
+    const commands = mongo.db.collection<{ _id: string; movedAt?: Date }>(COMMANDS);
+    const movedAt = new Date(Date.now() - 60_000);
+    const at = new Date(Date.now() + 60_000);
+    const leased = { queue: 'grading', status: 'PENDING', nextRunAt: at, lockedUntil: at };
+    await commands.insertMany([
+      { _id: 'leased', key: 'a', ...leased },
+      { _id: 'moved', key: 'b', ...leased, movedAt },
+      { _id: 'waiting', key: 'c', ...leased, lockedUntil: null },
+    ] as never);
+    await mongo.db.collection(WORKERS).insertOne({ seenAt: new Date() });
+    await mongo.db.collection(CLUSTER_SAMPLES).insertOne({ at: new Date(), queues: [{ queue: 'grading', due: 1 }] });
+    t.match(await schemaFaults(mongo), [/version 8 and this code needs 9: run `npm run migrate`/]);
+    t.match(await migrate(mongo, say), { from: 8, to: 9, applied: ['the baseline'] });
+    t.strictSame(await schemaFaults(mongo), []);
+    t.match(await state.findOne({}), { version: 9, compatibleFrom: 9 }, 'a process of version 8 no longer starts');
+    const moved = new Map((await commands.find().toArray()).map((row) => [row._id, row.movedAt]));
+    t.type(moved.get('leased'), Date);
+    t.strictSame(moved.get('moved'), movedAt);
+    t.equal(moved.get('waiting'), undefined);
+    for (const name of [WORKERS, CLUSTER_SAMPLES]) t.equal(await mongo.db.collection(name).countDocuments({}), 0, name);
+  },
+);
+
+t.test('a database of a version that no release had is refused and stays as it is', async (t) => {
   const { mongo, say, state } = await emptyDatabase(t);
-  const attempts = mongo.db.collection<{ _id: string; examId: string; studentId: string; startKeys: string[] }>(
-    'attempts',
-  );
-  const ofVersion4 = [
-    { name: 'start_key', key: { examId: 1, studentId: 1, startKeys: 1 }, unique: true },
-    { name: 'attempt_number', key: { examId: 1, studentId: 1, attemptNumber: 1 }, unique: true },
-  ];
-  await attempts.createIndexes(ofVersion4);
-  await state.insertOne({ _id: 'schema', version: 4, compatibleFrom: 1, runner: null, lockedUntil: null });
-  const row = { examId: 'exam', studentId: 'an', startKeys: ['key'], attemptNumber: 1 };
-  await attempts.insertOne({ _id: 'first', ...row });
-  t.match(await schemaFaults(mongo), [/version 4 and this code needs/]);
-  t.match(await migrate(mongo, say), { from: 4, to: SCHEMA_VERSION });
-  t.strictSame(await schemaFaults(mongo), []);
-  const names = new Set((await attempts.indexes()).map(({ name }) => name));
-  for (const { name } of ofVersion4) t.ok(names.has(name), name);
-  await t.rejects(attempts.insertOne({ _id: 'second', ...row }), { code: 11000 });
-  await attempts.dropIndex('start_key');
-  await attempts.dropIndex('attempt_number');
-  await t.rejects(attempts.insertOne({ _id: 'second', ...row }), { code: 11000 }, 'the new ones hold as well');
+  const row = { version: 7, compatibleFrom: 1, runner: null, lockedUntil: null };
+  await state.insertOne({ _id: 'schema', ...row });
+  t.match(await schemaFaults(mongo), [
+    /^the schema is at version 7, which no release had: begin with an empty database/,
+  ]);
+  await t.rejects(migrate(mongo, say), { name: 'MigrationRefused', message: /version 7, which no release had/ });
+  t.match(await state.findOne({}), row);
+  const made = (await mongo.db.listCollections().toArray()).map(({ name }) => name);
+  t.strictSame(made, ['schema_state']);
 });
 
 t.test('a migration names the index that prevents a declared one', async (t) => {

@@ -3,7 +3,9 @@ import { type IndexDescriptionInfo, MongoServerError } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
-import { takeStoredIds } from '#infra/mongo/notification/snapshots.ts';
+import { WORKERS } from '#infra/mongo/live-workers.ts';
+import { MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
+import { CLUSTER_SAMPLES } from '#infra/mongo/operations/samples.ts';
 import { proveServer } from '#infra/mongo/probe/probe.ts';
 import { isRouter } from '#infra/mongo/probe/server.ts';
 import { SECOND } from '#shared/kernel/time.ts';
@@ -22,23 +24,26 @@ interface Migration {
   up?(mongo: Mongo): Promise<void>;
 }
 
-/** Every step, oldest first. */
+/** The schema version of the first release: from it on, each step keeps what is stored, and the processes of the release before work on. */
+export const BASELINE = 9;
+/** No release had this version. The step of the baseline migrates from it, and from no earlier one. */
+const BEFORE_BASELINE = BASELINE - 1;
+
+/** Every step since the baseline, oldest first. */
 export const MIGRATIONS: readonly Migration[] = [
-  { version: 1, name: 'attempt service, auth service and mailboxes', compatibleFrom: 1 },
-  { version: 2, name: 'notification service', compatibleFrom: 1 },
-  { version: 3, name: 'AI classifier', compatibleFrom: 1 },
-  { version: 4, name: 'export and erasure of a person', compatibleFrom: 1 },
-  // The unique indexes of attempts that begin with the exam stay: a process of version 4 does not start without them.
-  { version: 5, name: 'unique indexes of attempts by student first', compatibleFrom: 1 },
-  { version: 6, name: 'traces, and ids of snapshots on the shard of the id', compatibleFrom: 1, up: takeStoredIds },
-  { version: 7, name: 'exams and bulk acts for operators', compatibleFrom: 1 },
-  {
-    version: 8,
-    name: 'turns of receivers, second passes of erasures, and pages of the audit by indexes of their own names',
-    compatibleFrom: 1,
-  },
-  { version: 9, name: 'suspects, which run alone, and failing commands', compatibleFrom: 1 },
+  { version: 9, name: 'the baseline', compatibleFrom: BASELINE, up: completeRows },
 ];
+
+/**
+ * Completes what processes of the schema before the baseline have stored. They run no longer: a lease of theirs counts as moved now, and
+ * their rows and samples, which would end within two hours, are deleted.
+ */
+async function completeRows(mongo: Mongo): Promise<void> {
+  const leased = { lockedUntil: { $ne: null }, movedAt: { $exists: false } };
+  for (const mailbox of MAILBOXES)
+    await mongo.db.collection(mailbox).updateMany(leased, { $currentDate: { movedAt: true } });
+  for (const name of [WORKERS, CLUSTER_SAMPLES]) await mongo.db.collection(name).deleteMany({});
+}
 
 /** The schema version that this code needs. */
 export const SCHEMA_VERSION = MIGRATIONS.at(-1)?.version ?? 0;
@@ -70,7 +75,7 @@ interface MigrationReport {
  * know the server.
  *
  * @throws UnfitServer if the server lacks a required behaviour
- * @throws MigrationRefused if the collections are on shards and the server is one of them
+ * @throws MigrationRefused if the schema is older than any release, or the collections are on shards and the server is one of them
  */
 export async function migrate(
   mongo: Mongo,
@@ -79,7 +84,8 @@ export async function migrate(
 ): Promise<MigrationReport> {
   const passed = isProbed ? undefined : await proveServer(mongo, await passedBefore(mongo), report);
   return underMigrationLease(mongo, report, async ({ runner, from }) => {
-    const fault = await faultPastRouters(mongo, await schemaState(mongo).findOne({ _id: 'schema' }));
+    const fault =
+      faultBeforeBaseline(from) ?? (await faultPastRouters(mongo, await schemaState(mongo).findOne({ _id: 'schema' })));
     if (fault !== undefined) throw new MigrationRefused(fault);
     if (passed !== undefined) await schemaState(mongo).updateOne({ _id: 'schema', runner }, { $set: { passed } });
     const steps = MIGRATIONS.filter((migration) => migration.version > from);
@@ -220,7 +226,8 @@ export async function schemaFaults(mongo: Mongo): Promise<string[]> {
   const now = await schemaState(mongo).findOne({ _id: 'schema' });
   if (now === null || now.version < SCHEMA_VERSION) {
     return [
-      `the schema is at version ${now?.version ?? 0} and this code needs ${SCHEMA_VERSION}: run \`npm run migrate\``,
+      faultBeforeBaseline(now?.version ?? 0) ??
+        `the schema is at version ${now?.version ?? 0} and this code needs ${SCHEMA_VERSION}: run \`npm run migrate\``,
     ];
   }
   if (now.compatibleFrom > SCHEMA_VERSION) {
@@ -230,6 +237,12 @@ export async function schemaFaults(mongo: Mongo): Promise<string[]> {
   }
   const fault = await faultPastRouters(mongo, now);
   return fault === undefined ? missingUniqueIndexes(mongo) : [fault];
+}
+
+/** Returns a fault if no release has made a schema of this version. 0: the database is empty. */
+function faultBeforeBaseline(version: number): string | undefined {
+  if (version === 0 || version >= BEFORE_BASELINE) return undefined;
+  return `the schema is at version ${version}, which no release had: begin with an empty database`;
 }
 
 /** Returns a fault if the collections are on shards and the server is one of these. What a client writes there, no router finds. */

@@ -16,7 +16,7 @@ export interface SchemaState extends Stamped {
   compatibleFrom: number;
   runner: string | null;
   lockedUntil: Date | null;
-  /** Absent before the first release that probes. */
+  /** Absent if no migration has probed the server. */
   passed?: PassedProbe;
   /** Collections are on shards. A process that connects to one of the shards would write rows that no router finds. */
   sharded?: true;

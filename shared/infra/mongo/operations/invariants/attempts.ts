@@ -123,7 +123,7 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
         return command === undefined || now - command.createdAt.getTime() > RELEASED_WITHIN_MS;
       });
       const missed: string[] = [];
-      for (const { examId, number = 1, organizationId } of late) {
+      for (const { examId, number, organizationId } of late) {
         const unreleased = await attempts(mongo)
           .find<Pick<Attempt, '_id' | 'status' | 'organizationId' | 'releasesSeen'>>(
             { examId, 'exam.resultsReleasedAt': null },
@@ -136,7 +136,7 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
           )
           .toArray();
         for (const attempt of unreleased) {
-          const isBound = (attempt.releasesSeen ?? 0) < number;
+          const isBound = attempt.releasesSeen < number;
           const isItsOwn = organizationId === null || organizationId === attempt.organizationId;
           if (attempt.status === 'GRADED' && isBound && isItsOwn) missed.push(attempt._id);
         }

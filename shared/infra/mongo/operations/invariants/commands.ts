@@ -51,7 +51,10 @@ function isUnclaimable({ live, attempts, maxAttempts, lockedUntil, workerId }: C
 async function newestDead(mongo: Mongo, name: (typeof MAILBOXES)[number]): Promise<Command[]> {
   const rows = await mongo.db
     .collection<Command>(name)
-    .find({ status: 'DEAD' }, { ...BOUND, hint: 'dead', projection: { lastError: 1, settledAt: 1 }, limit: SAMPLE + 1 })
+    .find(
+      { status: 'DEAD' },
+      { ...BOUND, hint: 'dead_letters', projection: { lastError: 1, settledAt: 1 }, limit: SAMPLE + 1 },
+    )
     .toArray();
   return rows as Command[];
 }

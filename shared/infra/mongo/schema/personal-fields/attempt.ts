@@ -38,7 +38,6 @@ export const ATTEMPT_FIELDS = {
       order: 'no person',
       optionOrders: 'no person',
       seed: { secret: { kept: 'orders the attempt and names its questions; it is random' } },
-      seededIds: 'no person',
       maxScore: 'no person',
       answers: 'removed',
       events: 'removed',
