@@ -50,6 +50,8 @@ const FORBIDDEN: readonly [string, string, string, RegExp][] = [
   ['workers root → actor', 'workers/main.ts', './grading/b.ts', /only actors\.ts lists/],
   ['mongo service → other', 'shared/infra/mongo/attempt/a.ts', '../auth/b.ts', /another service/],
   ['mongo service → other rules', 'shared/infra/mongo/attempt/a.ts', '#shared/auth/b.ts', /another service/],
+  ['ground of mongo → folder', 'shared/infra/mongo/a.ts', './person/b.ts', /know none of the folders/],
+  ['ground of mongo → folder by a subpath', 'shared/infra/mongo/a.ts', '#infra/mongo/schema/b.ts', /know none/],
   ['unknown package', 'api/a.ts', 'fast-check', /name the folder/],
   ['test helpers in production', 'workers/a.ts', '../scripts/testing/b.ts', /not part of what runs/],
   ['a test', 'api/a.ts', './b.test.ts', /imported by nothing/],

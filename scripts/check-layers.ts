@@ -47,6 +47,12 @@ const ARROWS: readonly (readonly [from: string, to: string, reason: string])[] =
   ['shared/infra/', 'api/|workers/', 'infra stands below api and workers'],
   [`shared/infra/mongo/(${SERVICES})/`, `shared/infra/mongo/(?!OWN/)(${SERVICES})/`, OTHER_SERVICE],
   [`shared/infra/mongo/(${SERVICES})/`, `(?!shared/(${MONGO_SHARED})/)${OTHER_RULES}`, OTHER_SERVICE],
+  [
+    // A process waits until its schema is usable.
+    'shared/infra/mongo/(?!until-usable\\.ts)[^/]+$',
+    'shared/infra/mongo/[^/]+/',
+    'every folder of MongoDB stands on these files, which know none of the folders',
+  ],
   ['api/', 'workers/', 'a front door never does the work of an actor: it writes a command and rings'],
   ['api/(?!main\\.ts)[^/]+$', 'api/(?!http/)[^/]+/', 'only main.ts mounts the services'],
   ['api/http/', 'api/(?!http/)[^/]+/', 'http serves every service and knows none'],

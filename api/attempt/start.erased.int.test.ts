@@ -1,7 +1,7 @@
 import t from 'tap';
 import { attempts, seats } from '#infra/mongo/attempt/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { openTombstone } from '#infra/mongo/person/erased-persons.ts';
+import { openTombstone } from '#infra/mongo/erased-persons.ts';
 import { numeric, startBody } from '#testing/clients/attempt-client.ts';
 import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';

@@ -4,8 +4,8 @@ import { addStartKey, type EarlierAttempt, earlierAttempts, findAttempt } from '
 import { insertAttempt, type SeatNeed, seatFacts, withdrawAttempt } from '#infra/mongo/attempt/insert-attempt.ts';
 import { paperBytes } from '#infra/mongo/attempt/papers.ts';
 import { findBindingRelease, newestRelease, releaseOne } from '#infra/mongo/attempt/release.ts';
+import { isErased } from '#infra/mongo/erased-persons.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { UNKNOWN_FIELD } from '#infra/schema/segment.ts';
 import { type Attempt, type AttemptKey, type CourseContext, isOver } from '#shared/attempt/attempt.ts';

@@ -1,5 +1,5 @@
 import { leasePreview, releasePreview, renewPreview } from '#infra/mongo/classifier/preview-leases.ts';
-import { isErased } from '#infra/mongo/person/erased-persons.ts';
+import { isErased } from '#infra/mongo/erased-persons.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { MINUTE } from '#shared/kernel/time.ts';

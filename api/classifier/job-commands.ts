@@ -1,8 +1,8 @@
 import type { Call, Reply } from '#api/route.ts';
 import { findFreeSlots } from '#infra/mongo/classifier/job-slots.ts';
 import { cancelJob, findOpenJob, findOwnJob, insertJob, retryJob } from '#infra/mongo/classifier/jobs.ts';
+import { isErased } from '#infra/mongo/erased-persons.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { isErased } from '#infra/mongo/person/erased-persons.ts';
 import { CONTEXT_LIMIT_MS, loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import { type JobRound, roundKey, roundOrder } from '#shared/classifier/commands.ts';
 import { type JobRequest, type JobSlots, mayRetry, openKeyOf } from '#shared/classifier/job.ts';

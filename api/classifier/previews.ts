@@ -1,6 +1,6 @@
 import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
 import { type Call, ESSAY_BODY, type Reply, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
-import { isErased } from '#infra/mongo/person/erased-persons.ts';
+import { isErased } from '#infra/mongo/erased-persons.ts';
 import { generationFaults, wantedGeneration } from '#shared/classifier/generation-request.ts';
 import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
 import { taskRequest } from '#shared/classifier/tasks/envelope.ts';

@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { Reply } from '#api/route.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { ERASED_PERSONS } from '#infra/mongo/erased-persons.ts';
 import { COMMANDS, DELIVERIES } from '#infra/mongo/mailbox/commands.ts';
 import {
   ALERT_CALLS,
@@ -11,7 +12,6 @@ import {
   SNAPSHOT_IDS,
 } from '#infra/mongo/notification/collections.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
-import { ERASED_PERSONS } from '#infra/mongo/person/erased-persons.ts';
 import { countRows } from '#infra/mongo/person/find.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';

@@ -1,9 +1,9 @@
 import { ringFor } from '#api/ring-and-wait.ts';
+import { erasedAmong } from '#infra/mongo/erased-persons.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { storeSuppressed, suppressedOf } from '#infra/mongo/notification/suppressions.ts';
-import { erasedAmong } from '#infra/mongo/person/erased-persons.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';

@@ -1,12 +1,12 @@
 import { ringFor } from '#api/ring-and-wait.ts';
 import type { Call, Reply } from '#api/route.ts';
+import { erasedAmong, isErased } from '#infra/mongo/erased-persons.ts';
 import { countAlertCall } from '#infra/mongo/notification/alert-calls.ts';
 import { idsOfFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { insertNotification } from '#infra/mongo/notification/inbox-changes.ts';
 import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { putSnapshot } from '#infra/mongo/notification/snapshots.ts';
 import { storeSuppressed } from '#infra/mongo/notification/suppressions.ts';
-import { erasedAmong, isErased } from '#infra/mongo/person/erased-persons.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type {
   BatchRequest,

@@ -1,7 +1,7 @@
 import { bytesReply } from '#api/http/file-reply.ts';
 import type { Call, RawReply, Reply, Route } from '#api/route.ts';
+import { erasedAmong } from '#infra/mongo/erased-persons.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
-import { erasedAmong } from '#infra/mongo/person/erased-persons.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type { UnsubscribeQuery } from '#shared/generated/notification.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
+import { tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { writeAudit } from '#infra/mongo/operator-audit.ts';
-import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { ask, openTestDoor } from '#testing/doors/test-door.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';

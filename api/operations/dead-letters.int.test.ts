@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
+import { findTombstone } from '#infra/mongo/erased-persons.ts';
 import { findCommand } from '#infra/mongo/mailbox/dead-letters.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
-import { findTombstone } from '#infra/mongo/person/erased-persons.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { ask, openTestDoor } from '#testing/doors/test-door.ts';

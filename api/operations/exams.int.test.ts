@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { type AuditRow, operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import type { ExamAttemptList } from '#shared/generated/operations.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { ask, openTestDoor } from '#testing/doors/test-door.ts';

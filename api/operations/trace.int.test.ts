@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
+import { tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { ask, openTestDoor, type TestDoorOptions } from '#testing/doors/test-door.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { storeSignedIn } from '#testing/stored/stored-accounts.ts';

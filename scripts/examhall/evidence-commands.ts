@@ -1,8 +1,8 @@
 import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
 import { clusterHash } from '#infra/mongo/cluster-key.ts';
+import { tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
 import { auditFacts, type Noted, verifyAudit } from '#infra/mongo/operator-audit.ts';
-import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { EXIT } from './exit-codes.ts';

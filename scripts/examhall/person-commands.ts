@@ -1,9 +1,9 @@
 import { createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { type ErasedPerson, findTombstone, isErased, tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { type OperatorAct, writeAudit } from '#infra/mongo/operator-audit.ts';
 import { type Erasing, erasePerson } from '#infra/mongo/person/erase.ts';
-import { type ErasedPerson, findTombstone, isErased, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { exportPerson } from '#infra/mongo/person/export.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import { endAttempts, openAttempts } from '#infra/mongo/person/ungraded.ts';

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
+import { tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { COMMANDS, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
 import {
@@ -17,7 +18,6 @@ import { actsOnLetter } from '#infra/mongo/operations/dead-acts.ts';
 import { readTrace } from '#infra/mongo/operations/trace.ts';
 import { OPERATOR_AUDIT, operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
-import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { accountNoticeOrder } from '#shared/auth/notices.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';

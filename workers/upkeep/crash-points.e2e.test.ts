@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { erasedPersons, findTombstone, tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { subscriptions } from '#infra/mongo/operations/subscriptions.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { erasedPersons, findTombstone, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import { eraseAgain, pendingErasures } from '#infra/mongo/person/second-pass.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';

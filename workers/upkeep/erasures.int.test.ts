@@ -1,7 +1,7 @@
 import t from 'tap';
+import { erasedPersons, findTombstone, tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { erasedPersons, findTombstone, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { makePassDue, storeErasedMeanwhile } from '#testing/stored/second-passes.ts';

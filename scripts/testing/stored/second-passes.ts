@@ -1,8 +1,8 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { erasedPersons, tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { preferences } from '#infra/mongo/notification/collections.ts';
 import { insertNotification } from '#infra/mongo/notification/inbox-changes.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
-import { erasedPersons, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { freshNotification } from './stored-notifications.ts';
 

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ClientSession, MongoError, MongoErrorLabel, type TransactionOptions } from 'mongodb';
-import { schemaState } from '#infra/mongo/schema/schema-state.ts';
 import { inSpan, type SpanNotes } from '#infra/trace/spans.ts';
 import { backoff, SECOND } from '#shared/kernel/time.ts';
 import type { Mongo } from './connect.ts';
 import { isOutage } from './faults.ts';
+import { schemaState } from './schema-state.ts';
 
 /** Time limit of a front door's transaction, retries included, in milliseconds. The request fails with 503 afterwards. */
 export const FRONT_DOOR_BUDGET_MS = 5 * SECOND;

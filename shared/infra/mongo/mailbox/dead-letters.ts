@@ -1,8 +1,8 @@
 import type { ClientSession, Collection, Document, Filter } from 'mongodb';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { actAsOperator, type DeadLetterLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
-import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { type Command, type DeadLetterMark, type Queue, SUSPECT_LAPSES } from '#shared/kernel/command.ts';
 import type { DeadActName } from '#shared/operations/bulk-act.ts';
 import type { LetterFilter } from '#shared/operations/letter-filter.ts';

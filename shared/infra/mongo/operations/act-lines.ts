@@ -1,5 +1,5 @@
+import { findTombstone, tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { findTombstone, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { traceLine } from '#shared/operations/timeline.ts';
 import { BOUND, CAP, capped, type Reading } from './reading.ts';
 

@@ -1,4 +1,5 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { tombstoneId } from '#infra/mongo/erased-persons.ts';
 import {
   type AccountLine,
   actAsOperator,
@@ -6,7 +7,6 @@ import {
   operatorAudit,
   type ReadLine,
 } from '#infra/mongo/operator-audit.ts';
-import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { BOUND } from './reading.ts';
 import type { Asked, Trace } from './trace.ts';

@@ -1,13 +1,13 @@
 import { supersededAmong } from '#infra/mongo/classifier/generation-epochs.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { isErased, tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { type DeadGroups, deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
 import { findCommand, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findLive, mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { actAsOperator, type BulkLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
-import { isErased, tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import { type BulkBody, bulkOrder, isSameRequest, isTaken } from '#shared/operations/bulk-act.ts';
 import type { LetterFilter } from '#shared/operations/letter-filter.ts';
 import type { DeadOrder } from './dead-acts.ts';

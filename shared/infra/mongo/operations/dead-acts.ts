@@ -1,5 +1,6 @@
 import { isSuperseded } from '#infra/mongo/classifier/generation-epochs.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { DELIVERIES, MAILBOX_OF, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import type { DeadGroup } from '#infra/mongo/mailbox/dead-groups.ts';
 import {
@@ -13,7 +14,6 @@ import {
   replayOf,
 } from '#infra/mongo/mailbox/dead-letters.ts';
 import { type AuditRow, type OperatorAct, operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { tombstoneId } from '#infra/mongo/person/erased-persons.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
 import { type DeadActName, DONE_WORDS } from '#shared/operations/bulk-act.ts';

@@ -1,12 +1,12 @@
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { clusterHash } from '#infra/mongo/cluster-key.ts';
+import { findTombstone, tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
 import { storePerson } from '#testing/stored/stored-person.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { erasePerson } from './erase.ts';
-import { findTombstone, tombstoneId } from './erased-persons.ts';
 import { countRows, findPerson } from './find.ts';
 
 const mongo = await openTestMongo(t);

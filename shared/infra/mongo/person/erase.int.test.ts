@@ -3,6 +3,7 @@ import { attempts, eventRows } from '#infra/mongo/attempt/collections.ts';
 import { eventRow, openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { ERASED_PERSONS, erasedPersons, isErased, tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
@@ -17,7 +18,6 @@ import { MARKER, storePerson } from '#testing/stored/stored-person.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { erasePerson } from './erase.ts';
-import { ERASED_PERSONS, erasedPersons, isErased, tombstoneId } from './erased-persons.ts';
 import { exportPerson } from './export.ts';
 import { countRows, findPerson } from './find.ts';
 

@@ -1,8 +1,5 @@
 import { type AccountRow, accounts } from '#infra/mongo/auth/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { newStamp } from '#infra/mongo/guarded-update.ts';
-import { actAsOperator, type OperatorAct } from '#infra/mongo/operator-audit.ts';
-import { type CollectionLink, type CollectionName, linksBy } from '#infra/mongo/schema/personal-fields.ts';
 import {
   countErased,
   type ErasedPerson,
@@ -11,7 +8,10 @@ import {
   newPseudonym,
   openTombstone,
   secondPass,
-} from './erased-persons.ts';
+} from '#infra/mongo/erased-persons.ts';
+import { newStamp } from '#infra/mongo/guarded-update.ts';
+import { actAsOperator, type OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { type CollectionLink, type CollectionName, linksBy } from '#infra/mongo/schema/personal-fields.ts';
 import { countRows, findPerson, type Person } from './find.ts';
 import { eraseLink, type Walk } from './walk.ts';
 

@@ -2,6 +2,7 @@ import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { seatId } from '#infra/mongo/attempt/insert-attempt.ts';
 import { aiJobBatches, aiJobSelections, aiJobs } from '#infra/mongo/classifier/collections.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { newPseudonym } from '#infra/mongo/erased-persons.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
 import type { PersonKeys } from '#infra/mongo/schema/personal-fields/rules.ts';
@@ -9,7 +10,6 @@ import { type CollectionLink, type CollectionName, linksBy } from '#infra/mongo/
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Place } from '#shared/notification/notification.ts';
-import { newPseudonym } from './erased-persons.ts';
 import { filterOf } from './find.ts';
 import { REWRITES } from './rewrite.ts';
 import { allRows, BUDGET_MS, eraseBelow, eraseTogether, type Walk } from './walk.ts';

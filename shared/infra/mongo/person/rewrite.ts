@@ -4,6 +4,7 @@ import { putRows, rowsOf } from '#infra/mongo/attempt/event-tail.ts';
 import { seatId } from '#infra/mongo/attempt/insert-attempt.ts';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { ErasedCounts } from '#infra/mongo/erased-persons.ts';
 import { newStamp } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { PERSONAL_PARTS } from '#infra/mongo/schema/personal-fields/command-fields.ts';
@@ -12,7 +13,6 @@ import type { CollectionName } from '#infra/mongo/schema/personal-fields.ts';
 import { erasedFields } from '#shared/attempt/erased.ts';
 import { settlementOrder } from '#shared/classifier/commands.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
-import type { ErasedCounts } from './erased-persons.ts';
 import type { Located } from './find.ts';
 
 /** Rows that a step of an erasure has changed. */

@@ -5,6 +5,13 @@ import { WORKERS } from '#infra/config/variables/process.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { aiJobs } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import {
+  ERASED_PERSONS,
+  erasedPersons,
+  findTombstone,
+  SECOND_PASS_MS,
+  tombstoneId,
+} from '#infra/mongo/erased-persons.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
@@ -27,7 +34,6 @@ import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { erasePerson } from './erase.ts';
-import { ERASED_PERSONS, erasedPersons, findTombstone, SECOND_PASS_MS, tombstoneId } from './erased-persons.ts';
 import { eraseAgain, NEXT_PASS_MS, type PendingErasure, pendingErasures } from './second-pass.ts';
 
 const mongo = await openTestMongo(t);

@@ -1,10 +1,10 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { type ErasedPerson, erasedPersons } from '#infra/mongo/erased-persons.ts';
 import { guardedUpdate, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
 import type { CollectionName } from '#infra/mongo/schema/personal-fields.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import { erasePerson } from './erase.ts';
-import { type ErasedPerson, erasedPersons } from './erased-persons.ts';
 import { endAttempts, openAttempts } from './ungraded.ts';
 
 /** An erasure whose second pass has not ended. */

@@ -1,9 +1,9 @@
 import type { ClientSession } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { erasedAmong, findTombstone, newPseudonym } from '#infra/mongo/erased-persons.ts';
 import { NOTIFICATION_FIELDS } from '#infra/mongo/schema/personal-fields/notification.ts';
 import { linksBy } from '#infra/mongo/schema/personal-fields.ts';
 import type { Notification } from '#shared/notification/notification.ts';
-import { erasedAmong, findTombstone, newPseudonym } from './erased-persons.ts';
 import { eraseLink, type Walk } from './walk.ts';
 
 const LINKS = linksBy('person').filter(({ collection }) => Object.hasOwn(NOTIFICATION_FIELDS, collection));

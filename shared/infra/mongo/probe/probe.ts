@@ -1,7 +1,7 @@
 import { MongoError, MongoNetworkError } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
-import type { PassedProbe } from '#infra/mongo/schema/schema-state.ts';
+import type { PassedProbe } from '#infra/mongo/schema-state.ts';
 import { settlesWithin, withTimeout } from '#infra/process/background.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type Behaviour, openScratch, type Scratch } from './scratch.ts';

@@ -2,6 +2,7 @@ import { type Document, type MongoClient, MongoServerError } from 'mongodb';
 import t from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
+import { schemaState } from '#infra/mongo/schema-state.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { workerRow } from '#testing/stored/stored-workers.ts';
@@ -9,7 +10,6 @@ import { openTestMongo, type Teardown } from '#testing/stores/open-test-mongo.ts
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { distribute, NotDistributable, planDistribution } from './distribute.ts';
 import { migrate, SCHEMA_VERSION, schemaFaults } from './migrate.ts';
-import { schemaState } from './schema-state.ts';
 import { PLACEMENTS } from './shard-keys.ts';
 
 const QUIETLY = { now: Date.now(), report: () => undefined };

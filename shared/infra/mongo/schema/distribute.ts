@@ -2,9 +2,9 @@ import { type Document, MongoServerError } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
 import { isRouter } from '#infra/mongo/probe/server.ts';
+import { schemaState } from '#infra/mongo/schema-state.ts';
 import { indexesOf, schemaFaults, underMigrationLease } from './migrate.ts';
 import type { CollectionName } from './personal-fields.ts';
-import { schemaState } from './schema-state.ts';
 import { PLACEMENTS, refusesUnique } from './shard-keys.ts';
 
 /** Distributes the collections over the shards of a cluster, by the keys of `shard-keys.ts`. */

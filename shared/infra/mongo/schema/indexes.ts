@@ -11,6 +11,7 @@ import {
   SETTING_CHANGES,
   USAGE_EVENTS,
 } from '#infra/mongo/classifier/collections.ts';
+import { ERASED_PERSONS } from '#infra/mongo/erased-persons.ts';
 import { WORKERS } from '#infra/mongo/live-workers.ts';
 import { COMMANDS, DELIVERIES, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import {
@@ -27,7 +28,6 @@ import { CONSOLE_ENDS } from '#infra/mongo/operations/console-ends.ts';
 import { CLUSTER_SAMPLES, SAMPLE_KEPT_MS } from '#infra/mongo/operations/samples.ts';
 import { SUBSCRIPTIONS } from '#infra/mongo/operations/subscriptions.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
-import { ERASED_PERSONS } from '#infra/mongo/person/erased-persons.ts';
 import { dueInTurns, EVENT_QUEUES, SUSPECT_LAPSES, TURN_QUEUES } from '#shared/kernel/command.ts';
 import { DAY, HOUR, SECOND } from '#shared/kernel/time.ts';
 import type { CollectionName } from './personal-fields.ts';

@@ -1,11 +1,11 @@
 import t from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { BEHAVIOURS, UnfitServer } from '#infra/mongo/probe/probe.ts';
+import { schemaState } from '#infra/mongo/schema-state.ts';
 import { openFlawedMongo } from '#testing/stores/flawed-mongo.ts';
 import { nameOf } from '#testing/stores/flaws.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { migrate, SCHEMA_VERSION, schemaFaults } from './migrate.ts';
-import { schemaState } from './schema-state.ts';
 
 t.test(
   'a migration probes the server once, and again after the server or the list of behaviours has changed',

@@ -8,9 +8,9 @@ import { MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
 import { CLUSTER_SAMPLES } from '#infra/mongo/operations/samples.ts';
 import { proveServer } from '#infra/mongo/probe/probe.ts';
 import { isRouter } from '#infra/mongo/probe/server.ts';
+import { type PassedProbe, type SchemaState, schemaState } from '#infra/mongo/schema-state.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { INDEXES, MADE_BEFOREHAND } from './indexes.ts';
-import { type PassedProbe, type SchemaState, schemaState } from './schema-state.ts';
 
 /**
  * One step of the schema. A step only expands: until every process is new, older processes must still read and write correctly. A

@@ -1,7 +1,7 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { schemaState } from '#infra/mongo/schema-state.ts';
 import { INDEXES } from './indexes.ts';
 import { indexesOf, MIGRATIONS, SCHEMA_VERSION, schemaFaults } from './migrate.ts';
-import { schemaState } from './schema-state.ts';
 
 /** The schema of a database, compared with what this code needs. */
 export interface SchemaStatus {

@@ -1,11 +1,11 @@
 import type { ClusterKey } from '#infra/mongo/cluster-key.ts';
+import type { ErasedPerson } from '#infra/mongo/erased-persons.ts';
 import type { WorkerRow } from '#infra/mongo/live-workers.ts';
 import type { IsolationSlot } from '#infra/mongo/mailbox/suspects.ts';
 import type { ConsoleEnd } from '#infra/mongo/operations/console-ends.ts';
 import type { ClusterSample } from '#infra/mongo/operations/samples.ts';
 import type { AuditRow } from '#infra/mongo/operator-audit.ts';
-import type { ErasedPerson } from '#infra/mongo/person/erased-persons.ts';
-import type { SchemaState } from '#infra/mongo/schema/schema-state.ts';
+import type { SchemaState } from '#infra/mongo/schema-state.ts';
 import type { Subscription } from '#shared/operations/subscription.ts';
 import { COMMANDS_DECLARATION } from './command-fields.ts';
 import type { AnyDeclaration, Declaration } from './rules.ts';

@@ -1,6 +1,6 @@
 import type { Collection } from 'mongodb';
-import type { Mongo } from '#infra/mongo/connect.ts';
-import type { Stamped } from '#infra/mongo/guarded-update.ts';
+import type { Mongo } from './connect.ts';
+import type { Stamped } from './guarded-update.ts';
 
 /** A server on which a probe found every behaviour; see `probe/probe.ts`. */
 export interface PassedProbe {

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import type { ClientSession, Collection } from 'mongodb';
-import { readIn } from '#infra/mongo/causal-read.ts';
-import { clusterHash } from '#infra/mongo/cluster-key.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey } from '#infra/mongo/faults.ts';
-import type { Stamped } from '#infra/mongo/guarded-update.ts';
-import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
+import { readIn } from './causal-read.ts';
+import { clusterHash } from './cluster-key.ts';
+import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
+import { isDuplicateKey } from './faults.ts';
+import type { Stamped } from './guarded-update.ts';
+import type { OperatorAct } from './operator-audit.ts';
 
 /** Rows of one collection that an erasure has changed. */
 export interface ErasedCounts {
