@@ -97,7 +97,7 @@ function runMigrate({ database }: { database: string }, url: string, ...args: st
   return promisify(execFile)(process.execPath, [MIGRATE, ...args], { env });
 }
 
-t.test('examhall migrate prepares a database, and --shard shows a plan that only a router carries out', async (t) => {
+t.test('examhall migrate prepares a database, and --shard shows a plan with lines for a router alone', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
   const status = await callExamhall(mongo, ['migrate', '--status']);
   t.match(status, { code: 1, out: new RegExp(`^schema is at version 0; this code needs ${SCHEMA_VERSION}\n`) });
@@ -117,11 +117,9 @@ t.test('examhall migrate prepares a database, and --shard shows a plan that only
     out: 'dry run: nothing was changed\nnothing to do\n',
   });
   const plan = await callExamhall(mongo, ['migrate', '--shard']);
-  t.equal(plan.code, 0, plan.said);
+  t.match(plan, { code: 1, err: 'error: this server is no router (mongos) of a sharded cluster\n' });
   t.match(plan.out, /^attempts +studentId +0 +to be sharded$/m);
-  t.match(plan.out, /^sh\.shardCollection\("[^"]+\.attempts", \{"studentId":"hashed"\}\)$/m);
-  t.match(plan.err, /^dry run: this server is no router/);
-  const refused = await runExamhall(mongo, ['migrate', '--shard', '--yes']);
-  t.match(refused, { code: 1, out: '', err: /^error: the server is not a router .*; nothing was changed/ });
+  t.notMatch(plan.out, /mongosh|shardCollection/);
+  t.match(await callExamhall(mongo, ['migrate', '--shard', '--yes']), { code: 2, out: '' });
   t.match(await callExamhall(mongo, ['migrate', 'now']), { code: 2, err: /^error: too many arguments for 'migrate'/ });
 });

@@ -1,11 +1,5 @@
 import { UnfitServer } from '#infra/mongo/probe/probe.ts';
-import { isRouter } from '#infra/mongo/probe/server.ts';
-import {
-  type DistributionStep,
-  distribute,
-  NotDistributable,
-  planDistribution,
-} from '#infra/mongo/schema/distribute.ts';
+import { type Distribution, type DistributionStep, readDistribution } from '#infra/mongo/schema/distribution.ts';
 import { MigrationRefused, migrate } from '#infra/mongo/schema/migrate.ts';
 import { type SchemaStatus, schemaStatus } from '#infra/mongo/schema/schema-status.ts';
 import { EXIT } from './exit-codes.ts';
@@ -16,10 +10,10 @@ import { print, refuse, table } from './output.ts';
 export const SCHEMA_COMMANDS: CliCommands = {
   migrate: {
     summary: 'migrate the schema, as the release process does',
-    details: `--status and --dry-run change nothing. --shard shards the collections of a sharded cluster instead, and without --yes
-says only what it would do.`,
-    options: ['status', 'dry-run', 'shard', 'yes', 'json'],
-    examples: ['migrate --status', 'migrate', 'migrate --shard --yes'],
+    details: `--status, --dry-run and --shard change nothing. --shard prints the lines for mongosh that put the collections onto the
+shards of a cluster, and checks their result when it is called again.`,
+    options: ['status', 'dry-run', 'shard', 'json'],
+    examples: ['migrate --status', 'migrate', 'migrate --shard'],
     run: migrateOrShard,
   },
 };
@@ -71,47 +65,30 @@ function planOf({ pending, missingIndexes }: SchemaStatus): string[] {
   ];
 }
 
+/** Prints how far the move onto shards has come, and what is left as lines for `mongosh`. Returns 1 if nothing may be moved now. */
 async function shard(operator: Operator, flags: Flags): Promise<number> {
-  const { mongo, note } = operator;
-  const router = await isRouter(mongo);
-  try {
-    if (flags.yes === true) await distribute(mongo, { now: operator.now(), report: note });
-    const steps = await planDistribution(mongo);
-    print(operator, flags, { router, steps }, () => planText(steps));
-  } catch (error) {
-    if (!(error instanceof NotDistributable)) throw error;
-    operator.fail(`${error.message}; nothing was changed`);
-    return EXIT.failed;
-  }
-  if (flags.yes !== true)
-    note(
-      router
-        ? 'dry run: nothing was changed. --yes carries it out'
-        : 'dry run: this server is no router (mongos) of a sharded cluster, and --yes would refuse it',
-    );
-  return EXIT.done;
+  const found = await readDistribution(operator.mongo, operator.now());
+  print(operator, flags, found, () => distributionText(found));
+  for (const fault of found.faults) operator.fail(fault);
+  return found.faults.length === 0 ? EXIT.done : EXIT.failed;
 }
 
 const WHAT: Readonly<Record<DistributionStep['state'], string>> = {
   whole: 'to be sharded',
   sharded: 'sharded',
-  other: 'sharded by another key: refused',
+  other: 'sharded by another key',
 };
 
-function planText(steps: readonly DistributionStep[]): string {
-  const rows = steps.map(({ collection, key, state, foreign, documents }) => [
+function distributionText({ steps, faults, lines }: Distribution): string {
+  const rows = steps.map(({ collection, key, state, documents }) => [
     collection,
     Object.keys(key).join(', '),
     String(documents),
-    [WHAT[state], ...(foreign.length > 0 ? [`refused because of the unique index ${foreign.join(', ')}`] : [])].join(
-      '; ',
-    ),
+    WHAT[state],
   ]);
-  const lines = steps.flatMap(({ commands }) => commands);
-  return [
-    table(['collection', 'hashed key', 'documents', 'state'], rows),
-    ...(lines.length === 0
-      ? []
-      : ['', '// the same for mongosh, without the checks and the lease of --yes:', ...lines]),
-  ].join('\n');
+  const rest =
+    lines.length === 0
+      ? faults.length === 0 && ['every collection is on the shards as declared']
+      : ['// run these lines in mongosh, and then this command again:', ...lines];
+  return [table(['collection', 'hashed key', 'documents', 'state'], rows), ...(rest ? ['', ...rest] : [])].join('\n');
 }

@@ -146,7 +146,7 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, Exception>> = {
 };
 
 /** The only file that counts whole collections: `examhall migrate --shard` shows their sizes. */
-const PLAN = `${MONGO}/schema/distribute.ts`;
+const PLAN = `${MONGO}/schema/distribution.ts`;
 
 /** Returns true if this file may send this statement to every shard. */
 export function isExcepted({ collection, command, shape, fault }: Fault, file: string): boolean {

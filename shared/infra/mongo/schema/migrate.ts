@@ -100,27 +100,24 @@ export async function migrate(
 }
 
 /** The lease of the process that changes the schema. */
-export interface MigrationLease {
+interface MigrationLease {
   /** Names the holder in the row of the schema. */
   readonly runner: string;
   /** The stored schema version. */
   readonly from: number;
-  /** Extends the lease. Throws if another process has taken it over. */
-  hold(): Promise<void>;
 }
 
 /** Runs `work` while no other process changes the schema. Waits for the lease, and renews it meanwhile. */
-export async function underMigrationLease<Result>(
+async function underMigrationLease<Result>(
   mongo: Mongo,
   report: (line: string) => void,
   work: (lease: MigrationLease) => Promise<Result>,
 ): Promise<Result> {
   const runner = randomUUID();
   const from = await acquireLease(mongo, runner, report);
-  const hold = () => extendLease(mongo, runner);
-  const renewal = setInterval(() => void hold().catch(() => undefined), RENEW_MS);
+  const renewal = setInterval(() => void extendLease(mongo, runner).catch(() => undefined), RENEW_MS);
   try {
-    return await work({ runner, from, hold });
+    return await work({ runner, from });
   } finally {
     clearInterval(renewal);
     await schemaState(mongo).updateOne({ _id: 'schema', runner }, { $set: { runner: null, lockedUntil: null } });
@@ -212,7 +209,7 @@ async function extendLease(mongo: Mongo, runner: string): Promise<void> {
 async function noteVersion(mongo: Mongo, runner: string, step: Migration): Promise<void> {
   const noted = await schemaState(mongo).updateOne(
     { _id: 'schema', runner },
-    // A sharded database has excluded older processes already.
+    // No step admits processes that an earlier one has excluded.
     [{ $set: { version: step.version, compatibleFrom: { $max: ['$compatibleFrom', step.compatibleFrom] } } }],
   );
   if (noted.matchedCount !== 1) throw new Error(LEASE_LOST);
