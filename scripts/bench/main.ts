@@ -16,6 +16,7 @@ import { type EngineName, enginesHere } from '#scripts/services/mongodb.ts';
 import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { identifyMongodb, machineLines, redisLine } from './machine.ts';
 import type { Measure, ReportRow } from './measure.ts';
+import { installPeers } from './peers.ts';
 import { markdownTable, noteLines, withFigures } from './report.ts';
 
 /**
@@ -51,6 +52,7 @@ process.setMaxListeners(40);
 const progress = openProgress(process.stderr);
 const { MONGODB_URL, REDIS_URL, EXAMHALL_ENGINE } = process.env;
 const { measures, engines, quick, isWhole } = optionsOrExit();
+installPeers(progress.line);
 const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-bench-'));
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));

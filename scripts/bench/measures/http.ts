@@ -1,10 +1,22 @@
-import autocannon from 'autocannon';
 import { type Child, startChild } from '#scripts/bench/child.ts';
 import { answerBody } from '#scripts/bench/exam.ts';
 import { alternate, type BenchContext, type Measure, type Row, ratesOf } from '#scripts/bench/measure.ts';
+import { peer } from '#scripts/bench/peers.ts';
 import { freePort } from '#scripts/services/port.ts';
 
 const CONNECTIONS = 50;
+
+/** Loads one URL; `duration` is in seconds. */
+interface Autocannon {
+  default(options: {
+    url: string;
+    connections: number;
+    duration: number;
+    method: string;
+    headers: Record<string, string>;
+    body: string;
+  }): Promise<{ errors: number; non2xx: number; '2xx': number; duration: number }>;
+}
 
 /** Measures a route without a database against Fastify with the same schema, each in its own process. */
 export const measureHttp: Measure = async (context) => {
@@ -62,6 +74,7 @@ async function duel(context: BenchContext, match: { logs: boolean; name: string;
 }
 
 async function requestsPerSecond(url: string, seconds: number): Promise<number> {
+  const { default: autocannon } = await peer<Autocannon>('autocannon');
   const result = await autocannon({
     url,
     connections: CONNECTIONS,

@@ -1,9 +1,9 @@
 import BeeQueue from 'bee-queue';
-import { Queue as BullQueue, Worker as BullWorker } from 'bullmq';
 import type { Log } from '#infra/log/log.ts';
 import { openDoorbells } from '#infra/redis/doorbell.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import { alternate, type Measure, ratesOf } from '#scripts/bench/measure.ts';
+import { peer } from '#scripts/bench/peers.ts';
 
 const CONCURRENCY = 10;
 
@@ -16,6 +16,24 @@ const quietLog: Log = {
   fatal: silent,
   child: () => quietLog,
 };
+
+interface BullQueue {
+  add(name: string, data: unknown): Promise<unknown>;
+  obliterate(options: { force: true }): Promise<unknown>;
+  waitUntilReady(): Promise<unknown>;
+  close(): Promise<unknown>;
+}
+interface BullConnection {
+  readonly connection: { readonly host: string; readonly port: number };
+}
+interface BullMq {
+  Queue: new (name: string, options: BullConnection) => BullQueue;
+  Worker: new (
+    name: string,
+    run: () => Promise<void>,
+    options: BullConnection & { concurrency: number },
+  ) => Pick<BullQueue, 'waitUntilReady' | 'close'>;
+}
 
 /** One queue for no-op jobs: `send` adds a job, and `onJob` is called for each job that a consumer receives. */
 interface JobPath {
@@ -102,8 +120,9 @@ const beeQueue: OpenJobPath = async (redisUrl, name, onJob) => {
 const bullMq: OpenJobPath = async (redisUrl, name, onJob) => {
   const { hostname: host, port } = new URL(redisUrl);
   const connection = { host, port: Number(port || 6_379) };
-  const queue = new BullQueue(name, { connection });
-  const worker = new BullWorker(name, async () => onJob(), { connection, concurrency: CONCURRENCY });
+  const { Queue, Worker } = await peer<BullMq>('bullmq');
+  const queue = new Queue(name, { connection });
+  const worker = new Worker(name, async () => onJob(), { connection, concurrency: CONCURRENCY });
   await Promise.all([queue.waitUntilReady(), worker.waitUntilReady()]);
   return {
     send: (id) => queue.add('no-op', { id }),

@@ -1,12 +1,20 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import * as bcrypt from 'bcrypt';
-import { betterAuth } from 'better-auth';
-import { mongodbAdapter } from 'better-auth/adapters/mongodb';
-import { MongoClient } from 'mongodb';
+import { type Db, MongoClient } from 'mongodb';
+import { peer } from '#scripts/bench/peers.ts';
+
+interface BetterAuth {
+  betterAuth(options: object): { handler(request: Request): Promise<Response> };
+}
+interface MongodbAdapter {
+  mongodbAdapter(db: Db, options: { client: MongoClient }): unknown;
+}
 
 /** better-auth with its defaults on our MongoDB: e-mail and password with bcrypt at our cost. */
 const { PORT, MONGODB_URL = '', MONGODB_DATABASE, PASSWORD_COST } = process.env;
 const client = await new MongoClient(MONGODB_URL).connect();
+const { betterAuth } = await peer<BetterAuth>('better-auth');
+const { mongodbAdapter } = await peer<MongodbAdapter>('better-auth/adapters/mongodb');
 const auth = betterAuth({
   basePath: '/',
   baseURL: `http://127.0.0.1:${PORT}`,
@@ -15,8 +23,8 @@ const auth = betterAuth({
   emailAndPassword: {
     enabled: true,
     password: {
-      hash: (password) => bcrypt.hash(password, Number(PASSWORD_COST)),
-      verify: ({ password, hash }) => bcrypt.compare(password, hash),
+      hash: (password: string) => bcrypt.hash(password, Number(PASSWORD_COST)),
+      verify: ({ password, hash }: { password: string; hash: string }) => bcrypt.compare(password, hash),
     },
   },
   rateLimit: { enabled: false },

@@ -1,8 +1,18 @@
-import Fastify from 'fastify';
 import { loadSchemas } from '#infra/schema/validator.ts';
+import { peer } from '#scripts/bench/peers.ts';
 import { type EchoBody, echoed, REPLY_SCHEMA } from './echo.ts';
 
+interface FastifyServer {
+  post(
+    path: string,
+    options: { schema: { body: object; response: Record<number, object> } },
+    handler: (request: { params: unknown; body: unknown }) => Promise<object>,
+  ): void;
+  listen(address: { port: number; host: string }): Promise<unknown>;
+}
+
 /** Fastify with its defaults, the same body schema (with its references resolved) and a schema for its serialiser. */
+const { default: Fastify } = await peer<{ default(options: { logger: boolean }): FastifyServer }>('fastify');
 const server = Fastify({ logger: process.env.LOG_LEVEL === 'info' });
 server.post(
   '/echo/:id',
