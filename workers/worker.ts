@@ -1,5 +1,5 @@
 import { type DueCommand, dueCommands, openDueReader } from '#infra/mongo/mailbox/due.ts';
-import { type Queue, type CommandRef, TURN_QUEUES } from '#shared/kernel/command.ts';
+import { type CommandRef, type Queue, TURN_QUEUES } from '#shared/kernel/command.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { Kernel, RunResult } from './life.ts';
 import { startLoop } from './loop.ts';
