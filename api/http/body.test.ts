@@ -1,9 +1,20 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { attemptRoutes } from '#api/attempt/routes.ts';
+import type { AuthDeps } from '#api/auth/deps.ts';
+import { authRoutes } from '#api/auth/routes.ts';
+import type { ClassifierDeps } from '#api/classifier/deps.ts';
+import { classifierRoutes } from '#api/classifier/mount.ts';
+import type { NotificationDeps } from '#api/notification/deps.ts';
+import { notificationRoutes } from '#api/notification/mount.ts';
+import { ESSAY_BODY, type Identity, LARGE_BODY, SMALL_BODY } from '#api/route.ts';
 import { JSON_TYPE, openWire, requestText } from '#testing/doors/test-door.ts';
 import { openBodyReader } from './body.ts';
+import { callersOf, holderOf, limitsOf, openBodyBudget } from './body-budget.ts';
 import { newExchange, readHead } from './exchange.ts';
+import { withIgnored } from './parsed-body.ts';
 import { NO_SNIFFING } from './reply.ts';
 
 /** Reads each body that arrives at `port`, and notes how. */
@@ -69,4 +80,75 @@ t.test('a body that arrives after its head is collected', async (t) => {
   wire.write('me":"a"}');
   t.match(await wire.reply(), { status: 200 });
   t.match(reads, [{ text: '{"name":"a"}' }]);
+});
+
+t.test('a reply names the fields of the body that were dropped, long ones by their beginning', async (t) => {
+  const names = ['className', '😀'.repeat(65), `a${'😀'.repeat(100)}`, 'k'.repeat(1_000_000), '\ud800'];
+  const dropped = [...names.map((name) => ({ path: '/x', name })), { path: '/payload/x', name: 'inner' }];
+  const { data } = withIgnored({ status: 200, data: { a: 1 } }, dropped);
+  const ignored = ['className', `${'😀'.repeat(64)}...`, `a${'😀'.repeat(63)}...`, `${'k'.repeat(128)}...`, '\ufffd'];
+  t.strictSame(data, { a: 1, ignored });
+  const reply = { status: 200, data: {} };
+  t.equal(withIgnored(reply, []), reply);
+});
+
+// Building the route table reads only tokens and senders of its dependencies.
+
+// Building the route table reads only tokens and senders of its dependencies.
+const routes = [
+  ...attemptRoutes({ settings: { receiverToken: ['t'], handoffSenders: ['api-gateway'] } } as unknown as AttemptDeps),
+  ...authRoutes({ settings: { selfRegisterRoles: new Set() } } as unknown as AuthDeps),
+  ...classifierRoutes({ jobs: {}, previews: {}, providers: {} } as ClassifierDeps),
+  ...notificationRoutes({ senderTokens: { 'bff-service': ['t'] } } as unknown as NotificationDeps),
+];
+
+t.test('the guards of a route decide whose body it reads', async (t) => {
+  const withBody = routes.filter(({ body }) => body !== undefined);
+  const pathsOf = (callers: string) =>
+    withBody.filter(({ guards }) => callersOf(guards) === callers).map(({ path }) => path);
+  t.same(pathsOf('anonymous'), ['/v1/auth/register', '/v1/auth/login', '/v1/auth/refresh', '/v1/auth/logout']);
+  t.same(pathsOf('accounts'), ['/v1/auth/sessions/revoke-others', '/v1/auth/password']);
+  t.equal(pathsOf('identified').length, withBody.length - 6);
+});
+
+const MIB = 1 << 20;
+
+t.test('the share of one address has room for a school and for a body of the largest size', async (t) => {
+  const { anonymous, accounts } = limitsOf({ bodyBudgetBytes: 256 * MIB, maxConnections: 32_768 });
+  t.same(anonymous, { bodyBytes: 32 * MIB, requests: 16_384 });
+  t.same(accounts, { bodyBytes: 32 * MIB, requests: 4_096 });
+  const least = limitsOf({ bodyBudgetBytes: 8 * MIB, maxConnections: 1_024 });
+  t.equal(least.anonymous.bodyBytes, 8 * SMALL_BODY);
+});
+
+t.test('an identified caller holds 1/32 of the budget, and at least one body of its route', async (t) => {
+  const person = { actor: { id: 'student-1', role: 'STUDENT' } };
+  /** Returns the number of bodies of the largest size that one caller holds at once. */
+  const held = (budgetMib: number, identity: Identity, bytes: number) => {
+    const budget = openBodyBudget({ bodyBytes: budgetMib * MIB, requests: Number.POSITIVE_INFINITY });
+    let count = 0;
+    while (count < 1_000 && budget.enter(holderOf(identity, bytes))?.charge(bytes) === true) count += 1;
+    return count;
+  };
+  t.equal(held(256, person, ESSAY_BODY), 8, 'saves of 1 MiB');
+  t.equal(held(256, person, LARGE_BODY), 1, 'starts of 8 MiB');
+  t.equal(held(256, { ...person, sender: 'api-gateway' }, LARGE_BODY), 1, 'a service that passes on a person');
+  t.equal(held(256, { sender: 'exam-service' }, LARGE_BODY), 1, 'events of 8 MiB');
+  t.equal(held(256, { sender: 'exam-service' }, MIB), 8, 'events of 1 MiB');
+  t.equal(held(256, { operator: 'OPS_TOKEN' }, SMALL_BODY), 32, 'bulk acts of an operator');
+  t.equal(held(8, person, LARGE_BODY), 1, 'in the smallest budget');
+  t.equal(held(8, person, ESSAY_BODY), 1);
+});
+
+t.test('a share is counted by caller and is released with the request', async (t) => {
+  const budget = openBodyBudget({ bodyBytes: 3_200, requests: Number.POSITIVE_INFINITY });
+  const enter = (id: string) => budget.enter(holderOf({ actor: { id, role: 'STUDENT' } }, 1));
+  const [first, second] = [enter('an'), enter('an')];
+  t.equal(first?.charge(60), true);
+  t.equal(second?.charge(41), false, 'both requests of one caller are one share');
+  t.equal(enter('binh')?.charge(100), true);
+  first?.release();
+  t.equal(second?.charge(100), true);
+  second?.release();
+  t.equal(budget.used(), 100);
 });
