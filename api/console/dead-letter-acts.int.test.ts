@@ -2,10 +2,13 @@ import t from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { listBulks } from '#infra/mongo/operations/bulk-acts.ts';
+import { AUDIT_ACTIONS, writeAudit } from '#infra/mongo/operator-audit.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
-import { storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
+import { callExamhall } from '#testing/processes/run-examhall.ts';
+import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import { postSettlement } from '#testing/stored/stored-generations.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { audit } from './audit.ts';
 import { bulkAct, confirmAct } from './dead-letter-acts.ts';
 import { html } from './html.ts';
 import { formOf, type PageCall, type Shown } from './screen.ts';
@@ -112,4 +115,42 @@ t.test('an act takes the letters that its page counted, and none that died while
   t.not(countedAt, '');
   await send({ act: 'ack', queue: 'grading', key: 'late', reason: 'ticket 4711', countedAt });
   t.match(await listBulks(mongo, 1), [{ body: { filter: { queue: 'grading', until: new Date(countedAt) } } }]);
+});
+
+const auditMongo = await openTestMongo(t);
+const auditScreen = audit({ mongo: auditMongo });
+const showAudit = async (query: Record<string, string> = {}, language?: PageCall['language']) =>
+  `${await auditScreen.render(callOf(query, language))}`;
+
+t.test('a bulk act shows its queue and its counts, and leads to its page', async (t) => {
+  const { _id } = await postBulkAct(auditMongo, { act: 'drop' });
+  const page = await showAudit({ action: 'dead.bulk-begin' });
+  t.match(page, `upkeep:deadletters <a href="/ops/dead-letters/jobs/${_id}"><code>${_id}</code></a>`);
+  t.match(page, '<code>act</code> drop <code>counted</code> 0');
+});
+
+t.test('a replay that charged a superseded answer is marked, in console and command line', async (t) => {
+  const by = { operator: 'ADMIN a', reason: 'agreed with the school', now: Date.now() };
+  const lastError = { fingerprint: 'Error: <b>', message: 'unpaid <b>', at: new Date(), code: null, refusal: null };
+  const letter = { action: 'dead.replay', queue: 'settlement', subject: 's', commandId: 'c-1', lastError } as const;
+  await writeAudit(auditMongo, by, { ...letter, chargeSuperseded: true });
+  await writeAudit(auditMongo, by, { ...letter, subject: 'plain', commandId: 'c-2' });
+  const page = await showAudit({ subject: 's' });
+  t.match(
+    page,
+    'settlement <a href="/ops/trace?q=c-1"><code>c-1</code></a> <strong>Charged although superseded.</strong>',
+  );
+  t.match(page, 'unpaid &lt;b&gt;');
+  t.match(await showAudit({ subject: 's' }, 'vi'), 'Đã tính phí dù đã bị thay thế.');
+  t.notMatch(await showAudit({ subject: 'plain' }), 'although superseded');
+  const { out } = await callExamhall(auditMongo, ['audit']);
+  t.match(out, /c-1 .*agreed with the school +chargeSuperseded true/);
+  t.match(out, /c-2 .*agreed with the school +-/);
+  t.match(out, /dead\.bulk-begin .*act drop, counted 0/);
+});
+
+t.test('the filter suggests every act, the read of a student’s attempts included', async (t) => {
+  const page = await showAudit();
+  t.ok(AUDIT_ACTIONS.some((action) => action === 'account.attempts'));
+  for (const action of AUDIT_ACTIONS) t.match(page, `<option value="${action}">`);
 });
