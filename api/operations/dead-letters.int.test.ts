@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
-import { findTombstone } from '#infra/mongo/erased-persons.ts';
+import { findTombstone, tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { findCommand } from '#infra/mongo/mailbox/dead-letters.ts';
-import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { operatorAudit, writeAudit } from '#infra/mongo/operator-audit.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
@@ -12,6 +12,7 @@ import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
+import { auditRoutes } from './audit.ts';
 import { deadLetterRoutes } from './dead-letters.ts';
 
 const SECRET = 'ops-token-of-this-test';
@@ -207,4 +208,62 @@ t.test('a list has pages that meet each letter once, over all queues', async (t)
   t.match((await get('/list?dropped=true')).json.data, { letters: [], nextCursor: null });
   for (const query of ['?cursor=x', '?limit=0', '?limit=501', '?queue=nope', '?since=today'])
     t.match(await get(`/list${query}`), { status: 400, json: { code: 'VALIDATION_FAILED' } }, query);
+});
+
+const audited = await openTestMongo(t);
+const auditDoor = await openTestDoor(t, {
+  routes: auditRoutes({ mongo: audited, opsToken: [SECRET] }),
+  schemas: 'product',
+});
+const readAudit = (query: string, headers = [OPS]) => ask(t, auditDoor.port, 'GET', `/v1/ops/audit${query}`, headers);
+const examhallAudit = (...words: string[]) => callExamhall(audited, ['audit', ...words]);
+
+const READER = 'ADMIN a-1';
+const READ = {
+  action: 'account.trace',
+  subject: await tombstoneId(audited, 'student-7'),
+  detail: { lines: 3 },
+} as const;
+for (let n = 0; n < 5; n += 1) {
+  const act = { operator: n % 2 === 0 ? READER : 'OPS_TOKEN', reason: `r-${n}`, now: Date.now() + n };
+  await writeAudit(audited, act, n === 4 ? { action: 'account.unlock', subject: 'account-1', detail: {} } : READ);
+}
+
+t.test('the route and the command return the same rows for each filter and page', async (t) => {
+  const same: [query: string, words: string[], rows: number][] = [
+    ['?limit=20', [], 5],
+    ['?operator=ADMIN%20a-1', ['--by', READER], 3],
+    ['?act=account.trace&limit=2', ['--act', 'account.trace', '--limit', '2'], 2],
+    [`?subject=${READ.subject}&operator=OPS_TOKEN`, ['--subject', READ.subject, '--by', 'OPS_TOKEN'], 2],
+    ['?subject=unknown', ['--subject', 'unknown'], 0],
+  ];
+  for (const [query, words, count] of same) {
+    const { data } = (await readAudit(query)).json;
+    t.equal(data.rows.length, count, query);
+    t.strictSame(JSON.parse((await examhallAudit('list', '--json', ...words)).out), data, query);
+  }
+  const { data } = (await readAudit('?limit=3')).json;
+  const rest = (await readAudit(`?limit=3&cursor=${data.nextCursor}`)).json.data;
+  t.strictSame(
+    [...data.rows, ...rest.rows].map(({ reason }) => reason),
+    ['r-4', 'r-3', 'r-2', 'r-1', 'r-0'],
+  );
+  t.equal(rest.nextCursor, null);
+  const { out } = await examhallAudit('--limit', '3');
+  t.match(out, `more follow: pass --cursor ${data.nextCursor}`);
+  t.strictSame(JSON.parse((await examhallAudit('--limit', '3', '--cursor', data.nextCursor, '--json')).out), rest);
+});
+
+t.test('the digest that `examhall hash` prints finds who read a person', async (t) => {
+  const { subject } = JSON.parse((await callExamhall(audited, ['hash', 'student-7', '--json'])).out);
+  t.match((await examhallAudit('--subject', subject)).out, /ADMIN a-1 +account\.trace/);
+});
+
+t.test('a faulty page is refused, and only the holder of OPS_TOKEN and an ADMIN read the audit', async (t) => {
+  for (const query of ['?cursor=x', '?limit=0', '?limit=201', '?operator[$ne]=x'])
+    t.match(await readAudit(query), { status: 400, json: { code: 'VALIDATION_FAILED' } }, query);
+  t.match(await examhallAudit('--cursor', 'x'), { code: 2, out: '', err: /--cursor must be/ });
+  t.equal((await readAudit('', ADMIN)).status, 200);
+  t.equal((await readAudit('', ['X-User-Id: an', 'X-User-Role: TEACHER'])).status, 403);
+  t.equal((await readAudit('', ['Authorization: Bearer wrong'])).status, 401);
 });

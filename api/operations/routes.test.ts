@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import { openMetrics } from '#infra/metrics/metrics.ts';
 import { ask, openTestDoor } from '#testing/doors/test-door.ts';
+import { landingRoute } from './landing.ts';
 import { type Checks, type OperationsDeps, operationsRoutes, readiness } from './routes.ts';
 
 const running = () => new AbortController().signal;
@@ -45,7 +46,7 @@ t.test('many probes share one check; draining takes effect at once', async (t) =
   t.equal(count, 3);
 });
 
-async function open(t: Test, change: Partial<OperationsDeps> = {}) {
+async function openRoutes(t: Test, change: Partial<OperationsDeps> = {}) {
   const routes = operationsRoutes({
     services: ['attempt', 'auth'],
     version: '1.2.3',
@@ -65,7 +66,7 @@ async function open(t: Test, change: Partial<OperationsDeps> = {}) {
 }
 
 t.test('a process serves its health, its index and the OpenAPI document', async (t) => {
-  const get = await open(t);
+  const get = await openRoutes(t);
   t.match((await get('/healthz')).json, {
     success: true,
     data: { status: 'ok', service: 'examhall', version: '1.2.3', uptimeSeconds: Number },
@@ -78,14 +79,14 @@ t.test('a process serves its health, its index and the OpenAPI document', async 
   const document = await get('/openapi.json', 'X-Request-Id: mine');
   t.strictSame(document.json, { openapi: '3.1.0' });
   t.match(document.headers, { 'x-request-id': 'mine', 'content-type': /^application\/json/ });
-  const single = await open(t, { services: ['attempt'] });
+  const single = await openRoutes(t, { services: ['attempt'] });
   t.equal((await single('/healthz')).json.data.service, 'attempt');
 });
 
 t.test('an unready /readyz answers 503 with a failure envelope and the same data', async (t) => {
-  const ready = await open(t);
+  const ready = await openRoutes(t);
   t.match(await ready('/readyz'), { status: 200, json: { success: true, data: { status: 'ready' } } });
-  const unready = await open(t, {
+  const unready = await openRoutes(t, {
     ready: readiness({ checks: { mongodb: down, redis: down }, draining: running() }),
   });
   const reply = await unready('/readyz');
@@ -153,7 +154,7 @@ t.test('metrics require the token in production', async (t) => {
 
 t.test('the address for reports of vulnerabilities needs no identity, and is 404 until it is configured', async (t) => {
   const path = '/.well-known/security.txt';
-  t.match(await (await open(t))(path), { status: 404, json: { code: 'ROUTE_NOT_FOUND' } });
+  t.match(await (await openRoutes(t))(path), { status: 404, json: { code: 'ROUTE_NOT_FOUND' } });
   const routes = operationsRoutes({
     services: [],
     version: '1',
@@ -175,4 +176,63 @@ t.test('the address for reports of vulnerabilities needs no identity, and is 404
   t.match(await reply.text(), /^Contact: mailto:security@school\.example\nExpires: 2026-10-31T00:00:00\.000Z\n/);
   const { data } = (await ask(t, port, 'GET', '/v1')).json;
   t.ok(data.routes.some((route: { path: string }) => route.path === path));
+});
+
+const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+
+async function openRoot(t: Test, { production = false, paths = ['/readyz', '/openapi.json'], console = false } = {}) {
+  const mounted = () => paths.map((path) => ({ method: 'GET' as const, path }));
+  const pages = () => (console ? [{ method: 'GET' as const, path: '/ops' }] : []);
+  const { port } = await openTestDoor(t, {
+    routes: [landingRoute({ version: '1.2.3', production, mounted, pages })],
+    schemas: 'product',
+  });
+  return (accept: string, method = 'GET') => fetch(`http://127.0.0.1:${port}/`, { method, headers: { accept } });
+}
+
+t.test('a browser gets a page, and any other client JSON with the same links', async (t) => {
+  const get = await openRoot(t);
+  const page = await get(BROWSER);
+  t.match(page.headers.get('content-type'), 'text/html; charset=utf-8');
+  t.match(page.headers.get('content-security-policy'), /default-src 'none'/);
+  t.equal(page.headers.get('vary'), 'Accept');
+  t.equal(page.headers.get('x-content-type-options'), 'nosniff');
+  const text = await page.text();
+  const hrefs = [...text.matchAll(/href="([^"]*)"/g)].map(([, href]) => href);
+  t.strictSame(hrefs, ['/openapi.json', '/readyz']);
+  t.match(text, /<h1>examhall 1\.2\.3<\/h1>/);
+  t.notMatch(text, /<script|<style|style=/);
+  for (const accept of ['*/*', 'application/json', '']) {
+    const reply = await get(accept);
+    t.equal(reply.headers.get('vary'), 'Accept');
+    const { data } = (await reply.json()) as { data: { links: { path: string }[]; commands: object[] } };
+    t.strictSame(
+      data.links.map(({ path }) => path),
+      hrefs,
+      accept,
+    );
+    t.match(data.commands, [{ command: 'npm run demo' }]);
+  }
+});
+
+t.test('the root names the console and the reference only if the process serves them', async (t) => {
+  const get = await openRoot(t, { paths: ['/docs'], console: true });
+  t.match(await (await get(BROWSER)).text(), /href="\/ops".*href="\/docs"/s);
+  t.notMatch(await (await (await openRoot(t))(BROWSER)).text(), /"\/ops"|"\/docs"/);
+});
+
+t.test('in production the root names no command', async (t) => {
+  const get = await openRoot(t, { production: true });
+  t.notMatch(await (await get(BROWSER)).text(), 'npm run');
+  t.match(await (await get('*/*')).json(), { data: { commands: [], service: 'examhall' } });
+});
+
+t.test('HEAD on the root is answered as GET is, without the body', async (t) => {
+  const get = await openRoot(t);
+  for (const accept of [BROWSER, '*/*']) {
+    const head = await get(accept, 'HEAD');
+    t.equal(head.status, 200);
+    t.equal(await head.text(), '');
+    t.equal(head.headers.get('content-length'), (await get(accept)).headers.get('content-length'));
+  }
 });
