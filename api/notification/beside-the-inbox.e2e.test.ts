@@ -185,6 +185,33 @@ t.test('what a read returns can be put back, and is then as it was', async (t) =
   }
 });
 
+t.test('parent alerts admit parents and admins, each to their own', async (t) => {
+  const parent = client.as('PARENT');
+  const boss = client.as('ADMIN');
+  const id = await sent(parent.id, { type: 'WEAK_TOPIC_ALERT' });
+  const second = await sent(parent.id);
+  for (const role of ['STUDENT', 'TEACHER', 'parent']) {
+    const other = client.as(role, parent.id);
+    for (const reply of [await other.alerts(), await other.readAlert(id), await other.readAllAlerts()]) {
+      t.match(reply, { status: 403, json: { code: 'FORBIDDEN' } }, role);
+    }
+  }
+  t.match((await parent.alerts('?filter=UNREAD&limit=1')).data, {
+    items: [{ id: second }],
+    total: 2,
+    totalPages: 2,
+    unreadCount: 2,
+  });
+  t.match((await boss.alerts(`?userId=${parent.id}`)).data, { total: 0 }, 'an ADMIN sees its own');
+  t.match(await boss.readAlert(id), { status: 403 });
+  t.match(await client.as('PARENT').readAlert(id), { status: 403 });
+  t.match(await parent.readAlert('never-was'), { status: 404, json: { code: 'NOTIFICATION_NOT_FOUND' } });
+  t.match(await parent.readAlert(id), { status: 200, data: { notification: { id, isRead: true } } });
+  t.match(await boss.readAllAlerts(), { data: { updated: 0 } });
+  t.match(await parent.readAllAlerts(), { status: 200, data: { updated: 1 } });
+  t.match((await parent.alerts()).data, { unreadCount: 0, total: 2 });
+});
+
 t.test('an ADMIN and admin-service read the support summary, and no other caller', async (t) => {
   for (const role of ['STUDENT', 'TEACHER', 'PARENT']) {
     t.match(await client.as(role).summary(), { status: 403, json: { code: 'FORBIDDEN' } }, role);

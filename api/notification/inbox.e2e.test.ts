@@ -1,6 +1,8 @@
 import t from 'tap';
+import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
 import { newUserId, notificationBody, notificationClient } from '#testing/clients/notification-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const cluster = await startCluster(t, { inside: true, workers: [], neighbours: false });
 const client = await notificationClient(cluster);
@@ -241,33 +243,6 @@ t.test('a command without a body refuses fields and changes nothing', async (t) 
   t.match(await client.call('POST', '/v1/notifications/read-all', { headers, body: {} }), { data: { updated: 1 } });
 });
 
-t.test('parent alerts admit parents and admins, each to their own', async (t) => {
-  const parent = client.as('PARENT');
-  const boss = client.as('ADMIN');
-  const id = await sent(parent.id, { type: 'WEAK_TOPIC_ALERT' });
-  const second = await sent(parent.id);
-  for (const role of ['STUDENT', 'TEACHER', 'parent']) {
-    const other = client.as(role, parent.id);
-    for (const reply of [await other.alerts(), await other.readAlert(id), await other.readAllAlerts()]) {
-      t.match(reply, { status: 403, json: { code: 'FORBIDDEN' } }, role);
-    }
-  }
-  t.match((await parent.alerts('?filter=UNREAD&limit=1')).data, {
-    items: [{ id: second }],
-    total: 2,
-    totalPages: 2,
-    unreadCount: 2,
-  });
-  t.match((await boss.alerts(`?userId=${parent.id}`)).data, { total: 0 }, 'an ADMIN sees its own');
-  t.match(await boss.readAlert(id), { status: 403 });
-  t.match(await client.as('PARENT').readAlert(id), { status: 403 });
-  t.match(await parent.readAlert('never-was'), { status: 404, json: { code: 'NOTIFICATION_NOT_FOUND' } });
-  t.match(await parent.readAlert(id), { status: 200, data: { notification: { id, isRead: true } } });
-  t.match(await boss.readAllAlerts(), { data: { updated: 0 } });
-  t.match(await parent.readAllAlerts(), { status: 200, data: { updated: 1 } });
-  t.match((await parent.alerts()).data, { unreadCount: 0, total: 2 });
-});
-
 t.test('a caller without a role is treated as a plain user', async (t) => {
   const id = newUserId();
   const headers = { 'x-actor-id': id };
@@ -343,3 +318,26 @@ t.test('a missing or incomplete identity is refused', async (t) => {
     t.equal(stranger.status === 403, needsRole, `${path} as a stranger: ${stranger.status}`);
   }
 });
+
+/** Error code of MongoDB for a query that exceeded its `maxTimeMS`. */
+const MAX_TIME_EXPIRED = 50;
+
+t.test(
+  'a search that exceeds the time limit of MongoDB is answered 503 with a Retry-After, not as a fault of ours',
+  async (t) => {
+    const { mongodb, close } = await startThrowAwayServices({ redis: false });
+    if (mongodb === undefined) throw new Error('no MongoDB to slow down');
+    t.teardown(close);
+    const admin = (await openTestMongo(t, { url: mongodb.url })).client.db('admin');
+    const cluster = await startCluster(t, { inside: true, workers: [], env: { MONGODB_URL: mongodb.url } });
+    const headers = { 'x-actor-id': 'an', 'x-actor-role': 'STUDENT' };
+    const search = () => cluster.request('GET', '/v1/notifications?q=thi', { headers });
+
+    const data = { failCommands: ['find', 'aggregate'], errorCode: MAX_TIME_EXPIRED };
+    await admin.command({ configureFailPoint: 'failCommand', mode: 'alwaysOn', data });
+    const slow = await search();
+    await admin.command({ configureFailPoint: 'failCommand', mode: 'off' });
+    t.match(slow, { status: 503, json: { success: false, code: 'UNAVAILABLE' }, headers: { 'retry-after': /^\d+$/ } });
+    t.match(await search(), { status: 200, data: { total: 0 } });
+  },
+);
