@@ -13,17 +13,19 @@ export function newEmail(): string {
   return `hs-${randomUUID()}@truong.example`;
 }
 
-/** Returns a client of the cluster's auth service. Every reply is checked against the OpenAPI document. */
-export async function authClient(cluster: Cluster) {
-  const call = await checkedApi((method, target, options) => cluster.request(method, target, options));
-  const post = (path: string, body: unknown, headers: Headers = {}, door = 1) =>
+/** Returns a client of the auth service at a front door. Every reply is checked against the OpenAPI document. */
+export async function authClient(cluster: Cluster, ownDoor = 1) {
+  const call = await checkedApi((method, target, options) =>
+    cluster.request(method, target, { door: ownDoor, ...options }),
+  );
+  const post = (path: string, body: unknown, headers: Headers = {}, door = ownDoor) =>
     call('POST', `/v1/auth/${path}`, { body, headers, door });
   return {
     call,
-    register: (change: Record<string, unknown> = {}, headers: Headers = {}, door = 1) =>
+    register: (change: Record<string, unknown> = {}, headers: Headers = {}, door = ownDoor) =>
       post('register', { email: newEmail(), password: PASSWORD, fullName: 'Nguyễn Văn An', ...change }, headers, door),
     login: (email: string, password = PASSWORD, headers: Headers = {}) => post('login', { email, password }, headers),
-    refresh: (refreshToken: string, door = 1) => post('refresh', { refreshToken }, {}, door),
+    refresh: (refreshToken: string, door = ownDoor) => post('refresh', { refreshToken }, {}, door),
     logout: (refreshToken: string) => post('logout', { refreshToken }),
     /** Returns calls that send this access token as Bearer. */
     as(accessToken: string) {
