@@ -25,6 +25,9 @@ const BOTH = [
   ['the worker', doorWithWorker],
 ] as const;
 
+const PENDING = 'AI_SETTLEMENT_PENDING';
+const hasty = (door: PreviewDeps) => ({ ...door, timing: { ...door.timing, waitMs: 1 } });
+
 /** Returns a scene in which one answer is stored and the wallet refuses its debit. */
 async function unpaid<Scene extends Awaited<ReturnType<typeof paidDoor>>>(t: Test, open: (t: Test) => Promise<Scene>) {
   const scene = await open(t);
@@ -52,9 +55,6 @@ async function unpaid<Scene extends Awaited<ReturnType<typeof paidDoor>>>(t: Tes
     row: () => generations(mongo).findOne({ _id: row._id }),
   };
 }
-
-const PENDING = 'AI_SETTLEMENT_PENDING';
-const hasty = (door: PreviewDeps) => ({ ...door, timing: { ...door.timing, waitMs: 1 } });
 
 for (const [settler, open] of BOTH) {
   t.test(`a request waits for a debit that ${settler} began before the end of the day`, async (t) => {
@@ -192,14 +192,14 @@ t.test('a worker that wakes after its answer was closed writes nothing, and its 
 });
 
 /** More write and call points than closing and opening have. */
-const MOST_POINTS = 15;
+const CLOSING_POINTS = 15;
 
 for (const mode of ['door', 'worker'] as const) {
   for (const when of ['before', 'after'] as const) {
     t.test(`a door killed ${when} any write while it closes an overdue answer, settled by the ${mode}`, async (t) => {
       const [mongo, owners] = [await openTestMongo(t), await openFakeOwners(t)];
       const deaths: string[] = [];
-      for (let point = 1; point < MOST_POINTS; point++) {
+      for (let point = 1; point < CLOSING_POINTS; point++) {
         const organizationId = `org-${point}`;
         const call = () => generationCall({}, { organizationId });
         const models = scriptedModels();
@@ -247,5 +247,88 @@ for (const mode of ['door', 'worker'] as const) {
       t.comment(deaths.join(', '));
       t.ok(deaths.length >= 5, `died at ${deaths.length} points`);
     });
+  }
+}
+
+const sharedMongo = await openTestMongo(t);
+const sharedOwners = await openFakeOwners(t);
+/** More write and call points than a generation has. */
+const GENERATION_POINTS = 60;
+
+/** Settler of the dying door's answer: the door itself or the worker. */
+type Mode = 'door' | 'worker';
+
+/**
+ * Lets a door die at one point of a generation. Then its leases expire, the worker (if there is one) polls, and another door
+ * receives the same request. Returns where the first door died, or null if it finished.
+ */
+async function dieAndAskAgain(t: Test, mode: Mode, point: number, when: 'before' | 'after'): Promise<string | null> {
+  const organizationId = `org-${mode}-${when}-${point}`;
+  // The places of a killed door's previews are free after a minute only, so each death has an actor of its own.
+  const call = () => generationCall({}, { organizationId, actorId: `teacher-of-${organizationId}` });
+  const models = scriptedModels();
+  const worker = inProcessSettlement(sharedMongo, sharedOwners.env);
+  const settlementWorker = mode === 'door' ? null : worker.door;
+  const victim = dyingProcess(sharedMongo, point, when);
+  // The worker is another process: no part of it may run inside the dying one.
+  worker.asleep = true;
+  const change = { settlementWorker: settlementWorker && { ...settlementWorker, waitMs: 1 } };
+  const door = previewDoor(victim.mongo, { owners: sharedOwners, models, change });
+  const died = await victim.live(() => previewGeneration(door, call())).catch((error: unknown) => error);
+  const about = `died ${victim.diedAt()}, point ${point}`;
+  if (victim.diedAt() === null)
+    t.match(died, mode === 'door' ? { status: 200 } : { rejected: 'AI_SETTLEMENT_PENDING' });
+
+  await expireGenerations(sharedMongo);
+  worker.asleep = false;
+  const owed = await generations(sharedMongo).findOne({ organizationId, state: 'PENDING' });
+  if (mode === 'worker' && point % 2 === 0 && owed !== null) {
+    await worker.run(settlementCommand({ _id: owed._id, commandId: owed.commandId ?? '' }));
+  }
+  const reply = await previewGeneration(
+    previewDoor(sharedMongo, { owners: sharedOwners, models, change: { settlementWorker } }),
+    call(),
+  );
+  if (isRejection(reply)) throw new Error(`${about}: ${reply.rejected}`);
+  const { previewId } = reply.data as { previewId: string };
+  if (owed !== null) t.equal(previewId, owed._id, `${about}: the stored answer is not lost`);
+  const debits = [...sharedOwners.ledger.debits].filter(([, debit]) => debit.organizationId === organizationId);
+  t.match(
+    debits,
+    [[`ai-generation:${previewId}:debit`, { amount: 6 }]],
+    `${about}: one debit, the one that was answered`,
+  );
+  t.ok(sharedOwners.ledger.consumed.has(`ai-generation:${previewId}:usage`), about);
+  const rows = await generations(sharedMongo).find({ organizationId, state: 'SETTLED' }).toArray();
+  t.match(rows, [{ _id: previewId }], `${about}: settled once`);
+  t.ok(models.asked.length <= 2, `${about}: asked ${models.asked.length} times`);
+  t.strictSame(
+    (await generationHolds(sharedMongo).findOne({ _id: organizationId }))?.holds,
+    [],
+    `${about}: nothing is held`,
+  );
+  return victim.diedAt();
+}
+
+for (const [mode, calls] of [
+  ['door', 4],
+  ['worker', 2],
+] as const) {
+  for (const when of ['before', 'after'] as const) {
+    t.test(
+      `a door that settles by the ${mode} and dies at any write or call, ${when} it is made, charges once`,
+      async (t) => {
+        const deaths: string[] = [];
+        for (let point = 1; point < GENERATION_POINTS; point++) {
+          const diedAt = await dieAndAskAgain(t, mode, point, when);
+          if (diedAt === null) break;
+          deaths.push(diedAt);
+        }
+        t.comment(deaths.join(', '));
+        const fetches = deaths.filter((death) => death.endsWith('fetch')).length;
+        t.equal(fetches, calls, 'two checks before the model, two charges where it is the door that charges');
+        t.ok(deaths.length >= calls + 8, `died at ${deaths.length} points`);
+      },
+    );
   }
 }
