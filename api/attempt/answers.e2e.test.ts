@@ -1,5 +1,5 @@
 import t from 'tap';
-import { attemptClient, choice, essay, shortText, statements } from '#testing/clients/attempt-client.ts';
+import { attemptClient, choice, essay, numeric, shortText, statements } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { closeExam } from '#testing/stored/stored.ts';
 import { until } from '#testing/until.ts';
@@ -11,14 +11,10 @@ const QUESTIONS = [
   choice('many', { type: 'MULTIPLE_CHOICE', answerKey: { correctOptionIds: ['a', 'b'] } }),
   statements('group', [true, false, true, false]),
   shortText('text', ['x']),
-  choice('number', {
-    type: 'NUMERIC',
-    options: [],
-    scoringRule: { mode: 'NUMERIC' },
-    answerKey: { numericAnswers: [{ value: 1 }] },
-  }),
+  numeric('number', [{ value: 1 }]),
   essay(),
 ];
+const stated = (statementId: string, value: unknown) => ({ statementId, value });
 const sit = (exam: object = {}) => client.sitting({ exam: { ...exam }, questions: QUESTIONS });
 
 /** Moves the attempt's deadline to `agoMs` before now. */
@@ -60,15 +56,7 @@ t.test('saves every kind of answer, nested or at the top level', async (t) => {
   const kinds: [string, object][] = [
     ['one', { selectedOptionIds: ['b'] }],
     ['many', { selectedOptionIds: ['c', 'a'] }],
-    [
-      'group',
-      {
-        statementAnswers: [
-          { statementId: 's2', value: null },
-          { statementId: 's1', value: true },
-        ],
-      },
-    ],
+    ['group', { statementAnswers: [stated('s2', null), stated('s1', true)] }],
     ['text', { textAnswer: ' x ' }],
     ['number', { textAnswer: '1,5' }],
     ['essay', { textAnswer: '' }],
@@ -189,23 +177,17 @@ t.test('refuses an answer that does not fit its question', async (t) => {
     ['an unknown option', { questionId: 'many', selectedOptionIds: ['a', 'z'] }, '/selectedOptionIds/1'],
     [
       'an unknown statement',
-      { questionId: 'group', statementAnswers: [{ statementId: 's9', value: true }] },
+      { questionId: 'group', statementAnswers: [stated('s9', true)] },
       '/statementAnswers/0/statementId',
     ],
     [
       'a statement twice',
-      {
-        questionId: 'group',
-        statementAnswers: [
-          { statementId: 's1', value: true },
-          { statementId: 's1', value: true },
-        ],
-      },
+      { questionId: 'group', statementAnswers: [stated('s1', true), stated('s1', true)] },
       '/statementAnswers/1/statementId',
     ],
     [
       'a value that is none',
-      { questionId: 'group', statementAnswers: [{ statementId: 's1', value: 'true' }] },
+      { questionId: 'group', statementAnswers: [stated('s1', 'true')] },
       '/statementAnswers/0/value',
     ],
     ['no questionId', { textAnswer: 'x' }, '/questionId'],
@@ -324,4 +306,47 @@ t.test('refuses a save that would exceed the size limit of the attempt’s answe
   t.match((await student.get(id)).data, { eventCount: 4, answers: [{ serverVersion: 1 }, { serverVersion: 2 }] });
   const { status } = await student.save(id, { questionId: 'e1', textAnswer: 'x', sourceTabId: 'y'.repeat(1_100_000) });
   t.equal(status, 413, 'a body over 1 MiB');
+});
+
+const FIELD = {
+  one: 'selectedOptionIds',
+  many: 'selectedOptionIds',
+  group: 'statementAnswers',
+  text: 'textAnswer',
+  number: 'textAnswer',
+  essay: 'textAnswer',
+} as const;
+const FILLED = { selectedOptionIds: ['a'], statementAnswers: [stated('s1', true)], textAnswer: 'x' };
+const EMPTIES: Record<string, unknown>[] = [
+  { selectedOptionIds: [], statementAnswers: [], textAnswer: '' },
+  { selectedOptionIds: null, statementAnswers: null, textAnswer: null },
+  { selectedOptionIds: null, statementAnswers: [], textAnswer: '' },
+];
+
+t.test('ignores empty members beside a filled one, and takes all-empty members as an empty answer', async (t) => {
+  const { student, id } = await sit();
+  for (const [questionId, field] of Object.entries(FIELD)) {
+    const stored = async (body: Record<string, unknown>) => {
+      const { status, data } = await student.save(id, { questionId, ...body });
+      if (status !== 200) return status;
+      return data.answers.find((one: { questionId: string }) => one.questionId === questionId).answer;
+    };
+    const filled = { [field]: FILLED[field] };
+    const blank = { [field]: field === 'textAnswer' ? '' : [] };
+    const wrong = field === 'textAnswer' ? { selectedOptionIds: ['a'] } : { textAnswer: 'x' };
+    for (const empty of EMPTIES) {
+      t.same(await stored({ answer: { ...empty, ...filled } }), filled, `${questionId}, nested`);
+      t.same(await stored({ answer: empty }), blank, `${questionId}, nested and empty`);
+      t.same(await stored({ ...empty, ...filled }), filled, `${questionId}, at the top`);
+      t.same(await stored(empty), blank, `${questionId}, at the top and empty`);
+      t.same(await stored({ ...empty, answer: filled }), filled, `${questionId}, nested beside empty members`);
+      t.equal(
+        await stored({ answer: { ...empty, ...wrong } }),
+        400,
+        `${questionId}, a filled member of the wrong kind`,
+      );
+      t.equal(await stored({ ...empty, ...filled, ...wrong }), 400, `${questionId}, two filled members`);
+      t.equal(await stored({ ...empty, ...filled, answer: filled }), 400, `${questionId}, filled in both places`);
+    }
+  }
 });
