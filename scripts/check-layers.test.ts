@@ -53,6 +53,7 @@ const FORBIDDEN: readonly [string, string, string, RegExp][] = [
   ['ground of mongo → folder', 'shared/infra/mongo/a.ts', './person/b.ts', /know none of the folders/],
   ['ground of mongo → folder by a subpath', 'shared/infra/mongo/a.ts', '#infra/mongo/schema/b.ts', /know none/],
   ['unknown package', 'api/a.ts', 'fast-check', /name the folder/],
+  ['sandbox → test kit', 'scripts/sandbox/a.ts', '#testing/until.ts', /takes stand-ins and clients from there/],
   ['test helpers in production', 'workers/a.ts', '../scripts/testing/b.ts', /not part of what runs/],
   ['a test', 'api/a.ts', './b.test.ts', /imported by nothing/],
 ];
@@ -89,6 +90,7 @@ const ALLOWED: readonly [string, string][] = [
   ['workers/main.ts', "import { x } from './actors.ts';"],
   ['workers/upkeep/a.ts', "import { x } from '../../shared/auth/b.ts';"],
   ['api/a.ts', "import type { Db } from 'mongodb';"],
+  ['scripts/sandbox/a.ts', "import { x } from '#scripts/http/b.ts';\nimport { y } from '@examhall/client';"],
 ];
 
 for (const [file, text] of ALLOWED) {

@@ -5,7 +5,7 @@ import t from 'tap';
 import { readConfig } from '#infra/config/config.ts';
 import { PROCESS_TYPES } from '#infra/config/readers.ts';
 import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
-import { standInEnvironment } from '#scripts/neighbours/environment.ts';
+import { standInEnvironment } from '#scripts/sandbox/neighbours/environment.ts';
 import { planCluster } from '#scripts/supervisor/cluster.ts';
 import { takeDataFolder } from '#scripts/supervisor/data-folder.ts';
 import {

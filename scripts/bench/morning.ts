@@ -1,4 +1,4 @@
-import { seededRandom } from '#scripts/demo/random.ts';
+import { seededRandom } from '#scripts/sandbox/school/random.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Arrival } from './open-loop.ts';
 

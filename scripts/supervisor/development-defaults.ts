@@ -5,7 +5,7 @@ import { ConfigError, readConfig } from '#infra/config/config.ts';
 import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
 import { defaultOf } from '#infra/config/variable-reader.ts';
 import { VARIABLES } from '#infra/config/variables.ts';
-import { mailEnvironment, standInEnvironment } from '#scripts/neighbours/environment.ts';
+import { mailEnvironment, standInEnvironment } from '#scripts/sandbox/neighbours/environment.ts';
 
 /** Enables both opt-in workers, with a provider that costs nothing. */
 const CLASSIFIER_SETTINGS = {

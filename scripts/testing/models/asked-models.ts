@@ -2,12 +2,12 @@ import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
 import { readConfig } from '#infra/config/config.ts';
 import { type ModelRuntime, openModels } from '#infra/models/open-models.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
+import type { HttpProvider } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import type { TaskTerms } from '#shared/classifier/tasks/envelope.ts';
 import type { Models } from '#shared/classifier/tasks/models.ts';
 import type { ModelTask } from '#shared/classifier/tasks/task.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
-import type { HttpProvider } from './provider-replies.ts';
 import { taskModels } from './task-models.ts';
 
 /** A provider key that may appear only in requests to the provider. */

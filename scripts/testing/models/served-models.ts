@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Test } from 'tap';
 import { openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
+import { replyOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import { askedModels, GOOD, settingsFor } from './asked-models.ts';
-import { replyOf } from './provider-replies.ts';
 
 /** Answers one request of a served provider; `count` is its number, from 1. */
 type Handle = (response: ServerResponse, request: ReceivedCall, count: number) => void;

@@ -1,5 +1,5 @@
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
-import { questionsAnswer } from '#scripts/neighbours/question-bank.ts';
+import { questionsAnswer } from '#scripts/sandbox/neighbours/question-bank.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
 /** One request that the question bank received. */

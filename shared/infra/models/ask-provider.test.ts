@@ -1,8 +1,8 @@
 import nock from 'nock';
 import t from 'tap';
+import { ASKED_AT, HTTP_PROVIDERS, replyOf, streamOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import { GOOD } from '#testing/models/asked-models.ts';
 import { at, failed, good, keepBodies, mockProviders, opened, streamAt } from '#testing/models/mocked-provider.ts';
-import { ASKED_AT, HTTP_PROVIDERS, replyOf, streamOf } from '#testing/models/provider-replies.ts';
 
 mockProviders(t);
 

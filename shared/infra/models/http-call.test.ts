@@ -1,7 +1,7 @@
 import t from 'tap';
 import { WIRE_OF } from '#infra/models/open-models.ts';
 import { mulberry32 } from '#scripts/mulberry32.ts';
-import { HTTP_PROVIDERS, type HttpProvider, streamOf } from '#testing/models/provider-replies.ts';
+import { HTTP_PROVIDERS, type HttpProvider, streamOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import { readEvents } from './http-call.ts';
 
 /** Texts whose pieces contain escapes, characters of several bytes and pairs of units. */

@@ -1,8 +1,8 @@
 import t from 'tap';
 import { WIRE_OF } from '#infra/models/open-models.ts';
+import type { HttpProvider } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import { promptOf } from '#shared/classifier/tasks/prompt.ts';
 import { SENTINEL_KEY, TASK } from '#testing/models/asked-models.ts';
-import type { HttpProvider } from '#testing/models/provider-replies.ts';
 
 /** Tests one exact request of each wire. */
 

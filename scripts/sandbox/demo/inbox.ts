@@ -1,0 +1,174 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Caller, dataOf, type Gateway } from '#scripts/sandbox/gateway.ts';
+import { mathsExam } from '#scripts/sandbox/school/paper.ts';
+import type { ListReply, Notification, NotificationReply, UpdatedReply } from '#shared/generated/notification.ts';
+import type { DemoDeps, Sitting } from './sitting.ts';
+
+/** The inbox of a student or parent, and the notice that this run must deliver to it. */
+export interface Inbox {
+  owner: Caller;
+  /** Route at which the owner reads the inbox. */
+  path: '/v1/notifications' | '/v1/parent/alerts';
+  /** The attempt whose result the notice announces. */
+  attemptId: string;
+}
+
+/** Contents of an inbox, as the service returned them. */
+interface InboxContents {
+  /** All rows, newest first. */
+  rows: Notification[];
+  total: number;
+  unreadCount: number;
+}
+
+const LIMIT = 100;
+const READINGS = 5;
+const RETRY_MS = 200;
+
+/** Returns the inboxes of all students. */
+export function studentInboxes(sittings: readonly Sitting[]): Inbox[] {
+  return sittings.map(({ attemptId, student }) => ({
+    owner: { id: student.id, role: 'STUDENT' },
+    path: '/v1/notifications',
+    attemptId,
+  }));
+}
+
+/** Returns the inboxes of all parents on record; a student without parents has none. */
+export function parentInboxes(sittings: readonly Sitting[]): Inbox[] {
+  return sittings.flatMap(({ attemptId, student }) =>
+    student.parentIds.map((id) => ({ owner: { id, role: 'PARENT' as const }, path: '/v1/parent/alerts', attemptId })),
+  );
+}
+
+/** Reads one page, newest first, with the counts of the whole inbox. */
+export async function readPage(gateway: Gateway, { owner, path }: Omit<Inbox, 'attemptId'>, page: number) {
+  const name = 'inbox';
+  const reply = await gateway.send({
+    name,
+    method: 'GET',
+    path: `${path}?limit=${LIMIT}&page=${page}`,
+    caller: owner,
+  });
+  return dataOf<ListReply>(`${path} of ${owner.id}`, reply, 200);
+}
+
+/**
+ * Reads the whole inbox. A notification that arrives between two pages, or between rows and counts, makes them differ. The inbox is
+ * then read again, up to five times; a difference in the last reading is a fault.
+ */
+async function readInbox(gateway: Gateway, inbox: Omit<Inbox, 'attemptId'>): Promise<InboxContents> {
+  for (let reading = 1; ; reading++) {
+    const contents = await readPages(gateway, inbox);
+    if (countFaults(contents).length === 0 || reading === READINGS) return contents;
+    await delay(RETRY_MS);
+  }
+}
+
+/** Returns the differences between the counts and the rows. */
+function countFaults({ rows, total, unreadCount }: InboxContents): string[] {
+  const unread = rows.filter((row) => !row.isRead).length;
+  return [
+    ...(total === rows.length ? [] : [`the inbox counts ${total} notifications and has ${rows.length}`]),
+    ...(unreadCount === unread ? [] : [`the inbox counts ${unreadCount} unread and has ${unread}`]),
+  ];
+}
+
+async function readPages(gateway: Gateway, inbox: Omit<Inbox, 'attemptId'>): Promise<InboxContents> {
+  const first = await readPage(gateway, inbox, 1);
+  const rows = [...first.items];
+  for (let page = 2; page <= first.totalPages; page++) rows.push(...(await readPage(gateway, inbox, page)).items);
+  return { rows, total: first.total, unreadCount: first.unreadCount };
+}
+
+/**
+ * Checks that the inbox has exactly one notice of this run: about the owner's attempt, with the agreed text, unread, and with correct
+ * counts. `attempts` are all attempts of this run; notices of earlier demos are ignored. Returns whether the notice is there.
+ */
+export async function verifyInbox(deps: DemoDeps, inbox: Inbox, attempts: ReadonlySet<string>): Promise<boolean> {
+  const complain = (fault: string) => deps.complain(`${inbox.owner.id}: ${fault}`);
+  const contents = await readInbox(deps.gateway, inbox);
+  countFaults(contents).forEach(complain);
+  if (contents.rows.some((row) => row.userId !== inbox.owner.id)) complain("the inbox shows another user's rows");
+  const noticed = contents.rows.filter((row) => row.entityId !== null && attempts.has(row.entityId));
+  const own = noticed.filter((row) => row.entityId === inbox.attemptId);
+  if (own.length !== noticed.length) complain("has a notice of another student's result");
+  if (own.length !== 1) complain(`has ${own.length} notices, expected one`);
+  for (const row of own) noticeFaults(row, inbox, deps.examId).forEach(complain);
+  return own.length > 0;
+}
+
+function noticeFaults(row: Notification, { owner, attemptId }: Inbox, examId: string): string[] {
+  const isStudent = owner.role === 'STUDENT';
+  const type = isStudent ? 'GRADE_RELEASED' : 'GRADE_RELEASED_PARENT';
+  const source = isStudent ? 'grade_released' : 'grade_released_parent';
+  const { title, organizationId } = mathsExam(examId);
+  const wanted: Partial<Notification> = {
+    type,
+    preferenceType: type,
+    entity: 'ExamAttempt',
+    organizationId: organizationId ?? null,
+    title: 'Kết quả bài thi đã được công bố',
+    content: `Bài thi ${isStudent ? '' : 'của con bạn '}"${title}" đã có kết quả.`,
+    sourceEventRef: `attempt-service:${attemptId}:notification:${source}`,
+    isRead: false,
+    readAt: null,
+  };
+  return Object.entries(wanted)
+    .filter(([field, value]) => row[field as keyof Notification] !== value)
+    .map(([field, value]) => `the notice's ${field} is ${row[field as keyof Notification]}, expected ${value}`);
+}
+
+/** Marks this run's notice as read, then again, which must change nothing. Checks the counts and that no other row changed. */
+export async function readNotice(deps: DemoDeps, inbox: Inbox): Promise<void> {
+  const complain = (fault: string) => deps.complain(`${inbox.owner.id}: ${fault}`);
+  const before = await readInbox(deps.gateway, inbox);
+  const row = before.rows.find(({ entityId }) => entityId === inbox.attemptId);
+  // A missing notice has been reported before.
+  if (row === undefined) return;
+  const first = await markRead(deps, inbox, row.id);
+  const again = await markRead(deps, inbox, row.id);
+  if (!first.isRead || first.readAt === null) complain('a notice stays unread after it is marked as read');
+  if (again.readAt !== first.readAt) complain('the second read changed the time of the first');
+  const after = await readInbox(deps.gateway, inbox);
+  countFaults(after).forEach(complain);
+  const others = unreadOf(before).filter((id) => id !== row.id);
+  if (isUnread(after, [row.id])) complain('the list shows a notice as unread after it is marked as read');
+  if (others.some((id) => !isUnread(after, [id]))) complain('marking one notice as read changed another');
+}
+
+/** Marks the whole inbox as read. No notification that was there before may stay unread. */
+export async function readAllNotices(deps: DemoDeps, inbox: Inbox): Promise<void> {
+  const complain = (fault: string) => deps.complain(`${inbox.owner.id}: ${fault}`);
+  const unread = unreadOf(await readInbox(deps.gateway, inbox));
+  const reply = await deps.gateway.send({
+    name: 'read all',
+    method: 'POST',
+    path: `${inbox.path}/read-all`,
+    caller: inbox.owner,
+  });
+  const { updated } = dataOf<UpdatedReply>('read all', reply, 200);
+  // If the call was repeated, an earlier sending may have marked them.
+  if (updated < unread.length && reply.sentTimes === 1) complain(`read-all counts ${updated} of ${unread.length}`);
+  const after = await readInbox(deps.gateway, inbox);
+  countFaults(after).forEach(complain);
+  if (isUnread(after, unread)) complain('read-all left notifications unread');
+}
+
+async function markRead(deps: DemoDeps, { owner, path }: Inbox, id: string) {
+  const reply = await deps.gateway.send({
+    name: 'read',
+    method: 'POST',
+    path: `${path}/${id}/read`,
+    caller: owner,
+  });
+  return dataOf<NotificationReply>('read', reply, 200).notification;
+}
+
+function unreadOf({ rows }: InboxContents): string[] {
+  return rows.filter((row) => !row.isRead).map((row) => row.id);
+}
+
+function isUnread(contents: InboxContents, ids: readonly string[]): boolean {
+  return unreadOf(contents).some((id) => ids.includes(id));
+}

@@ -1,0 +1,162 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, statfs } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
+import type { Failure } from '#scripts/sandbox/neighbours/failure.ts';
+import type { StandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
+import { freePort, rememberedStores } from '#scripts/services/port.ts';
+
+/** A cluster that the demo started. */
+export interface OwnCluster {
+  url: string;
+  /** Stops every process of the cluster and deletes its data. */
+  stop(): Promise<void>;
+}
+
+/** Lines of output that an error quotes if the cluster does not start. */
+const LAST_LINES = 30;
+/** The service stores the event, and the sender gets 503 in place of its reply, so that it repeats the event a second later. */
+const LOST_REPLIES: Failure = { lose: true, answer: 503, retryAfter: 1, every: 25 };
+const SHARED_MEMORY = '/dev/shm';
+/** Free space that shared memory needs to be chosen for the data folder. */
+const ENOUGH_BYTES = 2 * 1024 ** 3;
+
+/**
+ * Runs the script of `npm start` on a free port and a temporary data folder, with the stand-ins as profile service and question bank.
+ * Notices reach its notification service through the stand-in, which loses every 25th reply. MONGODB_URL and REDIS_URL are used as in `npm start`; the
+ * database is `examhall_demo`.
+ * @throws Error with the last lines of output if the cluster does not start
+ */
+export async function startOwnCluster(deps: {
+  root: string;
+  standIns: StandIns;
+  say: (line: string) => void;
+}): Promise<OwnCluster> {
+  const folder = await mkdtemp(path.join(await scratch(), 'examhall-demo-'));
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  deps.standIns.notification.forwardTo(url);
+  deps.standIns.fail('notification', LOST_REPLIES);
+  const child = spawn(process.execPath, ['scripts/dev.ts'], {
+    cwd: deps.root,
+    env: {
+      ...process.env,
+      NODE_ENV: 'development',
+      PORT: String(port),
+      DATA_DIR: folder,
+      LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
+      MONGODB_DATABASE: 'examhall_demo',
+      NOTIFICATION_SERVICE_URL: deps.standIns.urlOf('notification'),
+      PROFILE_SERVICE_URL: deps.standIns.urlOf('profile'),
+      QUESTION_BANK_SERVICE_URL: deps.standIns.urlOf('question-bank'),
+    },
+    // In its own process group: otherwise Ctrl-C in a terminal would reach the cluster before the demo stops it in order.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const stop = async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      const ended = once(child, 'exit');
+      child.kill('SIGTERM');
+      await ended;
+    }
+    await rm(folder, { recursive: true, force: true });
+  };
+  const tail: string[] = [];
+  let isReady = false;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      for (const stream of [child.stdout, child.stderr]) {
+        createInterface({ input: stream }).on('line', (line) => {
+          tail.push(line);
+          if (tail.length > LAST_LINES) tail.shift();
+          if (line.startsWith('ready http')) {
+            isReady = true;
+            resolve();
+          } else if (!isReady && line.startsWith('start ')) deps.say(line);
+        });
+      }
+      child.on('error', reject);
+      child.on('exit', () => reject(new Error(`the cluster did not start:\n${tail.join('\n')}`)));
+    });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { url, stop };
+}
+
+/**
+ * Returns the folder for temporary data: TMPDIR if set, otherwise shared memory if it has room, otherwise the system's default. The data
+ * is deleted at the end, so that it never needs a disk.
+ */
+async function scratch(): Promise<string> {
+  if (process.env.TMPDIR !== undefined) return tmpdir();
+  try {
+    const { bavail, bsize } = await statfs(SHARED_MEMORY);
+    return bavail * bsize > ENOUGH_BYTES ? SHARED_MEMORY : tmpdir();
+  } catch {
+    return tmpdir();
+  }
+}
+
+/** A worker for notices that the demo adds to a cluster whose own workers cannot deliver them. */
+export interface Dispatcher {
+  stop(): Promise<void>;
+}
+
+export interface Stores {
+  MONGODB_URL: string;
+  REDIS_URL?: string;
+}
+
+/**
+ * Returns the URLs of the running cluster's stores: MONGODB_URL, otherwise the ports that `npm start` stores in its data folder.
+ * Returns undefined if neither is known. Without Redis the dispatcher relies on its poll.
+ */
+export function storesOf(root: string, env: NodeJS.ProcessEnv): Stores | undefined {
+  if (env.MONGODB_URL !== undefined) return env.MONGODB_URL === '' ? undefined : { MONGODB_URL: env.MONGODB_URL };
+  const folder = path.resolve(root, env.DATA_DIR || '.data');
+  // The stores listen on these ports only while a supervisor holds the folder.
+  if (!existsSync(path.join(folder, 'run', 'supervisor.json'))) return undefined;
+  const { MONGODB_URL, ...rest } = rememberedStores(folder);
+  return MONGODB_URL === undefined ? undefined : { MONGODB_URL, ...rest };
+}
+
+/**
+ * Starts one more `gradenotices` worker beside the running cluster. It delivers to the cluster and queries the demo for parents. The
+ * demo answers 403 for students that it does not know, so that their notices wait and spend no attempt. The worker reads its token
+ * from the environment, as the cluster does.
+ */
+export function addDispatcher(
+  root: string,
+  stores: Stores,
+  neighbours: { clusterUrl: string; profileUrl: string },
+): Dispatcher {
+  const child = spawn(process.execPath, ['workers/main.ts', 'gradenotices'], {
+    cwd: root,
+    env: {
+      INTERNAL_SERVICE_TOKEN: DEVELOPMENT_DEFAULTS.INTERNAL_SERVICE_TOKEN,
+      ...process.env,
+      ...stores,
+      NOTIFICATION_SERVICE_URL: neighbours.clusterUrl,
+      PROFILE_SERVICE_URL: neighbours.profileUrl,
+      WORKER_CONCURRENCY: '16',
+      LOG_LEVEL: 'silent',
+    },
+    detached: true,
+    stdio: 'ignore',
+  });
+  return {
+    async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const ended = once(child, 'exit');
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}

@@ -1,0 +1,122 @@
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import t from 'tap';
+import { openStandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
+import { contactsOf, schoolOf } from '#scripts/sandbox/school/school.ts';
+import { runSeed } from '#scripts/sandbox/seed/run-seed.ts';
+import { startCluster, TOKENS } from '#testing/processes/cluster.ts';
+import { callExamhall } from '#testing/processes/run-examhall.ts';
+import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
+import { until, untilSlowly } from '#testing/until.ts';
+
+const env = { INTERNAL_SERVICE_TOKEN: TOKENS.internal };
+const standIns = await openStandIns({ env });
+t.teardown(standIns.close);
+const cluster = await startCluster(t, {
+  inside: true,
+  workers: [
+    'grading',
+    'essayhandoff',
+    'resultsrelease',
+    'gradenotices',
+    'delivery',
+    'classifier',
+    'settlement',
+    'upkeep',
+  ],
+  ownNotifications: true,
+  env: {
+    ...standIns.env,
+    AUTH_SELF_REGISTER_ROLES: 'STUDENT,PARENT,TEACHER',
+    AI_CLASSIFIER_WORKER_ENABLED: '1',
+    AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
+    ATTEMPT_OUTBOX_RETRY_BASE_MS: '50',
+  },
+});
+const { url } = cluster.door();
+
+const STUDENTS = 3;
+const school = schoolOf('9', STUDENTS);
+
+/** Runs the seed on the cluster and returns what it prints. */
+async function seed(): Promise<string> {
+  const output = new PassThrough();
+  const printed = text(output);
+  const args = ['--url', url, '--seed', '9', '--students', String(STUDENTS), '--accounts', '1'];
+  const fail = (line: string) => void t.fail(line);
+  t.equal(await runSeed([...args, '--neighbours', standIns.url], { env, output, fail }), 0);
+  output.end();
+  return printed;
+}
+
+/** Returns the number of documents of each collection that a user's action creates. */
+async function counts() {
+  const names = ['accounts', 'attempts', 'notifications', 'notification_events', 'ai_jobs', 'attempt_notices'];
+  const entries = await Promise.all(
+    names.map(async (name) => [name, await cluster.mongo.collection(name).countDocuments()] as const),
+  );
+  return Object.fromEntries(entries);
+}
+
+const control = (method: string, body?: object) =>
+  fetch(`${standIns.url}/_control/profile`, {
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+
+const ops = { headers: { authorization: `Bearer ${TOKENS.ops}` } };
+const trace = async (query: string) => (await cluster.request('GET', `/v1/ops/trace?${query}`, ops)).data;
+
+t.test(
+  'notices to parents wait while the profile service fails, the trace names it, and they go out afterwards',
+  async (t) => {
+    t.equal((await control('PUT', { answer: 503 })).status, 200);
+    const printed = await seed();
+    t.match(printed, /^Added: \d+ accounts, /m);
+    t.match(printed, new RegExp(`${STUDENTS * 5} attempts, .* 1 releases, .* 1 classification jobs, 1 generations`));
+    t.notMatch(printed, /No account|No stand-ins|No questions/);
+    const { contacts } = standIns.profile.state() as { contacts: Record<string, { email: string }> };
+    const emails = (all: Record<string, { email: string }>) => Object.values(all).map(({ email }) => email);
+    t.strictSame(emails(contacts).sort(), emails(contactsOf(school)).sort(), 'each person has a contact');
+    const account = await cluster.mongo.collection('accounts').findOne({ role: 'TEACHER' });
+    t.equal(contacts[String(account?._id)]?.email, account?.email, 'under the id of the account');
+
+    const student = school.classes[0]?.students.find(({ parentIds }, index) => index > 0 && parentIds.length > 0);
+    const exam = school.exams.find(({ state }) => state === 'released');
+    const parent = student?.parentIds[0] ?? '';
+    const stored = await cluster.mongo.collection('attempts').findOne({ examId: exam?.id, studentId: student?.id });
+    const place = { url: cluster.env.MONGODB_URL ?? requiredEnv('MONGODB_URL'), database: cluster.mongo.databaseName };
+    const told = async () =>
+      (await callExamhall(place, ['trace', String(stored?._id)], { env: { REDIS_URL: cluster.env.REDIS_URL } })).out;
+    const out = await until('the trace names the profile service', async () => {
+      const lines = await told();
+      return /profile/.test(lines.split('\n').slice(1, 5).join('\n')) && lines;
+    });
+    t.match(out, /the profile service answered 503/);
+
+    t.equal((await control('PUT', { reset: true })).status, 200);
+    await untilSlowly('the parent has the notice', async () => {
+      const headers = { 'x-actor-id': parent, 'x-actor-role': 'PARENT' };
+      const { items } = (await cluster.request('GET', '/v1/parent/alerts', { headers })).data;
+      return items.some((row: { entityId: string }) => row.entityId === String(stored?._id));
+    });
+    await until('nothing is held up', async () => (await trace(`id=${stored?._id}`)).verdicts.length === 0);
+  },
+);
+
+t.test('a school has its exams in each state, and a second run adds nothing', async (t) => {
+  await untilSlowly('every notice is delivered', async () => {
+    const waiting = await cluster.mongo.collection('attempt_notices').countDocuments({ status: { $ne: 'DELIVERED' } });
+    return waiting === 0;
+  });
+  const before = await counts();
+  t.match(await seed(), /^Nothing was added: the school was complete\.$/m);
+  t.strictSame(await counts(), before);
+  for (const { id, state } of school.exams) {
+    const statuses = await cluster.mongo.collection('attempts').distinct('status', { examId: id });
+    t.strictSame(statuses, [state === 'running' ? 'IN_PROGRESS' : 'GRADED'], id);
+  }
+  const essays = school.exams.find(({ state }) => state === 'essays')?.id;
+  t.ok(await cluster.mongo.collection('attempts').countDocuments({ examId: essays, pendingManualCount: 1 }));
+  t.ok(standIns.owners.ledgerOf('local').debits.size === 1, 'the generation was paid for once');
+});
