@@ -1,5 +1,10 @@
 import t from 'tap';
-import { createClient, ExamhallError, type StartRequest } from '../../clients/typescript/src/index.ts';
+import {
+  createClient,
+  ExamhallError,
+  type SentRequest,
+  type StartRequest,
+} from '../../clients/typescript/src/index.ts';
 import { failure, hangUp, openScript, success } from './scripted-server.ts';
 
 const STUDENT = { id: 'student-1', role: 'STUDENT', organizationId: 'org-1' } as const;
@@ -269,3 +274,29 @@ t.test(
     );
   },
 );
+
+t.test('client and call observe each request with its status, the reads behind a 202 included', async (t) => {
+  const [all, own]: [SentRequest[], SentRequest[]] = [[], []];
+  const submitted = success({ id: 'attempt-1', status: 'SUBMITTED' }, 202);
+  const graded = success({ id: 'attempt-1', status: 'GRADED' });
+  const { client } = await openScript(t, [hangUp, submitted, graded, failure(404, 'ATTEMPT_NOT_FOUND')], {
+    observe: (sent) => void all.push(sent),
+  });
+  await client.submitAttempt({ attemptId: 'attempt-1', as: STUDENT, observe: (sent) => void own.push(sent) });
+  const signal = AbortSignal.abort(new Error('left'));
+  await t.rejects(client.readAttempt({ attemptId: 'unread', as: STUDENT, signal }), { message: 'left' });
+  await t.rejects(client.readAttempt({ attemptId: 'other', as: STUDENT }), { code: 'ATTEMPT_NOT_FOUND' });
+  const shown = (list: SentRequest[]) => list.map(({ operation, status, ms }) => `${operation} ${status} ${ms >= 0}`);
+  t.strictSame(shown(own), ['submitAttempt 0 true', 'submitAttempt 202 true', 'readAttempt 200 true']);
+  t.strictSame(shown(all), [...shown(own), 'readAttempt 404 true']);
+});
+
+t.test('an error states whether its request had an effect', async (t) => {
+  const busy = failure(503, 'ATTEMPT_CAPACITY_EXCEEDED', { 'retry-after': '90' });
+  const { client } = await openScript(t, [hangUp, busy, failure(403, 'FORBIDDEN')]);
+  const admin = client.with({ as: ADMIN });
+  for (const kind of ['unknown', 'refused', 'final']) {
+    const error: unknown = await admin.createNotification({ body: NOTICE }).catch((thrown: unknown) => thrown);
+    t.match(error, { name: 'ExamhallError', kind });
+  }
+});

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/http/local-server.ts';
-import { type Client, type Clock, createClient } from '../../clients/typescript/src/index.ts';
+import { type Client, type ClientOptions, type Clock, createClient } from '../../clients/typescript/src/index.ts';
 
 /** One reply of the script: a status with its body, or a function that misbehaves. */
 export type Scripted =
@@ -16,7 +16,11 @@ export interface Script {
 }
 
 /** Opens a server that answers each call with the next reply of the script, and a client of it. A call beyond the script fails the test. */
-export async function openScript(t: { teardown(work: () => unknown): void }, replies: Scripted[]): Promise<Script> {
+export async function openScript(
+  t: { teardown(work: () => unknown): void },
+  replies: Scripted[],
+  options: Partial<ClientOptions> = {},
+): Promise<Script> {
   const calls: ReceivedCall[] = [];
   const pauses: number[] = [];
   const waiting = [...replies];
@@ -40,7 +44,7 @@ export async function openScript(t: { teardown(work: () => unknown): void }, rep
     time += ms;
   };
   return {
-    client: createClient({ baseUrl: url, gatewayToken: 'the-gateway-token', clock }),
+    client: createClient({ baseUrl: url, gatewayToken: 'the-gateway-token', clock, ...options }),
     calls,
     pauses,
     clock: { advance },

@@ -7,10 +7,10 @@ import {
   MACHINE_CLOCK,
   type Reply,
   type RequestSettings,
+  type SentRequest,
   TIMEOUT_MS,
   type Transport,
 } from './exchange.ts';
-import { failureKind } from './failure-kind.ts';
 import { type ForwardedRequest, forward } from './forward.ts';
 import { ROUTES, type SessionEnvelope } from './generated.ts';
 import type {
@@ -44,6 +44,8 @@ export interface ClientOptions {
   readonly deadlineMs?: number;
   /** Longest pause before a repeat (ms); a reply that requires a longer one is thrown. Default 30,000. */
   readonly maxPauseMs?: number;
+  /** Receives each request of every call after its end, for metrics. Streams and `forward` report none. */
+  readonly observe?: (sent: SentRequest) => void;
   /** Default: the runtime's own. */
   readonly fetch?: typeof fetch;
   /** For tests. */
@@ -141,6 +143,10 @@ function requestOf(settings: Settings, name: OperationName, input: AnyInput): Ex
     timeoutMs: input.timeoutMs ?? slow ?? settings.timeoutMs ?? TIMEOUT_MS,
     giveUpAt: settings.transport.clock.now() + deadlineMs,
     signal: input.signal,
+    observe(sent) {
+      settings.observe?.(sent);
+      input.observe?.(sent);
+    },
   };
 }
 
@@ -158,7 +164,7 @@ async function followed(
 ): Promise<Outcome<unknown, unknown>> {
   const { transport } = settings;
   const rule = FOLLOW_RULES[name];
-  const { as, service, token, signal, timeoutMs } = input;
+  const { as, service, token, signal, timeoutMs, observe } = input;
   let { data } = accepted;
   for (let reads = 0; ; reads += 1) {
     const pauseMs = pollPauseMs(reads);
@@ -174,6 +180,7 @@ async function followed(
               ...(service === undefined ? {} : { service }),
               ...(token === undefined ? {} : { token }),
               ...(timeoutMs === undefined ? {} : { timeoutMs }),
+              ...(observe === undefined ? {} : { observe }),
               signal,
             }),
             giveUpAt: request.giveUpAt,
@@ -187,6 +194,6 @@ async function followed(
 
 /** Returns null for a failure that is not final: the request is stored, and a later read shows its result. @throws any other error */
 function notYet(error: unknown): null {
-  if (!(error instanceof ExamhallError) || failureKind(error) === 'final') throw error;
+  if (!(error instanceof ExamhallError) || error.kind === 'final') throw error;
   return null;
 }

@@ -1,3 +1,4 @@
+import { type FailureKind, failureKind } from './failure-kind.ts';
 import type { FaultDetail, ServerCode } from './generated.ts';
 
 /**
@@ -33,6 +34,8 @@ export class ExamhallError extends Error {
   readonly data: unknown;
   /** Wait that the server requires; null if the reply has no `Retry-After`. */
   readonly retryAfterSeconds: number | null;
+  /** Effect of the call's last request: none, unknown, or a failure that every repeat would meet too. */
+  readonly kind: FailureKind;
 
   constructor(facts: Facts) {
     super(`${facts.operation}: ${facts.code}: ${facts.message}`, { cause: facts.cause });
@@ -43,6 +46,7 @@ export class ExamhallError extends Error {
     this.details = facts.details ?? [];
     this.data = facts.data;
     this.retryAfterSeconds = facts.retryAfterSeconds ?? null;
+    this.kind = failureKind(this);
   }
 }
 

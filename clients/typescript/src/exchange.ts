@@ -1,6 +1,5 @@
 import type { Credentials } from './credentials.ts';
 import { ExamhallError, errorOf, parsed } from './examhall-error.ts';
-import { failureKind } from './failure-kind.ts';
 
 /** Time of the client. A test may replace it. */
 export interface Clock {
@@ -20,11 +19,22 @@ export interface Transport {
   readonly maxPauseMs: number;
 }
 
+/** A request that has ended, with or without a reply. */
+export interface SentRequest {
+  /** The operation; while the client waits for the result of a 202, the one that reads it. */
+  readonly operation: string;
+  /** Status of the reply; 0 without a whole one. */
+  readonly status: number;
+  /** Time from the request to the end of its reply (ms). */
+  readonly ms: number;
+}
+
 /** Settings that all requests of a client share. */
 export interface RequestSettings {
   readonly baseUrl: string;
   readonly gatewayToken?: string | undefined;
   readonly timeoutMs?: number;
+  readonly observe?: (sent: SentRequest) => void;
   readonly transport: Transport;
   readonly credentials: Credentials;
 }
@@ -45,6 +55,8 @@ export interface Exchange {
   /** Time of the clock after which nothing is repeated. */
   readonly giveUpAt: number;
   readonly signal?: AbortSignal | undefined;
+  /** Receives each request after its end, unless `signal` has ended it. */
+  observe(sent: SentRequest): void;
 }
 
 export interface Reply {
@@ -60,7 +72,9 @@ const FIRST_PAUSE_MS = 250;
 /** Sends a request, repeats it where that is allowed, and returns the reply of a success. @throws ExamhallError */
 export async function exchange(transport: Transport, request: Exchange): Promise<Reply> {
   for (let sent = 1; ; sent += 1) {
+    const began = transport.clock.now();
     const reply = await send(transport, request);
+    request.observe({ operation: request.operation, status: reply.status, ms: transport.clock.now() - began });
     if (!(reply instanceof ExamhallError)) return reply;
     const pauseMs = pauseAfter(transport, request, reply, sent);
     if (pauseMs === null) throw reply;
@@ -95,8 +109,7 @@ export function noReply(operation: string, cause: unknown): ExamhallError {
 
 /** Returns the pause before the next request (ms), or null if the failure is final. */
 function pauseAfter(transport: Transport, request: Exchange, error: ExamhallError, sent: number): number | null {
-  const kind = failureKind(error);
-  const mayRepeat = kind === 'refused' || (kind === 'unknown' && request.isReplaySafe);
+  const mayRepeat = error.kind === 'refused' || (error.kind === 'unknown' && request.isReplaySafe);
   if (sent >= transport.tries || !mayRepeat) return null;
   const pauseMs = pauseFor(error, sent);
   const isTooLong = pauseMs > transport.maxPauseMs || transport.clock.now() + pauseMs > request.giveUpAt;

@@ -1,5 +1,3 @@
-import type { ExamhallError } from './examhall-error.ts';
-
 /**
  * Effect of a request that failed.
  * - `refused`: the request has had no effect, and a later one may succeed.
@@ -8,17 +6,19 @@ import type { ExamhallError } from './examhall-error.ts';
  */
 export type FailureKind = 'refused' | 'unknown' | 'final';
 
+interface Failure {
+  readonly code: string;
+  readonly status: number;
+  readonly retryAfterSeconds: number | null;
+}
+
 /**
- * Returns the kind of a failure. Calls, the wait for a result and streams decide by it alone.
+ * Returns the kind of a failure, which `ExamhallError` shows. Calls, the wait for a result and streams decide by it alone.
  *
  * A missing reply, `INTERNAL` and `UNAVAILABLE` leave open whether the request was served, since a lost commit answers so too. From a proxy,
  * 408 and every 5xx do. `AUTH_THROTTLED` leaves open whether a wrong password was counted. Any other 429 or 503 of examhall without `Retry-After` names a lasting cause, such as a missing setting.
  */
-export function failureKind({
-  code,
-  status,
-  retryAfterSeconds,
-}: Pick<ExamhallError, 'code' | 'status' | 'retryAfterSeconds'>): FailureKind {
+export function failureKind({ code, status, retryAfterSeconds }: Failure): FailureKind {
   if (code === 'NO_REPLY' || code === 'INTERNAL' || code === 'UNAVAILABLE' || code === 'AUTH_THROTTLED')
     return 'unknown';
   if (code === 'FOREIGN_REPLY') {

@@ -1,4 +1,5 @@
 import type { Credential, Credentials } from './credentials.ts';
+import type { SentRequest } from './exchange.ts';
 import type { Operations, ROUTES, SessionEnvelope, StreamOperations } from './generated.ts';
 
 export type OperationName = keyof Operations;
@@ -25,6 +26,8 @@ export interface CallOptions {
   readonly requestId?: string;
   /** W3C trace context of the request that causes this call. */
   readonly traceparent?: string;
+  /** Receives each request of the call after its end. After more than one, a result may be that of an earlier request. */
+  readonly observe?: (sent: SentRequest) => void;
 }
 
 /** Further member of the input of an operation that takes an idempotency key. */

@@ -2,7 +2,6 @@ import { addCredentials, type Credential, type Credentials, chosenCredentials } 
 import { type EventMessage, readEvents } from './event-source.ts';
 import { ExamhallError, errorOf } from './examhall-error.ts';
 import { noReply, pauseFor, type RequestSettings, TIMEOUT_MS } from './exchange.ts';
-import { failureKind } from './failure-kind.ts';
 import { type Job, type Notification, type ServerCode, STREAM_ROUTES } from './generated.ts';
 import type { Arguments, StreamInputOf } from './operation.ts';
 import { urlOf } from './url.ts';
@@ -113,7 +112,7 @@ async function* follow<Item>(
     } catch (error) {
       if (isAborted(signal)) return;
       failures += 1;
-      if (!(error instanceof ExamhallError) || failureKind(error) === 'final') throw error;
+      if (!(error instanceof ExamhallError) || error.kind === 'final') throw error;
       if (!hasWorked && failures >= transport.tries) throw error;
       pauseMs = Math.max(hasWorked ? retryMs : 0, Math.min(MAX_PAUSE_MS, pauseFor(error, failures)), waitOf(error));
     } finally {
