@@ -98,9 +98,7 @@ async function main(args: string[]): Promise<number> {
       questions,
       standIns,
       isOwn: own !== undefined,
-      internalToken:
-        process.env.ATTEMPT_INTERNAL_SERVICE_TOKEN ?? process.env.INTERNAL_SERVICE_TOKEN ?? 'dev-internal-token',
-      gatewayToken: process.env.GATEWAY_TOKEN,
+      env: process.env,
       delivery: {
         losses: own === undefined ? null : standIns.notification.losses,
         addDispatcher: own === undefined ? () => dispatch(url) : null,

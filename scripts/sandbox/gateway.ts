@@ -1,147 +1,151 @@
-import { Agent, type IncomingHttpHeaders } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { NoReply, send as sendCall } from '#scripts/http/call.ts';
+import {
+  type Client,
+  createClient,
+  ExamhallError,
+  type Identity,
+  type Outcome,
+  type SentRequest,
+  type Service,
+} from '../../clients/typescript/src/index.ts';
 
-/** The demo's replacement for the API gateway: adds the caller's identity and the tokens, and repeats calls without a usable reply. */
+/** The client of the sandbox, in the place of the API gateway and of the services that call examhall. */
 export interface Gateway {
   /** URL of the cluster. */
   url: string;
-  /** Returns the headers that identify this caller to every service. */
-  identityOf(caller: Caller): Record<string, string>;
   /**
-   * Sends a call, at most eight times while there is no reply, a 503 or a 429 that is soon over. Returns the last reply.
-   * @throws NoReply if the last sending had no reply either
+   * Returns a client whose requests have this name in the table of durations. If it `losesReply`, it hangs up on its first request, whose effect
+   * is then unknown, and sends it again.
    */
-  send(call: GatewayCall): Promise<GatewayReply>;
-  /** Number of sendings that repeated a call. */
+  client(name: string, options?: { losesReply: boolean }): Client;
+  /** Returns the credentials of a service. */
+  service(name: string): Service;
+  /** Number of requests that had no reply, or one that asks to come again. */
   repeated(): number;
-  close(): void;
-}
-
-export interface Caller {
-  id: string;
-  role: 'STUDENT' | 'TEACHER' | 'PARENT' | 'ADMIN';
-  /** The organization for which the caller acts, for services that require one. */
-  organizationId?: string;
-}
-
-export interface GatewayCall {
-  /** Label of the call in the latency table. */
-  name: string;
-  method: 'GET' | 'PATCH' | 'POST';
-  path: string;
-  caller?: Caller;
-  headers?: Record<string, string>;
-  body?: unknown;
-  /** Hangs up as soon as the request has been sent, so that its effect is unknown, then sends it again. */
-  loseReply?: boolean;
-  /** Longest silence of a reply in milliseconds; default 20 s. */
-  timeoutMs?: number;
-}
-
-export interface GatewayReply {
-  status: number;
-  headers: IncomingHttpHeaders;
-  /** Number of sendings. Each one before the last may have taken effect too. */
-  sentTimes: number;
-  /** The parsed envelope. */
-  envelope(): Envelope;
-}
-
-export interface Envelope {
-  success: boolean;
-  data?: unknown;
-  code?: string;
-  message?: string;
 }
 
 const TIMEOUT_MS = 20_000;
-const MAX_ATTEMPTS = 8;
-const RETRY_MS = 200;
-/** Longest `Retry-After` of a 429 for which a call waits, in seconds: that of an address that is slowed. */
-const MAX_WAIT_SECONDS = 10;
+const TRIES = 8;
+/** Longest `Retry-After` for which a call waits: that of an address that is slowed. */
+const MAX_PAUSE_MS = 10_000;
+/** Time limit of a call with the wait for its result: a whole year may submit at once. */
+const DEADLINE_MS = 180_000;
+/** Time after which a lost request is cut: its reply takes longer. */
+const HANG_UP_MS = 4;
 
-/** Opens the gateway; at most `sockets` calls run at the same time. */
-export function openGateway(deps: {
-  url: string;
-  gatewayToken: string | undefined;
-  latencies: Latencies;
-  sockets: number;
-}): Gateway {
-  const agent = new Agent({ keepAlive: true, maxSockets: deps.sockets });
-  const gatewayProof: Record<string, string> =
-    deps.gatewayToken === undefined ? {} : { 'x-gateway-token': deps.gatewayToken };
+/** Opens the gateway with the tokens of a cluster that has this environment. */
+export function openGateway(url: string, env: NodeJS.ProcessEnv, latencies?: Latencies): Gateway {
+  const clients = new Map<string, Client>();
+  const token = env.ATTEMPT_INTERNAL_SERVICE_TOKEN ?? env.INTERNAL_SERVICE_TOKEN ?? 'dev-internal-token';
   let repeated = 0;
 
-  async function send(call: GatewayCall): Promise<GatewayReply> {
-    const lost = call.loseReply === true ? 1 : 0;
-    if (lost > 0) await once(call, true).catch(() => undefined);
-    repeated += lost;
-    for (let attempt = 1; ; attempt++) {
-      const began = performance.now();
-      let waitMs = RETRY_MS * attempt;
-      try {
-        const reply = await once(call, false);
-        deps.latencies.add(call.name, performance.now() - began);
-        const seconds = Number(reply.headers['retry-after']);
-        const isSoon = reply.status === 429 && seconds <= MAX_WAIT_SECONDS;
-        if (isSoon) waitMs = seconds * 1_000;
-        if ((reply.status !== 503 && !isSoon) || attempt === MAX_ATTEMPTS)
-          return { ...reply, sentTimes: attempt + lost };
-      } catch (error) {
-        if (!(error instanceof NoReply) || attempt === MAX_ATTEMPTS) throw error;
-      }
-      repeated += 1;
-      await delay(waitMs);
-    }
-  }
-
-  async function once(call: GatewayCall, hangsUp: boolean): Promise<Omit<GatewayReply, 'sentTimes'>> {
-    const { method, path, body, timeoutMs = TIMEOUT_MS } = call;
-    const names = call.caller === undefined ? {} : namesOf(call.caller);
-    const headers = { ...gatewayProof, ...names, ...call.headers };
-    const answer = await sendCall(deps.url, { method, target: path, headers, body, agent, timeoutMs, hangsUp });
-    return {
-      status: answer.status,
-      headers: answer.headers,
-      envelope: () => JSON.parse(answer.body.toString('utf8')) as Envelope,
-    };
-  }
-
-  /** Returns the identity headers of a caller. The attempt service reads other names than the remaining services. */
-  function namesOf({ id, role, organizationId }: Caller): Record<string, string> {
-    return {
-      'x-user-id': id,
-      'x-user-role': role,
-      'x-actor-id': id,
-      'x-actor-role': role,
-      ...(organizationId === undefined ? {} : { 'x-organization-id': organizationId }),
-    };
+  function open(name: string, options: { fetch?: typeof fetch }): Client {
+    return createClient({
+      baseUrl: url,
+      gatewayToken: env.GATEWAY_TOKEN,
+      tries: TRIES,
+      timeoutMs: TIMEOUT_MS,
+      deadlineMs: DEADLINE_MS,
+      maxPauseMs: MAX_PAUSE_MS,
+      observe({ status, ms }) {
+        if (status === 0 || status === 429 || status === 503) repeated += 1;
+        if (status !== 0) latencies?.add(name, ms);
+      },
+      ...options,
+    });
   }
 
   return {
-    url: deps.url,
-    identityOf: (caller) => ({ ...gatewayProof, ...namesOf(caller) }),
-    send,
+    url,
+    client(name, { losesReply } = { losesReply: false }) {
+      if (losesReply) return open(name, { fetch: losingFetch() });
+      const client = clients.get(name) ?? open(name, {});
+      clients.set(name, client);
+      return client;
+    },
+    service: (name) => ({ name, token }),
     repeated: () => repeated,
-    close: () => agent.destroy(),
   };
 }
 
-/** Returns the data of a reply that has one of these statuses. @throws Error that names call, status and code, for another status */
-export function dataOf<Data>(call: string, reply: GatewayReply, ...statuses: number[]): Data {
-  const envelope = reply.envelope();
-  if (statuses.includes(reply.status)) return envelope.data as Data;
-  throw new Error(`${call} answered ${reply.status} ${envelope.code ?? ''} ${envelope.message ?? ''}`.trim());
+/** Returns a `fetch` that hangs up on its first request. The server may or may not have executed it. */
+function losingFetch(): typeof fetch {
+  let isFirst = true;
+  return (input, init = {}) => {
+    if (!isFirst) return fetch(input, init);
+    isFirst = false;
+    const left = AbortSignal.timeout(HANG_UP_MS);
+    return fetch(input, { ...init, signal: init.signal ? AbortSignal.any([init.signal, left]) : left });
+  };
 }
 
-/** Durations of calls in milliseconds, by the name of the call. */
+/** Counts the requests of one call. If there is more than one, its result may be that of an earlier request. */
+export function countRequests() {
+  const statuses: number[] = [];
+  return {
+    observe: ({ status }: SentRequest) => void statuses.push(status),
+    count: () => statuses.length,
+    lastStatus: () => statuses.at(-1) ?? 0,
+  };
+}
+
+/** Pause before a call that has an unknown effect is made again. */
+const DOUBT_MS = 500;
+
+/**
+ * Makes a call that the client itself does not repeat while its effect is unknown, and repeats it. Returns the result, and the number of calls
+ * before it that may have taken effect.
+ */
+export async function insist<Result>(make: () => Promise<Result>): Promise<{ result: Result; inDoubt: number }> {
+  for (let inDoubt = 0; ; inDoubt++) {
+    try {
+      return { result: await make(), inDoubt };
+    } catch (error) {
+      if (!(error instanceof ExamhallError) || error.kind !== 'unknown' || inDoubt + 1 === TRIES) throw error;
+      const pauseMs = DOUBT_MS + (error.retryAfterSeconds ?? 0) * 1_000;
+      if (pauseMs > MAX_PAUSE_MS) throw error;
+      await delay(pauseMs);
+    }
+  }
+}
+
+/** Returns the failure of a call, or null if it succeeds. @throws any other error */
+export async function refusalOf(call: Promise<unknown>): Promise<ExamhallError | null> {
+  try {
+    await call;
+    return null;
+  } catch (error) {
+    if (error instanceof ExamhallError) return error;
+    throw error;
+  }
+}
+
+/** Returns the result of a call that may be answered 202. @throws Error if it did not come in time */
+export function finalOf<Data>(name: string, outcome: Outcome<Data, unknown>): Data {
+  if (outcome.done) return outcome.data;
+  throw new Error(`${name} is still not done; do the workers of the cluster run?`);
+}
+
+/** Returns a student as caller. */
+export function asStudent({ id }: { id: string }): Identity {
+  return { id, role: 'STUDENT' };
+}
+
+/** Returns the names of the services that a cluster serves. @throws Error if none answers there */
+export async function servicesOf({ url }: Gateway): Promise<ReadonlySet<string>> {
+  const reply = await fetch(new URL('/v1', url), { signal: AbortSignal.timeout(TIMEOUT_MS) });
+  if (!reply.ok) throw new Error(`GET /v1 answered ${reply.status}`);
+  const { data } = (await reply.json()) as { data: { services: string[] } };
+  return new Set(data.services);
+}
+
+/** Durations of requests in milliseconds, by the name of their call. */
 export interface Latencies {
   add(name: string, ms: number): void;
   /** Names in the order in which they were first seen. */
   names(): string[];
   count(name: string): number;
-  /** Returns the smallest duration that this share of the calls did not exceed; 0 without calls. */
+  /** Returns the smallest duration that this share of the requests did not exceed; 0 without any. */
   quantile(name: string, share: number): number;
 }
 

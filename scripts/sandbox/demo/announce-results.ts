@@ -1,22 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Progress } from '#scripts/progress.ts';
-import { type Caller, dataOf, type Gateway } from '#scripts/sandbox/gateway.ts';
+import { asStudent } from '#scripts/sandbox/gateway.ts';
 import { part } from '#scripts/sandbox/parts.ts';
+import { releaseResults } from '#scripts/sandbox/school/exam-calls.ts';
 import { ORGANIZATION } from '#scripts/sandbox/school/paper.ts';
-import type { ReleaseReply } from '#shared/generated/attempt.ts';
-import type { Notification } from '#shared/generated/notification.ts';
 import { type Delivery, deliverNotices } from './deliver-notices.ts';
-import { openEventSource } from './event-source.ts';
 import { type Inbox, parentInboxes, readAllNotices, readNotice, studentInboxes, verifyInbox } from './inbox.ts';
 import type { NoticeFacts } from './report.ts';
-import { asStudent, type DemoDeps, type Sitting } from './sitting.ts';
+import type { DemoDeps, Sitting } from './sitting.ts';
 
 /** Students who read their own notice at the end. One more student marks a whole inbox as read. */
 const READERS = 3;
-/** Longest wait for the notice in the live inbox, after all other notices have arrived. */
+/** Longest wait for the live inbox to open, and for its notice after all other notices have arrived. */
 const LIVE_MS = 10_000;
-/** Calls to the release route before the demo fails; each waits for the same command. */
-const MAX_SENDINGS = 6;
+const POLL_MS = 20;
 
 /**
  * Releases the results while one student has a live inbox open, and checks that the notices arrive in every inbox.
@@ -40,9 +37,9 @@ export async function announceResults(
     const releasedAt = performance.now();
     await release(deps, progress, sittings.length);
     const parentsChecked = await deliverNotices(deps, progress, { students, parents }, delivery);
-    const receivedAt =
-      live === null || follower === undefined ? null : await live.receivedAt(follower.attemptId, LIVE_MS);
-    if (live !== null && receivedAt === null) deps.complain(`${live.owner.id}: the live inbox received no notice`);
+    const receivedAt = live === null || follower === undefined ? null : await live.receivedAt(follower.attemptId);
+    if (live !== null && receivedAt === null)
+      deps.complain(`${follower?.student.id}: the live inbox received no notice`);
     const arrived = await verifyInboxes(deps, progress, [...students, ...(parentsChecked ? parents : [])]);
     return {
       students: { arrived: arrived.students, all: students.length },
@@ -59,97 +56,71 @@ export async function announceResults(
 
 async function release(deps: DemoDeps, progress: Progress, attempts: number): Promise<void> {
   progress.begin('release the results', 1);
-  await releaseResults(deps, attempts);
+  await releaseTwice(deps, attempts);
   progress.end(`${2 * attempts} notices queued`);
 }
 
 /** Releases the results as the exam service does, then repeats the event, which must change nothing. */
-async function releaseResults(deps: DemoDeps, attempts: number): Promise<void> {
+async function releaseTwice({ gateway, examId, complain }: DemoDeps, attempts: number): Promise<void> {
   const event = {
-    sourceService: 'exam-service',
-    type: 'exam.results_released.v1',
-    sourceEventId: `release-${deps.examId}`,
+    sourceEventId: `release-${examId}`,
     organizationId: ORGANIZATION,
-    examId: deps.examId,
+    examId,
     releasedAt: new Date().toISOString(),
   };
-  const first = await sendRelease(deps, event);
-  // If the reply of an earlier sending was lost, this reply is a replay, whose counts are 0.
+  const first = await releaseResults(gateway, event);
+  // If the reply of an earlier request was lost, this reply is a replay, whose counts are 0.
   const isRight = first.updatedAttempts === attempts && first.queuedNotifications === 2 * attempts;
-  if (!isRight && !first.wasRepeated) {
-    deps.complain(`the release counts ${first.updatedAttempts} attempts and ${first.queuedNotifications} notices`);
-  }
-  const again = await sendRelease(deps, event);
-  if (again.updatedAttempts !== 0 || again.queuedNotifications !== 0) deps.complain('a repeated release took effect');
-}
-
-/** Sends a release until it is done. After a 202 the worker is still running it; the next call waits for the same command. */
-async function sendRelease(deps: DemoDeps, event: object) {
-  for (let sending = 1; ; sending++) {
-    const reply = await deps.gateway.send({
-      name: 'release',
-      method: 'POST',
-      path: '/v1/events/exam-results-released',
-      headers: { 'x-internal-service': 'exam-service', 'x-internal-token': deps.internalToken },
-      body: event,
-    });
-    const counts = dataOf<ReleaseReply>('release', reply, 200, 202);
-    if (reply.status === 200) return { ...counts, wasRepeated: sending > 1 || reply.sentTimes > 1 };
-    if (sending === MAX_SENDINGS) throw new Error('the release is still not done');
-  }
-}
-
-/** Opens a live inbox. If that fails, records a fault and returns null, so that the demo continues. */
-async function openLive(deps: DemoDeps, { student }: Sitting): Promise<LiveInbox | null> {
-  try {
-    return await openLiveInbox(deps.gateway, asStudent(student));
-  } catch (error) {
-    deps.complain(error instanceof Error ? error.message : String(error));
-    return null;
-  }
+  if (!isRight && !first.wasRepeated)
+    complain(`the release counts ${first.updatedAttempts} attempts and ${first.queuedNotifications} notices`);
+  const again = await releaseResults(gateway, event);
+  if (again.updatedAttempts !== 0 || again.queuedNotifications !== 0) complain('a repeated release took effect');
 }
 
 /** An inbox that is open as a stream, as in a browser. */
 interface LiveInbox {
-  owner: Caller;
-  /** Waits until the notice of this attempt arrives. Returns its time (performance.now()), or null after `timeoutMs`. */
-  receivedAt(attemptId: string, timeoutMs: number): Promise<number | null>;
+  /** Waits until the notice of this attempt arrives. Returns its time (performance.now()), or null after 10 s. */
+  receivedAt(attemptId: string): Promise<number | null>;
   close(): Promise<void>;
 }
 
-const STREAM_PATH = '/v1/notifications/stream';
-const OPEN_MS = 10_000;
-const POLL_MS = 20;
+/** Opens a student's inbox. If no snapshot arrives within 10 s, records a fault and returns null, so that the demo continues. */
+async function openLive({ gateway, complain }: DemoDeps, { student }: Sitting): Promise<LiveInbox | null> {
+  const ending = new AbortController();
+  const opened = Promise.withResolvers<void>();
+  const arrivals = new Map<string, number>();
+  const { signal } = ending;
 
-/** Opens the owner's stream. @throws Error if no `snapshot` arrives within 10 s */
-async function openLiveInbox(gateway: Gateway, owner: Caller): Promise<LiveInbox> {
-  const received = new Map<string, number>();
-  let isOpen = false;
-
-  const source = openEventSource(gateway, { owner, path: STREAM_PATH }, (event, data) => {
-    if (event === 'snapshot') isOpen = true;
-    if (event !== 'notification') return;
-    const attemptId = (data as { notification?: Notification }).notification?.entityId;
-    if (attemptId != null && !received.has(attemptId)) received.set(attemptId, performance.now());
-  });
-
-  async function waitUntil(isSo: () => boolean, timeoutMs: number): Promise<boolean> {
-    const until = performance.now() + timeoutMs;
-    while (!isSo() && performance.now() < until) await delay(POLL_MS);
-    return isSo();
+  async function listen(): Promise<void> {
+    for await (const event of gateway.client('live inbox').streams.inbox({ as: asStudent(student), signal })) {
+      if (event.event === 'snapshot') opened.resolve();
+      const attemptId = event.event === 'notification' ? event.data.notification.entityId : null;
+      if (attemptId !== null && !arrivals.has(attemptId)) arrivals.set(attemptId, performance.now());
+    }
   }
 
-  if (!(await waitUntil(() => isOpen, OPEN_MS))) {
-    await source.close();
-    throw new Error(`the live inbox of ${owner.id} did not open: ${source.trouble()}`);
+  const listening = listen().catch(opened.reject);
+  const late = setTimeout(() => opened.reject(new Error('it sent no snapshot')), LIVE_MS);
+  const close = async () => {
+    ending.abort();
+    await listening;
+  };
+  try {
+    await opened.promise;
+  } catch (error) {
+    complain(`the live inbox of ${student.id} did not open: ${error instanceof Error ? error.message : error}`);
+    await close();
+    return null;
+  } finally {
+    clearTimeout(late);
   }
   return {
-    owner,
-    async receivedAt(attemptId, timeoutMs) {
-      await waitUntil(() => received.has(attemptId), timeoutMs);
-      return received.get(attemptId) ?? null;
+    async receivedAt(attemptId) {
+      const until = performance.now() + LIVE_MS;
+      while (!arrivals.has(attemptId) && performance.now() < until) await delay(POLL_MS);
+      return arrivals.get(attemptId) ?? null;
     },
-    close: source.close,
+    close,
   };
 }
 

@@ -1,9 +1,9 @@
 import t from 'tap';
 import { listenLocally } from '#scripts/http/local-server.ts';
-import type { Job } from '#shared/generated/classifier.ts';
+import { createClient, type Job } from '../../../clients/typescript/src/index.ts';
 import { followJob } from './classify-paper.ts';
 
-const OWNER = { id: 'gv-1', role: 'TEACHER' as const };
+const OWNER = { id: 'gv-1', role: 'TEACHER' as const, organizationId: 'truong-1' };
 
 function job(revision: number, processed: number, status: Job['status'] = 'RUNNING') {
   return { id: 'job-1', status, revision, progress: { total: 10, processed } } as Job;
@@ -26,8 +26,10 @@ async function follow(t: { teardown(work: () => unknown): void }, parts: readonl
   });
   t.teardown(server.close);
   const shown: number[] = [];
-  const gateway = { url: server.url, identityOf: () => ({}) };
-  const followed = await followJob(gateway, { owner: OWNER, jobId: 'job-1' }, ({ progress }) => {
+  // No time passes while the client waits to connect again.
+  const clock = { now: () => 0, pause: async () => undefined };
+  const client = createClient({ baseUrl: server.url, clock });
+  const followed = await followJob(client, { owner: OWNER, jobId: 'job-1' }, ({ progress }) => {
     shown.push(progress.processed);
   });
   return { ...followed, shown, resumedAt };

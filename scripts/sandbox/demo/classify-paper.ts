@@ -1,21 +1,18 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Progress } from '#scripts/progress.ts';
-import { type Caller, dataOf, type Gateway } from '#scripts/sandbox/gateway.ts';
+import { insist } from '#scripts/sandbox/gateway.ts';
 import type { BankStandIn } from '#scripts/sandbox/neighbours/question-bank.ts';
-import type { StartQuestion } from '#shared/generated/attempt.ts';
 import type {
   ClassifiedItem,
-  CreateJobReply,
+  Client,
   CreateJobRequest,
+  Identity,
   Job,
-  JobErrors,
-  JobReply,
-} from '#shared/generated/classifier.ts';
-import { openEventSource } from './event-source.ts';
+  StartQuestion,
+} from '../../../clients/typescript/src/index.ts';
 import type { ClassificationFacts } from './report.ts';
-import { asTeacher, type DemoDeps } from './sitting.ts';
+import { type DemoDeps, THE_TEACHER } from './sitting.ts';
 
-const PATH = '/v1/ai-classifier/jobs';
 /** The fields that the job classifies. */
 const FIELDS = ['topic', 'difficulty'] as const;
 /** Questions in a batch of the classifier. */
@@ -31,16 +28,16 @@ export async function classifyPaper(
   questions: readonly StartQuestion[],
   bank: BankStandIn | null,
 ): Promise<ClassificationFacts> {
-  const owner = asTeacher();
   const questionIds = questions.map(({ questionId }) => questionId);
   // The exam id makes this job unique: an interrupted earlier demo may have left an equal job open, which would be returned.
   const body: CreateJobRequest = { questionIds, fields: [...FIELDS], filters: { examId: deps.examId } };
   progress.begin('classify the paper', questionIds.length);
-  const reply = await deps.gateway.send({ name: 'classify', method: 'POST', path: PATH, caller: owner, body });
-  const { job, created } = dataOf<CreateJobReply>('classify', reply, 200, 201);
-  // If a repeated request finds the job open, an earlier sending may have created it.
-  if (!created && reply.sentTimes === 1) deps.complain(`job ${job.id} was open before its first request`);
-  const followed = await followJob(deps.gateway, { owner, jobId: job.id }, ({ progress: { processed } }) => {
+  const client = deps.gateway.client('classify');
+  const { result, inDoubt } = await insist(() => client.createJob({ as: THE_TEACHER, body }));
+  const { job, created } = result;
+  // If a repeated request finds the job open, an earlier one may have created it.
+  if (!created && inDoubt === 0) deps.complain(`job ${job.id} was open before its first request`);
+  const followed = await followJob(client, { owner: THE_TEACHER, jobId: job.id }, ({ progress: { processed } }) => {
     progress.reach(processed);
   });
   followed.faults.forEach(deps.complain);
@@ -71,42 +68,38 @@ const NEXT_MS = 180_000;
 
 /** Follows a job until it is finished or no new state arrives in time. Calls `show` with each state. */
 export async function followJob(
-  gateway: Pick<Gateway, 'url' | 'identityOf'>,
-  { owner, jobId }: { owner: Caller; jobId: string },
+  client: Pick<Client, 'streams'>,
+  { owner, jobId }: { owner: Identity; jobId: string },
   show: (job: Job) => void,
 ): Promise<FollowedJob> {
-  const over = Promise.withResolvers<void>();
   const followed: FollowedJob = { job: null, updates: 0, faults: [] };
-  let last: Job | null = null;
+  const ending = new AbortController();
+  const giveUp = () => ending.abort();
   let timer = setTimeout(giveUp, FIRST_MS);
-
-  function giveUp(): void {
-    const state = last?.status ?? `unknown: ${source.trouble()}`;
-    followed.faults.push(`job ${jobId} does not end, its state is ${state}; is a classifier worker running?`);
-    over.resolve();
-  }
-
-  const source = openEventSource(gateway, { owner, path: `/v1/ai-classifier/jobs/${jobId}/events` }, (event, data) => {
-    if (event !== 'snapshot' && event !== 'job.updated') return;
-    const { job } = data as { job: Job };
-    followed.faults.push(...setbacks(last, job));
-    last = job;
-    followed.updates += 1;
-    show(job);
+  let last: Job | null = null;
+  let trouble = 'no state arrived';
+  try {
+    for await (const { data } of client.streams.job({ as: owner, jobId, signal: ending.signal })) {
+      if (!('job' in data)) continue;
+      clearTimeout(timer);
+      timer = setTimeout(giveUp, data.job.status === 'PENDING' ? FIRST_MS : NEXT_MS);
+      followed.faults.push(...setbacks(last, data.job));
+      followed.updates += 1;
+      last = data.job;
+      show(last);
+    }
+    // The stream of a job ends by itself with the job alone.
+    if (!ending.signal.aborted) followed.job = last;
+  } catch (error) {
+    trouble = error instanceof Error ? error.message : String(error);
+  } finally {
     clearTimeout(timer);
-    if (isFinished(job)) {
-      followed.job = job;
-      over.resolve();
-    } else timer = setTimeout(giveUp, job.status === 'PENDING' ? FIRST_MS : NEXT_MS);
-  });
-  await over.promise;
-  clearTimeout(timer);
-  await source.close();
+  }
+  if (followed.job === null) {
+    const state = (last as Job | null)?.status ?? `unknown: ${trouble}`;
+    followed.faults.push(`job ${jobId} does not end, its state is ${state}; is a classifier worker running?`);
+  }
   return followed;
-}
-
-function isFinished({ status }: Job): boolean {
-  return status !== 'PENDING' && status !== 'RUNNING';
 }
 
 /** Returns the faults between two states: revision and progress never decrease, and one revision has one progress. */
@@ -135,8 +128,9 @@ export async function verifyJob(
   { hasBank }: { hasBank: boolean },
 ): Promise<number> {
   const complain = (fault: string) => deps.complain(`job ${streamed.id}: ${fault}`);
-  const { job } = await read<JobReply>(deps, 'job', `${PATH}/${streamed.id}`);
-  const errors = await read<JobErrors>(deps, 'job errors', `${PATH}/${streamed.id}/errors`);
+  const input = { as: THE_TEACHER, jobId: streamed.id };
+  const { job } = await deps.gateway.client('job').readJob(input);
+  const errors = await deps.gateway.client('job errors').listJobErrors(input);
   // A stream leaves out the stored questions, which the job shows.
   const { questionContext, ...scope } = job.scope;
   if (!isDeepStrictEqual({ ...job, scope }, streamed))
@@ -180,8 +174,4 @@ function itemFaults({ questionId, suggestions, accepted }: ClassifiedItem): stri
     ...(isAsked && fields.every(isComplete) ? [] : [`${questionId} is classified as ${JSON.stringify(suggestions)}`]),
     ...(accepted ? [`${questionId} was accepted, although the job only suggests`] : []),
   ];
-}
-
-async function read<Data>({ gateway }: DemoDeps, name: string, path: string): Promise<Data> {
-  return dataOf<Data>(name, await gateway.send({ name, method: 'GET', path, caller: asTeacher() }), 200);
 }

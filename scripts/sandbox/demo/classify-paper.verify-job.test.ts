@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { ClassifiedItem, Job, JobErrors } from '#shared/generated/classifier.ts';
+import type { ClassifiedItem, Job, JobErrors } from '../../../clients/typescript/src/index.ts';
 import { verifyJob } from './classify-paper.ts';
 
 const IDS = ['q1', 'q2', 'q3', 'q4', 'q5', 'q6'];
@@ -30,14 +30,13 @@ async function complaints(
 ): Promise<string[]> {
   const faults: string[] = [];
   const shown = { ...job, scope: { ...job.scope, questionContext: stored?.map((id) => ({ id })) ?? null } };
-  const gateway = {
-    async send({ path }: { path: string }) {
-      const data = path.endsWith('/errors') ? { items: errors, total: errors.length } : { job: shown };
-      return { status: 200, headers: {}, sentTimes: 1, envelope: () => ({ success: true, data }) };
-    },
+  const client = {
+    readJob: async () => ({ job: shown }),
+    listJobErrors: async () => ({ items: errors, total: errors.length }),
   };
+  const gateway = { client: () => client };
   const complain = (fault: string) => void faults.push(fault);
-  await verifyJob({ gateway, internalToken: '', examId: '', complain } as never, streamed, IDS, { hasBank });
+  await verifyJob({ gateway, examId: '', complain } as never, streamed, IDS, { hasBank });
   return faults;
 }
 

@@ -1,14 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Caller, dataOf, type Gateway } from '#scripts/sandbox/gateway.ts';
+import { asStudent, type Gateway, insist } from '#scripts/sandbox/gateway.ts';
 import { mathsExam } from '#scripts/sandbox/school/paper.ts';
-import type { ListReply, Notification, NotificationReply, UpdatedReply } from '#shared/generated/notification.ts';
+import type { Identity, Notification } from '../../../clients/typescript/src/index.ts';
 import type { DemoDeps, Sitting } from './sitting.ts';
 
 /** The inbox of a student or parent, and the notice that this run must deliver to it. */
 export interface Inbox {
-  owner: Caller;
-  /** Route at which the owner reads the inbox. */
-  path: '/v1/notifications' | '/v1/parent/alerts';
+  owner: Identity;
   /** The attempt whose result the notice announces. */
   attemptId: string;
 }
@@ -27,37 +25,27 @@ const RETRY_MS = 200;
 
 /** Returns the inboxes of all students. */
 export function studentInboxes(sittings: readonly Sitting[]): Inbox[] {
-  return sittings.map(({ attemptId, student }) => ({
-    owner: { id: student.id, role: 'STUDENT' },
-    path: '/v1/notifications',
-    attemptId,
-  }));
+  return sittings.map(({ attemptId, student }) => ({ owner: asStudent(student), attemptId }));
 }
 
 /** Returns the inboxes of all parents on record; a student without parents has none. */
 export function parentInboxes(sittings: readonly Sitting[]): Inbox[] {
   return sittings.flatMap(({ attemptId, student }) =>
-    student.parentIds.map((id) => ({ owner: { id, role: 'PARENT' as const }, path: '/v1/parent/alerts', attemptId })),
+    student.parentIds.map((id) => ({ owner: { id, role: 'PARENT' as const }, attemptId })),
   );
 }
 
 /** Reads one page, newest first, with the counts of the whole inbox. */
-export async function readPage(gateway: Gateway, { owner, path }: Omit<Inbox, 'attemptId'>, page: number) {
-  const name = 'inbox';
-  const reply = await gateway.send({
-    name,
-    method: 'GET',
-    path: `${path}?limit=${LIMIT}&page=${page}`,
-    caller: owner,
-  });
-  return dataOf<ListReply>(`${path} of ${owner.id}`, reply, 200);
+export function readPage(gateway: Gateway, { owner }: Inbox, page: number) {
+  const { listNotifications, listParentAlerts } = gateway.client('inbox');
+  return (owner.role === 'PARENT' ? listParentAlerts : listNotifications)({ as: owner, query: { limit: LIMIT, page } });
 }
 
 /**
  * Reads the whole inbox. A notification that arrives between two pages, or between rows and counts, makes them differ. The inbox is
  * then read again, up to five times; a difference in the last reading is a fault.
  */
-async function readInbox(gateway: Gateway, inbox: Omit<Inbox, 'attemptId'>): Promise<InboxContents> {
+async function readInbox(gateway: Gateway, inbox: Inbox): Promise<InboxContents> {
   for (let reading = 1; ; reading++) {
     const contents = await readPages(gateway, inbox);
     if (countFaults(contents).length === 0 || reading === READINGS) return contents;
@@ -74,7 +62,7 @@ function countFaults({ rows, total, unreadCount }: InboxContents): string[] {
   ];
 }
 
-async function readPages(gateway: Gateway, inbox: Omit<Inbox, 'attemptId'>): Promise<InboxContents> {
+async function readPages(gateway: Gateway, inbox: Inbox): Promise<InboxContents> {
   const first = await readPage(gateway, inbox, 1);
   const rows = [...first.items];
   for (let page = 2; page <= first.totalPages; page++) rows.push(...(await readPage(gateway, inbox, page)).items);
@@ -126,8 +114,8 @@ export async function readNotice(deps: DemoDeps, inbox: Inbox): Promise<void> {
   const row = before.rows.find(({ entityId }) => entityId === inbox.attemptId);
   // A missing notice has been reported before.
   if (row === undefined) return;
-  const first = await markRead(deps, inbox, row.id);
-  const again = await markRead(deps, inbox, row.id);
+  const first = await mark(deps, inbox, row.id);
+  const again = await mark(deps, inbox, row.id);
   if (!first.isRead || first.readAt === null) complain('a notice stays unread after it is marked as read');
   if (again.readAt !== first.readAt) complain('the second read changed the time of the first');
   const after = await readInbox(deps.gateway, inbox);
@@ -141,28 +129,21 @@ export async function readNotice(deps: DemoDeps, inbox: Inbox): Promise<void> {
 export async function readAllNotices(deps: DemoDeps, inbox: Inbox): Promise<void> {
   const complain = (fault: string) => deps.complain(`${inbox.owner.id}: ${fault}`);
   const unread = unreadOf(await readInbox(deps.gateway, inbox));
-  const reply = await deps.gateway.send({
-    name: 'read all',
-    method: 'POST',
-    path: `${inbox.path}/read-all`,
-    caller: inbox.owner,
-  });
-  const { updated } = dataOf<UpdatedReply>('read all', reply, 200);
-  // If the call was repeated, an earlier sending may have marked them.
-  if (updated < unread.length && reply.sentTimes === 1) complain(`read-all counts ${updated} of ${unread.length}`);
+  const { markAllRead, markAllParentAlertsRead } = deps.gateway.client('read all');
+  const markAll = inbox.owner.role === 'PARENT' ? markAllParentAlertsRead : markAllRead;
+  const { result, inDoubt } = await insist(() => markAll({ as: inbox.owner }));
+  // If the call was repeated, an earlier request may have marked them.
+  if (result.updated < unread.length && inDoubt === 0)
+    complain(`read-all counts ${result.updated} of ${unread.length}`);
   const after = await readInbox(deps.gateway, inbox);
   countFaults(after).forEach(complain);
   if (isUnread(after, unread)) complain('read-all left notifications unread');
 }
 
-async function markRead(deps: DemoDeps, { owner, path }: Inbox, id: string) {
-  const reply = await deps.gateway.send({
-    name: 'read',
-    method: 'POST',
-    path: `${path}/${id}/read`,
-    caller: owner,
-  });
-  return dataOf<NotificationReply>('read', reply, 200).notification;
+async function mark(deps: DemoDeps, { owner }: Inbox, notificationId: string) {
+  const { markRead, markParentAlertRead } = deps.gateway.client('read');
+  const call = owner.role === 'PARENT' ? markParentAlertRead : markRead;
+  return (await call({ as: owner, notificationId })).notification;
 }
 
 function unreadOf({ rows }: InboxContents): string[] {

@@ -1,16 +1,16 @@
 import type { Progress } from '#scripts/progress.ts';
-import { dataOf, type Gateway, openGateway, openLatencies } from '#scripts/sandbox/gateway.ts';
+import { openGateway, openLatencies, servicesOf } from '#scripts/sandbox/gateway.ts';
 import type { StandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
-import { inParallel, part, SOCKETS } from '#scripts/sandbox/parts.ts';
+import { inParallel, part } from '#scripts/sandbox/parts.ts';
 import { answerSheet } from '#scripts/sandbox/school/answer-sheet.ts';
 import type { Student } from '#scripts/sandbox/school/students.ts';
-import type { StartQuestion } from '#shared/generated/attempt.ts';
+import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { announceResults } from './announce-results.ts';
 import { classifyPaper } from './classify-paper.ts';
 import type { Delivery } from './deliver-notices.ts';
 import { markEssays } from './mark-essays.ts';
 import { reportLines } from './report.ts';
-import { startAttempt, submitUntilGraded, takeStep } from './sit-exam.ts';
+import { startSitting, submitUntilGraded, takeStep } from './sit-exam.ts';
 import type { DemoDeps, Sitting } from './sitting.ts';
 import { type Verified, verifySitting, verifyTeacherView } from './verify.ts';
 
@@ -21,8 +21,8 @@ export interface DemoRun {
   questions: readonly StartQuestion[];
   seed: string;
   progress: Progress;
-  internalToken: string;
-  gatewayToken: string | undefined;
+  /** Environment of the cluster, whose tokens the demo sends. */
+  env: NodeJS.ProcessEnv;
   delivery: Delivery;
   /** The stand-ins for the profile service and the question bank. */
   standIns: StandIns;
@@ -38,11 +38,10 @@ export async function runDemo(run: DemoRun): Promise<number> {
   const began = performance.now();
   const { progress, students, questions } = run;
   const latencies = openLatencies();
-  const gateway = openGateway({ url: run.url, gatewayToken: run.gatewayToken, latencies, sockets: SOCKETS });
+  const gateway = openGateway(run.url, run.env, latencies);
   const faults: string[] = [];
   const deps: DemoDeps = {
     gateway,
-    internalToken: run.internalToken,
     examId: run.examId,
     complain: (fault) => void faults.push(fault),
   };
@@ -52,7 +51,9 @@ export async function runDemo(run: DemoRun): Promise<number> {
     `${students.length} students sit a paper of ${questions.length} questions at ${run.url} (exam ${run.examId})`,
   );
 
+  const askedAt = performance.now();
   const served = await servicesOf(gateway);
+  latencies.add('services', performance.now() - askedAt);
   const [hasClassifier, hasInboxes] = [served.has('classifier'), served.has('notification')];
   if (!hasClassifier)
     progress.line('  the cluster serves no classifier: the paper stays unclassified, and the demo marks the essays');
@@ -63,7 +64,7 @@ export async function runDemo(run: DemoRun): Promise<number> {
 
   const sittings = new Array<Sitting>(students.length);
   await part(progress, 'start', students, async (student, index) => {
-    sittings[index] = await startAttempt(deps, student, index, questions);
+    sittings[index] = await startSitting(deps, student, index, questions);
   });
 
   const sheets = sittings.map((sitting) => answerSheet(sitting.student, questions, run.seed));
@@ -92,7 +93,6 @@ export async function runDemo(run: DemoRun): Promise<number> {
   });
   const [first] = sittings;
   if (first !== undefined) await verifyTeacherView(deps, first);
-  gateway.close();
 
   const facts = {
     attempts: sittings.length,
@@ -128,10 +128,4 @@ function parentsHint(url: string): string[] {
 
 function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
-}
-
-/** Returns the names of the services that the cluster serves. */
-async function servicesOf(gateway: Gateway): Promise<ReadonlySet<string>> {
-  const reply = await gateway.send({ name: 'services', method: 'GET', path: '/v1' });
-  return new Set(dataOf<{ services: string[] }>('GET /v1', reply, 200).services);
 }

@@ -1,7 +1,7 @@
-import type { Caller, Gateway } from '#scripts/sandbox/gateway.ts';
+import type { Gateway } from '#scripts/sandbox/gateway.ts';
 import { ORGANIZATION, TEACHER } from '#scripts/sandbox/school/paper.ts';
 import type { Student } from '#scripts/sandbox/school/students.ts';
-import type { Answer } from '#shared/generated/attempt.ts';
+import type { Answer, Identity } from '../../../clients/typescript/src/index.ts';
 
 /** Record of one student's attempt: everything that the service acknowledged. Later readings are compared with it. */
 export interface Sitting {
@@ -13,7 +13,7 @@ export interface Sitting {
   versions: Map<string, number>;
   savesAcknowledged: number;
   eventsAcknowledged: number;
-  /** Sendings of saves and events that had no reply; each may have been stored. */
+  /** Requests of saves and events that had no reply; each may have been stored. */
   actsInDoubt: number;
   /** Points of the essay's handoff; null without one. */
   essayPoints: number | null;
@@ -22,19 +22,10 @@ export interface Sitting {
 /** Dependencies of every part of the demo. */
 export interface DemoDeps {
   gateway: Gateway;
-  /** The token that the demo sends in the name of the gateway, the exam service and the AI classifier. */
-  internalToken: string;
   examId: string;
   /** Records a fault. The demo continues and fails at its end. */
   complain(fault: string): void;
 }
 
-/** Returns the teacher of the exam, with its organization. */
-export function asTeacher(): Caller {
-  return { id: TEACHER, role: 'TEACHER', organizationId: ORGANIZATION };
-}
-
-/** Returns a student as caller. */
-export function asStudent(student: Student) {
-  return { id: student.id, role: 'STUDENT' as const };
-}
+/** The teacher of the exam, with its organization. */
+export const THE_TEACHER: Identity = { id: TEACHER, role: 'TEACHER', organizationId: ORGANIZATION };

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import { dataOf } from '#scripts/sandbox/gateway.ts';
+import { asStudent } from '#scripts/sandbox/gateway.ts';
 import { type Expected, gradeAnswer, toMicro } from '#scripts/sandbox/school/grader.ts';
-import type { AttemptDetail, ResultReply, StartQuestion } from '#shared/generated/attempt.ts';
-import { asStudent, asTeacher, type DemoDeps, type Sitting } from './sitting.ts';
+import type { AttemptDetail, StartQuestion } from '../../../clients/typescript/src/index.ts';
+import { type DemoDeps, type Sitting, THE_TEACHER } from './sitting.ts';
 
 /** Result of reading one sitting again. */
 export interface Verified {
@@ -21,14 +21,11 @@ export async function verifySitting(
   sitting: Sitting,
   questions: readonly StartQuestion[],
 ): Promise<Verified> {
-  const reply = await deps.gateway.send({
-    name: 'result',
-    method: 'GET',
-    path: `/v1/attempts/${sitting.attemptId}/result`,
-    caller: asStudent(sitting.student),
-  });
-  const { attempt, scorePercent } = dataOf<ResultReply>('result', reply, 200);
-  const complain = (fault: string) => deps.complain(`${sitting.student.id}: ${fault}`);
+  const { attemptId, student } = sitting;
+  const { attempt, scorePercent } = await deps.gateway
+    .client('result')
+    .readResult({ attemptId, as: asStudent(student) });
+  const complain = (fault: string) => deps.complain(`${student.id}: ${fault}`);
   const answersStored = checkAnswers(sitting, attempt, questions, complain);
   checkTotals(attempt, scorePercent, expectedOf(sitting, questions), complain);
   checkLog(sitting, attempt, complain);
@@ -36,15 +33,9 @@ export async function verifySitting(
 }
 
 /** Checks that a teacher of the exam sees the answer keys, which are hidden from students. */
-export async function verifyTeacherView(deps: DemoDeps, sitting: Sitting): Promise<void> {
-  const reply = await deps.gateway.send({
-    name: 'teacher reads',
-    method: 'GET',
-    path: `/v1/attempts/${sitting.attemptId}`,
-    caller: asTeacher(),
-  });
-  const detail = dataOf<AttemptDetail>('teacher reads', reply, 200);
-  if (!detail.questions.some((question) => 'answerKey' in question)) deps.complain('the teacher does not see the keys');
+export async function verifyTeacherView({ gateway, complain }: DemoDeps, { attemptId }: Sitting): Promise<void> {
+  const { questions } = await gateway.client('teacher reads').readAttempt({ attemptId, as: THE_TEACHER });
+  if (!questions.some((question) => 'answerKey' in question)) complain('the teacher does not see the keys');
 }
 
 function expectedOf(sitting: Sitting, questions: readonly StartQuestion[]): Map<string, Expected> {

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
 import { classifyTask, readClassification } from '#shared/classifier/tasks/classify.ts';
 import { generateTask, readGeneration } from '#shared/classifier/tasks/generate.ts';
-import type { GeneratedQuestionType } from '#shared/generated/classifier.ts';
 import { askedModels, settingsFor } from '#testing/models/asked-models.ts';
+import type { GeneratedQuestionType } from '../../../clients/typescript/src/index.ts';
 import type { Failure } from './failure.ts';
 import { openStandIns } from './open-stand-ins.ts';
 import type { HttpProvider } from './provider-replies.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { answerJson, type LocalServer, listenLocally } from '#scripts/http/local-server.ts';
-import type { StartQuestion } from '#shared/generated/attempt.ts';
+import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { answerControl, jsonOf, type Kept, type KeptCall } from './control.ts';
 import {
   intakeEnvironment,

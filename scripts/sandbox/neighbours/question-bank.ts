@@ -1,5 +1,5 @@
 import type { ReceivedCall } from '#scripts/http/local-server.ts';
-import type { StartQuestion } from '#shared/generated/attempt.ts';
+import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { CALLER_OF_OWNERS, OWNER_HEADERS } from './ledger.ts';
 import { closed, type StandIn, TEXT } from './stand-in.ts';
 

@@ -1,4 +1,4 @@
-import type { Answer, StartQuestion, StatementAnswer } from '#shared/generated/attempt.ts';
+import type { Answer, StartQuestion, StatementAnswer } from '../../../clients/typescript/src/index.ts';
 import { essayDraft } from './essay-drafts.ts';
 import { type Random, seededRandom } from './random.ts';
 import type { Student } from './students.ts';

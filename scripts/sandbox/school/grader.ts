@@ -1,4 +1,4 @@
-import type { Answer, StartQuestion } from '#shared/generated/attempt.ts';
+import type { Answer, StartQuestion } from '../../../clients/typescript/src/index.ts';
 
 /** Millionths of a point: whole numbers, so that sums are exact. */
 export type Micro = number;

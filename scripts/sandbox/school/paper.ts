@@ -1,4 +1,4 @@
-import type { ExamRuntime, StartQuestion } from '#shared/generated/attempt.ts';
+import type { ExamRuntime, StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { CHOICES, type ChoiceData } from './paper-choices.ts';
 import {
   ESSAY,

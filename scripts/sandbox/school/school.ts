@@ -1,4 +1,4 @@
-import type { ExamRuntime, StartQuestion } from '#shared/generated/attempt.ts';
+import type { ExamRuntime, StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { mathsPaper } from './paper.ts';
 import { seededRandom } from './random.ts';
 import { personName, type Student, schoolYear } from './students.ts';

@@ -23,8 +23,6 @@ export interface Filling {
   gateway: Gateway;
   progress: Progress;
   school: School;
-  /** The token that the seed sends in the name of the gateway, the exam service and the classifier. */
-  internalToken: string;
   /** Services that the cluster serves. */
   served: ReadonlySet<string>;
   /** Counts things that were not there before. */

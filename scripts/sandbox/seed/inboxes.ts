@@ -1,14 +1,8 @@
-import { type Caller, dataOf } from '#scripts/sandbox/gateway.ts';
+import { asStudent, countRequests } from '#scripts/sandbox/gateway.ts';
 import { inParallel, part } from '#scripts/sandbox/parts.ts';
 import { type Classroom, runtimeOf, type SeedExam } from '#scripts/sandbox/school/school.ts';
 import type { Student } from '#scripts/sandbox/school/students.ts';
-import type {
-  BatchReply,
-  BatchRequest,
-  IntakeReply,
-  Preferences,
-  WeakTopicAlertRequest,
-} from '#shared/generated/notification.ts';
+import type { Identity, Preferences } from '../../../clients/typescript/src/index.ts';
 import type { Filling } from './fill.ts';
 
 const ANNOUNCED = 'EXAM_ASSIGNED';
@@ -47,17 +41,13 @@ function wishesOf(index: number): Partial<Preferences> | null {
   return index % DISABLES_EVERY === DISABLES_EVERY - 1 ? { enabledTypes: { [ANNOUNCED]: false } } : null;
 }
 
-const PREFERENCES = '/v1/notifications/preferences';
-
-async function setPreferences({ gateway, add }: Filling, { id }: Student, wishes: Partial<Preferences>) {
-  const caller: Caller = { id, role: 'STUDENT' };
-  const read = await gateway.send({ name: 'preferences', method: 'GET', path: PREFERENCES, caller });
-  const present = dataOf<Preferences>('preferences', read, 200);
+async function setPreferences({ gateway, add }: Filling, student: Student, wishes: Partial<Preferences>) {
+  const [client, as] = [gateway.client('preferences'), asStudent(student)];
+  const present = await client.readPreferences({ as });
   const isSet = present.mutedUntil === (wishes.mutedUntil ?? null);
   const isChosen = (wishes.enabledTypes?.[ANNOUNCED] ?? null) === (present.enabledTypes[ANNOUNCED] ?? null);
   if (isSet && isChosen) return;
-  const reply = await gateway.send({ name: 'preferences', method: 'PATCH', path: PREFERENCES, caller, body: wishes });
-  dataOf('preferences', reply, 200);
+  await client.changePreferences({ as, body: wishes });
   add('preferences');
 }
 
@@ -65,45 +55,46 @@ async function setPreferences({ gateway, add }: Filling, { id }: Student, wishes
 async function announce({ gateway, school, add }: Filling, exam: SeedExam): Promise<void> {
   const { organizationId, students } = exam.classroom;
   const about = { entity: 'Exam', entityId: exam.id, organizationId };
-  const body: BatchRequest = {
-    event: {
-      sourceService: 'exam-service',
-      sourceEventId: `seed-${exam.id}-assigned`,
-      type: 'exam.assigned.notification.v1',
-      actorId: runtimeOf(exam).createdById ?? '',
-      ...about,
+  const as: Identity = { id: school.adminId, role: 'ADMIN', organizationId };
+  const requests = countRequests();
+  const { created } = await gateway.client('announce').createBatch({
+    as,
+    observe: requests.observe,
+    body: {
+      event: {
+        sourceService: 'exam-service',
+        sourceEventId: `seed-${exam.id}-assigned`,
+        type: 'exam.assigned.notification.v1',
+        actorId: runtimeOf(exam).createdById ?? '',
+        ...about,
+      },
+      notifications: students.map(({ id }) => ({
+        userId: id,
+        type: ANNOUNCED,
+        title: 'Bạn có bài kiểm tra mới',
+        content: `Giáo viên đã giao "${exam.title}".`,
+        ...about,
+      })),
     },
-    notifications: students.map(({ id }) => ({
-      userId: id,
-      type: ANNOUNCED,
-      title: 'Bạn có bài kiểm tra mới',
-      content: `Giáo viên đã giao "${exam.title}".`,
-      ...about,
-    })),
-  };
-  const caller: Caller = { id: school.adminId, role: 'ADMIN', organizationId };
-  const path = '/v1/notifications/batch';
-  const reply = await gateway.send({ name: 'announce', method: 'POST', path, caller, body });
-  const { created } = dataOf<BatchReply>('announce', reply, 200, 201);
-  if (reply.status === 201) add('announcements', created);
+  });
+  if (requests.lastStatus() === 201) add('announcements', created);
 }
 
-async function alertParents({ gateway, add }: Filling, room: Classroom): Promise<void> {
-  const { teacher, organizationId } = room;
-  const caller: Caller = { id: teacher.id, role: 'TEACHER', organizationId };
-  const weak = room.students.filter(({ parentIds }) => parentIds.length > 0).slice(0, WEAK_STUDENTS);
-  await inParallel(weak, WEAK_STUDENTS, async ({ id, fullName, parentIds }) => {
-    const body: WeakTopicAlertRequest = {
-      sourceService: 'analytics-service',
-      sourceEventId: `seed-${room.id}-weak-${id}`,
-      studentId: id,
-      studentName: fullName,
-      topic: TOPIC,
-      parentIds,
-    };
-    const path = '/v1/alerts/weak-topic';
-    const reply = await gateway.send({ name: 'weak topic', method: 'POST', path, caller, body });
-    const { created } = dataOf<IntakeReply>('weak topic', reply, 200, 201);
-    if (reply.status === 201) add('alerts', created);
+async function alertParents({ gateway, add }: Filling, { id, teacher, organizationId, students }: Classroom) {
+  const as: Identity = { id: teacher.id, role: 'TEACHER', organizationId };
+  const weak = students.filter(({ parentIds }) => parentIds.length > 0).slice(0, WEAK_STUDENTS);
+  await inParallel(weak, WEAK_STUDENTS, async ({ id: studentId, fullName: studentName, parentIds }) => {
+    const { created, replayed } = await gateway.client('weak topic').createWeakTopicAlert({
+      as,
+      body: {
+        sourceService: 'analytics-service',
+        sourceEventId: `seed-${id}-weak-${studentId}`,
+        studentId,
+        studentName,
+        topic: TOPIC,
+        parentIds,
+      },
+    });
+    if (!replayed) add('alerts', created);
   });
 }

@@ -1,9 +1,8 @@
 import { followJob } from '#scripts/sandbox/demo/classify-paper.ts';
-import { type Caller, dataOf } from '#scripts/sandbox/gateway.ts';
-import type { CreateJobReply, CreateJobRequest, GenerationRequest, JobList } from '#shared/generated/classifier.ts';
+import { insist, refusalOf } from '#scripts/sandbox/gateway.ts';
+import type { CreateJobRequest, Identity } from '../../../clients/typescript/src/index.ts';
 import type { Filling } from './fill.ts';
 
-const JOBS = '/v1/ai-classifier/jobs';
 /** Number of the teacher's jobs among which the one of an earlier run is recognized. */
 const NEWEST = 100;
 
@@ -20,40 +19,40 @@ export async function useModels(filling: Filling): Promise<void> {
     note('The cluster serves no `classifier`, so no question is classified.');
     return;
   }
-  const owner: Caller = { id: room.teacher.id, role: 'TEACHER', organizationId: room.organizationId };
+  const as: Identity = { id: room.teacher.id, role: 'TEACHER', organizationId: room.organizationId };
+  const client = gateway.client('classify');
   const questionIds = exam.questions.map(({ questionId }) => questionId);
   progress.begin('classify a paper', questionIds.length);
-  const filters = { seed: school.prefix };
-  const listed = await gateway.send({ name: 'jobs', method: 'GET', path: `${JOBS}?limit=${NEWEST}`, caller: owner });
-  const { items } = dataOf<JobList>('jobs', listed, 200);
+  const { items } = await client.listJobs({ as, query: { limit: NEWEST } });
   if (items.some(({ scope }) => scope.filters?.seed === school.prefix)) {
     progress.end('done by an earlier run');
     return;
   }
+
+  const filters = { seed: school.prefix };
   const body: CreateJobRequest = { questionIds, fields: ['topic', 'difficulty'], filters };
-  const reply = await gateway.send({ name: 'classify', method: 'POST', path: JOBS, caller: owner, body });
-  const { job } = dataOf<CreateJobReply>('classify', reply, 200, 201);
+  const { job } = (await insist(() => client.createJob({ as, body }))).result;
   add('classification jobs');
-  const followed = await followJob(gateway, { owner, jobId: job.id }, ({ progress: { processed } }) => {
+  const followed = await followJob(client, { owner: as, jobId: job.id }, ({ progress: { processed } }) => {
     progress.reach(processed);
   });
   for (const fault of followed.faults) note(`Classification: ${fault}`);
   progress.end(followed.job?.status ?? 'not finished');
-  await generate(filling, owner);
-}
 
-async function generate({ gateway, add, note }: Filling, caller: Caller): Promise<void> {
-  const body: GenerationRequest = {
-    mode: 'fresh',
-    subject: 'Toán',
-    gradeLevel: 12,
-    topic: 'Tích phân',
-    questionType: 'SINGLE_CHOICE',
-    difficulty: 'MEDIUM',
-    count: 2,
-  };
-  const path = '/v1/ai/generation/preview';
-  const reply = await gateway.send({ name: 'generate', method: 'POST', path, caller, body, timeoutMs: 120_000 });
-  if (reply.status === 200) add('generations');
-  else note(`No questions were generated: ${reply.status} ${reply.envelope().code ?? ''}`.trim());
+  const refused = await refusalOf(
+    gateway.client('generate').previewGeneration({
+      as,
+      body: {
+        mode: 'fresh',
+        subject: 'Toán',
+        gradeLevel: 12,
+        topic: 'Tích phân',
+        questionType: 'SINGLE_CHOICE',
+        difficulty: 'MEDIUM',
+        count: 2,
+      },
+    }),
+  );
+  if (refused === null) add('generations');
+  else note(`No questions were generated: ${refused.status} ${refused.code}`);
 }

@@ -1,8 +1,8 @@
-import { dataOf } from '#scripts/sandbox/gateway.ts';
+import { insist } from '#scripts/sandbox/gateway.ts';
 import { part } from '#scripts/sandbox/parts.ts';
 import { parentEmail, parentName, type Teacher } from '#scripts/sandbox/school/school.ts';
 import type { Student } from '#scripts/sandbox/school/students.ts';
-import type { SessionEnvelope } from '#shared/generated/auth.ts';
+import { ExamhallError, type SignedIn } from '../../../clients/typescript/src/index.ts';
 import type { Filling } from './fill.ts';
 
 /** Password of every account that the seed registers. It is public. */
@@ -48,14 +48,10 @@ export async function registerPeople(filling: Filling, count: number): Promise<S
 
 function familyOf(student: Student): Wanted[] {
   const { email, fullName, parentIds } = student;
-  const child: Wanted = {
-    role: 'STUDENT',
-    email,
-    fullName,
-    learn(id) {
-      student.id = id;
-    },
+  const learn = (id: string) => {
+    student.id = id;
   };
+  const child: Wanted = { role: 'STUDENT', email, fullName, learn };
   if (parentIds.length === 0) return [child];
   const parent: Wanted = {
     role: 'PARENT',
@@ -68,59 +64,52 @@ function familyOf(student: Student): Wanted[] {
 
 function teacherOf(teacher: Teacher): Wanted {
   const { email, fullName } = teacher;
-  return {
-    role: 'TEACHER',
-    email,
-    fullName,
-    learn(id) {
-      teacher.id = id;
-    },
+  const learn = (id: string) => {
+    teacher.id = id;
   };
+  return { role: 'TEACHER', email, fullName, learn };
 }
 
-/** Registers one account, or reads the id of the one that an earlier run registered. Returns null if neither is possible. */
+/**
+ * Registers one account, or reads the id of the one that an earlier run registered. The session ends at once, because the seed needs only the
+ * id. Returns null if neither is possible.
+ */
 async function registerOne(filling: Filling, { learn, ...person }: Wanted): Promise<SignIn | null> {
-  const { gateway, add, note } = filling;
-  const reply = await gateway.send({
-    name: 'register',
-    method: 'POST',
-    path: '/v1/auth/register',
-    body: { ...person, password: DEVELOPMENT_PASSWORD },
-  });
-  if (reply.status === 201) {
+  const client = filling.gateway.client('account');
+  const session = await signedIn(filling, person);
+  if (session === null) return null;
+  await client.logout({ token: session.refreshToken });
+  learn(session.user.id);
+  return { ...person, id: session.user.id };
+}
+
+async function signedIn({ gateway, add, note }: Filling, person: Omit<SignIn, 'id'>): Promise<SignedIn | null> {
+  const client = gateway.client('account');
+  try {
+    const { result } = await insist(() => client.register({ body: { ...person, password: DEVELOPMENT_PASSWORD } }));
     add('accounts');
-    return known(await signedOut(filling, dataOf<SessionEnvelope>('register', reply, 201)));
-  }
-  const { code = '' } = reply.envelope();
-  if (code === 'AUTH_EMAIL_TAKEN') {
-    const session = await signIn(filling, person.email);
-    return session === null ? null : known(await signedOut(filling, session));
-  }
-  const isRefusedRole = person.role === 'TEACHER' && reply.status === 400;
-  if (isRefusedRole || code === 'AUTH_REGISTRATION_CLOSED') {
-    note(`No account for the role ${person.role}: AUTH_SELF_REGISTER_ROLES of the cluster does not contain it.`);
+    return result;
+  } catch (error) {
+    if (!(error instanceof ExamhallError)) throw error;
+    const { email, role } = person;
+    if (error.code === 'AUTH_EMAIL_TAKEN') {
+      const session = await refusable(insist(() => client.login({ body: { email, password: DEVELOPMENT_PASSWORD } })));
+      if (session === null) note(`The account ${email} exists, and its password is not the one of the seed.`);
+      return session;
+    }
+    const isRefusedRole = role === 'TEACHER' && error.status === 400;
+    if (!isRefusedRole && error.code !== 'AUTH_REGISTRATION_CLOSED') throw error;
+    note(`No account for the role ${role}: AUTH_SELF_REGISTER_ROLES of the cluster does not contain it.`);
     return null;
   }
-  throw new Error(`register answered ${reply.status} ${code}`);
+}
 
-  function known({ user }: SessionEnvelope): SignIn {
-    learn(user.id);
-    return { ...person, id: user.id };
+/** Returns the session of a login; null if it is refused. */
+async function refusable(login: Promise<{ result: SignedIn }>): Promise<SignedIn | null> {
+  try {
+    return (await login).result;
+  } catch (error) {
+    if (error instanceof ExamhallError && error.kind === 'final') return null;
+    throw error;
   }
-}
-
-/** Signs in to an account of an earlier run; null if its password is no longer the one of the seed. */
-async function signIn({ gateway, note }: Filling, email: string): Promise<SessionEnvelope | null> {
-  const body = { email, password: DEVELOPMENT_PASSWORD };
-  const reply = await gateway.send({ name: 'login', method: 'POST', path: '/v1/auth/login', body });
-  if (reply.status === 200) return dataOf<SessionEnvelope>('login', reply, 200);
-  note(`The account ${email} exists, and its password is not the one of the seed.`);
-  return null;
-}
-
-/** Ends the session, which the seed needs only for the id. */
-async function signedOut({ gateway }: Filling, session: SessionEnvelope): Promise<SessionEnvelope> {
-  const body = { refreshToken: session.refreshToken };
-  dataOf('logout', await gateway.send({ name: 'logout', method: 'POST', path: '/v1/auth/logout', body }), 200);
-  return session;
 }

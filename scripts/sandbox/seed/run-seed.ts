@@ -1,9 +1,8 @@
 import type { Writable } from 'node:stream';
 import { parseArgs } from 'node:util';
-import { openProgress, type Progress } from '#scripts/progress.ts';
-import { dataOf, type Gateway, openGateway, openLatencies } from '#scripts/sandbox/gateway.ts';
+import { openProgress } from '#scripts/progress.ts';
+import { openGateway, servicesOf } from '#scripts/sandbox/gateway.ts';
 import { bankQuestion } from '#scripts/sandbox/neighbours/question-bank.ts';
-import { SOCKETS } from '#scripts/sandbox/parts.ts';
 import { mathsPaper } from '#scripts/sandbox/school/paper.ts';
 import { contactsOf, type School, schoolOf } from '#scripts/sandbox/school/school.ts';
 import { sitExams } from './exams.ts';
@@ -54,15 +53,21 @@ export async function runSeed(args: readonly string[], { env, output, fail }: Ar
     return 1;
   }
   const progress = openProgress(output);
-  const gateway = openGateway({
-    url,
-    gatewayToken: env.GATEWAY_TOKEN,
-    latencies: openLatencies(),
-    sockets: SOCKETS,
-  });
+  const gateway = openGateway(url, env);
+  const added = new Map<AddedKind, number>();
+  const notes: string[] = [];
   try {
-    const { filling, added, notes } = await open({ gateway, progress, env }, options);
-    const { school } = filling;
+    const school = schoolOf(options.seed, options.students);
+    const filling: Filling = {
+      gateway,
+      progress,
+      school,
+      served: await servicesOf(gateway),
+      add: (kind, count = 1) => void added.set(kind, (added.get(kind) ?? 0) + count),
+      note(line) {
+        if (!notes.includes(line)) notes.push(line);
+      },
+    };
     progress.line(`A school of ${options.students} students at ${url} (seed ${options.seed})`);
     const signIns = await registerPeople(filling, options.accounts);
     notes.push(...(await teachNeighbours(options.neighbours, school)));
@@ -75,32 +80,7 @@ export async function runSeed(args: readonly string[], { env, output, fail }: Ar
   } catch (error) {
     fail(`error: ${error instanceof Error ? error.message : error}; a further run continues here`);
     return 1;
-  } finally {
-    gateway.close();
   }
-}
-
-type Options = Exclude<ReturnType<typeof readOptions>, 'help' | null>;
-
-async function open(
-  { gateway, progress, env }: { gateway: Gateway; progress: Progress; env: NodeJS.ProcessEnv },
-  { seed, students }: Options,
-) {
-  const index = await gateway.send({ name: 'services', method: 'GET', path: '/v1' });
-  const added = new Map<AddedKind, number>();
-  const notes: string[] = [];
-  const filling: Filling = {
-    gateway,
-    progress,
-    school: schoolOf(seed, students),
-    internalToken: env.ATTEMPT_INTERNAL_SERVICE_TOKEN ?? env.INTERNAL_SERVICE_TOKEN ?? 'dev-internal-token',
-    served: new Set(dataOf<{ services: string[] }>('GET /v1', index, 200).services),
-    add: (kind, count = 1) => void added.set(kind, (added.get(kind) ?? 0) + count),
-    note(line) {
-      if (!notes.includes(line)) notes.push(line);
-    },
-  };
-  return { filling, added, notes };
 }
 
 /**
