@@ -3,12 +3,12 @@ import { NOTIFICATION_SERVICE } from '#shared/notification/event.ts';
 import {
   COUNT,
   closed,
+  fields,
   INSTANT,
   INSTANT_OR_NULL,
-  type NeighbourCall,
+  type Journal,
   NUMBER_OR_NULL,
-  type Reply,
-  remember,
+  openJournal,
   type Schema,
   type StandIn,
   TEXT,
@@ -17,37 +17,32 @@ import {
 } from './stand-in.ts';
 
 /** A stand-in that stores events by their stable id. */
-export interface EventStandIn extends StandIn {
-  /** Returns how often an event arrived. */
-  timesOf(sourceEventId: string): number;
-}
+export type EventStandIn = StandIn & Pick<Journal<object>, 'timesOf'>;
 
 /** Opens a service that receives events of one sender and recognizes a repeat by its `sourceEventId`. */
-export function eventStandIn(sender: string, shape: Schema): EventStandIn {
-  const events = new Map<string, { times: number; event: unknown }>();
-
-  function take(call: NeighbourCall): Reply {
-    const id = textIn(call.body, 'sourceEventId');
-    const known = events.get(id);
-    const times = (known?.times ?? 0) + 1;
-    remember(events, id, { times, event: known?.event ?? call.body });
-    const replayed = known !== undefined;
-    return { status: replayed ? 200 : 201, body: { success: true, data: { sourceEventId: id, replayed } } };
-  }
-
+function eventStandIn(sender: string, shape: Schema): EventStandIn {
+  const events = openJournal<{ event: unknown }>('events');
   return {
-    timesOf: (id) => events.get(id)?.times ?? 0,
-    routes: [{ method: 'POST', path: /^\/v1\/events$/, senders: [sender], shape, answer: take }],
-    state: () => ({ events: events.size, byId: Object.fromEntries(events) }),
-    forget: () => events.clear(),
+    ...events,
+    routes: [
+      {
+        method: 'POST',
+        path: /^\/v1\/events$/,
+        senders: [sender],
+        shape,
+        answer({ body }) {
+          const sourceEventId = textIn(body, 'sourceEventId');
+          const replayed = events.note(sourceEventId, { event: body }) > 1;
+          return { status: replayed ? 200 : 201, body: { success: true, data: { sourceEventId, replayed } } };
+        },
+      },
+    ],
   };
 }
 
 const QUESTION = closed({
-  questionId: TEXT,
+  ...fields(TEXT, 'questionId', 'type', 'mode'),
   questionVersionId: TEXT_OR_NULL,
-  type: TEXT,
-  mode: TEXT,
   score: NUMBER_OR_NULL,
   maxScore: { type: 'number' },
   isCorrect: { type: ['boolean', 'null'] },
@@ -55,23 +50,15 @@ const QUESTION = closed({
 
 const PAYLOAD = closed({
   exam: closed({
-    id: TEXT,
-    title: TEXT_OR_NULL,
-    subject: TEXT_OR_NULL,
+    ...fields(TEXT, 'id', 'status', 'showResultMode'),
+    ...fields(TEXT_OR_NULL, 'title', 'subject'),
+    ...fields(INSTANT_OR_NULL, 'closeTime', 'resultsReleasedAt'),
     gradeLevel: { type: ['string', 'number', 'null'] },
-    status: TEXT,
     durationMinutes: COUNT,
-    showResultMode: TEXT,
-    closeTime: INSTANT_OR_NULL,
-    resultsReleasedAt: INSTANT_OR_NULL,
   }),
   result: closed({
-    totalScore: NUMBER_OR_NULL,
+    ...fields(NUMBER_OR_NULL, 'totalScore', 'scorePercent', 'correctCount', 'wrongCount', 'durationSeconds'),
     maxScore: { type: 'number' },
-    scorePercent: NUMBER_OR_NULL,
-    correctCount: NUMBER_OR_NULL,
-    wrongCount: NUMBER_OR_NULL,
-    durationSeconds: NUMBER_OR_NULL,
   }),
   answerCount: COUNT,
   questions: { type: 'array', items: QUESTION },
@@ -81,13 +68,10 @@ const PAYLOAD = closed({
 const ANALYTICS = closed(
   {
     sourceService: { const: ATTEMPT_SERVICE },
-    sourceEventId: TEXT,
     type: { enum: ['attempt.submitted.v1', 'attempt.graded.v1', 'attempt.graded.v2'] },
     entity: { const: ATTEMPT_ENTITY },
-    entityId: TEXT,
+    ...fields(TEXT, 'sourceEventId', 'entityId', 'actorId', 'studentId'),
     organizationId: TEXT_OR_NULL,
-    actorId: TEXT,
-    studentId: TEXT,
     occurredAt: INSTANT,
     payload: PAYLOAD,
     schemaVersion: { const: 2 },
@@ -105,22 +89,13 @@ export function analyticsStandIn(): EventStandIn {
 const AUDIT = closed({
   sourceService: { const: NOTIFICATION_SERVICE },
   sourceEventId: TEXT,
-  type: TEXT_OR_NULL,
   category: { const: 'DOMAIN' },
   severity: { const: 'INFO' },
   metadataSchemaVersion: { const: 1 },
   retentionPolicy: { const: 'notification-events' },
   occurredAt: INSTANT,
-  organizationId: TEXT_OR_NULL,
-  actorId: TEXT_OR_NULL,
-  entity: TEXT_OR_NULL,
-  entityId: TEXT_OR_NULL,
-  metadata: closed({
-    producer: TEXT_OR_NULL,
-    producerEventId: TEXT_OR_NULL,
-    preferenceType: TEXT_OR_NULL,
-    created: COUNT,
-  }),
+  ...fields(TEXT_OR_NULL, 'type', 'organizationId', 'actorId', 'entity', 'entityId'),
+  metadata: closed({ ...fields(TEXT_OR_NULL, 'producer', 'producerEventId', 'preferenceType'), created: COUNT }),
 });
 
 /** Opens an audit service. */

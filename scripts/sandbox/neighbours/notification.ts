@@ -1,15 +1,14 @@
-import { Agent, type IncomingHttpHeaders } from 'node:http';
-import { type HttpAnswer, send } from '#scripts/http/call.ts';
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import { AUTH_SERVICE } from '#shared/auth/notices.ts';
 import { membersOf } from '#shared/kernel/json-object.ts';
 import {
   closed,
+  fields,
+  type Journal,
   type NeighbourCall,
+  openJournal,
   type Reply,
   refusal,
-  remember,
-  type Schema,
   type StandIn,
   TEXT,
   textIn,
@@ -25,83 +24,65 @@ export interface LostReplies {
   doubled: readonly string[];
 }
 
-export interface NotificationStandIn extends StandIn {
+export interface NotificationStandIn extends StandIn, Pick<Journal<object>, 'timesOf'> {
   losses: LostReplies;
   /** Passes every event on to the notification service at this URL; null: stores it here. */
   forwardTo(url: string | null): void;
-  /** Returns how often an event arrived. */
-  timesOf(sourceEventId: string): number;
-  close(): void;
 }
 
 const TIMEOUT_MS = 10_000;
 
-const ABOUT: Record<string, Schema> = {
-  preferenceType: TEXT,
-  entity: TEXT,
-  entityId: TEXT,
-  organizationId: TEXT,
+const ABOUT = fields(TEXT, 'preferenceType', 'entity', 'entityId', 'organizationId');
+const NOTICE = closed({ ...fields(TEXT, 'userId', 'type', 'title', 'content'), ...ABOUT }, ['organizationId']);
+const SOURCE = {
+  ...fields(TEXT, 'sourceEventId', 'type'),
+  ...ABOUT,
+  targetUserIds: { type: 'array', items: TEXT },
+  payload: { type: 'object' },
 };
-const NOTICE = closed({ userId: TEXT, type: TEXT, title: TEXT, content: TEXT, ...ABOUT }, ['organizationId']);
+const NOTICES = { type: 'array', minItems: 1, items: NOTICE };
 /** Body of the notices that examhall sends. Other producers may send more; their receiver is examhall itself. */
-const EVENT = closed(
-  {
-    sourceService: { enum: [ATTEMPT_SERVICE] },
-    sourceEventId: TEXT,
-    type: TEXT,
-    ...ABOUT,
-    targetUserIds: { type: 'array', items: TEXT },
-    notifications: { type: 'array', minItems: 1, items: NOTICE },
-    payload: { type: 'object' },
-  },
-  ['organizationId'],
-);
-
+const EVENT = closed({ ...SOURCE, sourceService: { enum: [ATTEMPT_SERVICE] }, notifications: NOTICES }, [
+  'organizationId',
+]);
 /** Body of the notices that the auth service sends: a batch of one, whose event makes a repeat harmless. */
 const BATCH = closed({
-  notifications: { type: 'array', minItems: 1, maxItems: 1, items: NOTICE },
-  event: closed(
-    {
-      sourceService: { enum: [AUTH_SERVICE] },
-      sourceEventId: TEXT,
-      type: TEXT,
-      ...ABOUT,
-      targetUserIds: { type: 'array', items: TEXT },
-      payload: { type: 'object' },
-    },
-    ['organizationId'],
-  ),
+  notifications: { ...NOTICES, maxItems: 1 },
+  event: closed({ ...SOURCE, sourceService: { enum: [AUTH_SERVICE] } }, ['organizationId']),
 });
 
 /** Opens the intake of a notification service, which recognizes a repeat by the pair of service and event id. */
 export function notificationStandIn(): NotificationStandIn {
-  const agent = new Agent({ keepAlive: true });
-  const events = new Map<string, { times: number; recipients: number }>();
+  const events = openJournal<{ recipients: number }>('events');
   const lost = new Set<string>();
   const recognised = new Set<string>();
   const doubled: string[] = [];
   let target: string | null = null;
 
   function store(call: NeighbourCall): Reply {
-    const { sourceEventId } = eventIn(call);
-    const isReplay = (events.get(sourceEventId)?.times ?? 0) > 1;
+    const isReplay = events.timesOf(eventIn(call).sourceEventId) > 1;
     const { notifications, payload: _payload, ...event } = membersOf(call.body);
     const created = isReplay || !Array.isArray(notifications) ? 0 : notifications.length;
     const data = { event, created, suppressed: [], replayed: isReplay };
     return { status: isReplay ? 200 : 201, body: { success: true, data, message: 'OK' } };
   }
 
-  async function forward(url: string, { method, path, headers, bytes }: NeighbourCall): Promise<Reply> {
-    const answer = await send(url, {
-      method,
-      target: path,
-      headers: { ...passedOn(headers), 'content-length': String(bytes.length) },
-      body: bytes,
-      agent,
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    }).catch(() => null);
-    if (answer === null) return refusal(503, 'UNAVAILABLE', 'the service behind this stand-in sent no reply');
-    return { status: answer.status, headers: passedOn(answer.headers), body: answer.body.toString('utf8') };
+  async function forward(url: string, { method, path, headers, text }: NeighbourCall): Promise<Reply> {
+    try {
+      const answer = await fetch(`${url}${path}`, {
+        method,
+        headers: passedOn(headers),
+        body: text,
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      return {
+        status: answer.status,
+        headers: passedOn(Object.fromEntries(answer.headers)),
+        body: await answer.text(),
+      };
+    } catch {
+      return refusal(503, 'UNAVAILABLE', 'the service behind this stand-in sent no reply');
+    }
   }
 
   async function take(call: NeighbourCall): Promise<Reply> {
@@ -110,7 +91,7 @@ export function notificationStandIn(): NotificationStandIn {
       return refusal(403, 'NOTIFICATION_SOURCE_MISMATCH', 'the event names another service');
     const { notifications } = membersOf(call.body);
     const recipients = Array.isArray(notifications) ? notifications.length : 0;
-    remember(events, id, { times: (events.get(id)?.times ?? 0) + 1, recipients });
+    events.note(id, { recipients });
     const reply = target === null ? store(call) : await forward(target, call);
     if (lost.has(id)) judgeRepeat(id, reply);
     return reply;
@@ -128,11 +109,10 @@ export function notificationStandIn(): NotificationStandIn {
     forwardTo(url) {
       target = url;
     },
-    timesOf: (id) => events.get(id)?.times ?? 0,
+    timesOf: events.timesOf,
     replyLost(call, { status }) {
       if (isStored(status)) lost.add(eventIn(call).sourceEventId);
     },
-    close: () => agent.destroy(),
     routes: [
       {
         method: 'POST',
@@ -151,14 +131,14 @@ export function notificationStandIn(): NotificationStandIn {
     ],
     state: () => ({
       forwardsTo: target,
-      events: events.size,
-      byId: Object.fromEntries(events),
+      ...events.state(),
       lost: lost.size,
       recognised: recognised.size,
       doubled,
     }),
     forget() {
-      for (const ids of [events, lost, recognised]) ids.clear();
+      events.forget();
+      for (const ids of [lost, recognised]) ids.clear();
       doubled.length = 0;
     },
   };
@@ -174,8 +154,10 @@ function isStored(status: number): boolean {
   return status === 200 || status === 201;
 }
 
-/** Returns the headers of the message, without those of its connection. */
-function passedOn(headers: IncomingHttpHeaders | HttpAnswer['headers']): Record<string, string> {
-  const { host, connection, 'keep-alive': keepAlive, 'transfer-encoding': encoding, ...passed } = headers;
-  return Object.fromEntries(Object.entries(passed).map(([name, value]) => [name, String(value)]));
+/** Headers of a connection. Their values hold for one hop, and `fetch` sets its own. */
+const OF_CONNECTION = /^(?:host|connection|keep-alive|transfer-encoding|content-length|content-encoding)$/;
+
+function passedOn(headers: NeighbourCall['headers']): Record<string, string> {
+  const passed = Object.entries(headers).filter(([name]) => !OF_CONNECTION.test(name));
+  return Object.fromEntries(passed.map(([name, value]) => [name, String(value)]));
 }

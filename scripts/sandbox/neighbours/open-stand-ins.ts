@@ -156,7 +156,6 @@ export async function openStandIns(options: StandInOptions): Promise<StandIns> {
     fail: (name, failure) => keptOf(name).failure.set(failure),
     callsOf: (name) => keptOf(name).calls,
     async close() {
-      notification.close();
       await mail?.close();
       await server.close();
     },

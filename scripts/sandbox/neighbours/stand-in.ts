@@ -50,6 +50,11 @@ export function closed(properties: Readonly<Record<string, Schema>>, optional: r
   return { type: 'object', additionalProperties: false, required, properties };
 }
 
+/** Returns fields of one kind. */
+export function fields(kind: Schema, ...names: string[]): Record<string, Schema> {
+  return Object.fromEntries(names.map((name) => [name, kind]));
+}
+
 export const TEXT: Schema = { type: 'string', minLength: 1 };
 export const TEXT_OR_NULL: Schema = { type: ['string', 'null'], minLength: 1 };
 export const COUNT: Schema = { type: 'integer', minimum: 0 };
@@ -133,11 +138,32 @@ function misshapen({ shape }: Route, call: NeighbourCall): Reply | undefined {
 /** Entries beyond this number displace the oldest. */
 const MAX_ENTRIES = 10_000;
 
-/** Stores an entry in a map of bounded size. */
-export function remember<Value>(entries: Map<string, Value>, key: string, value: Value): void {
-  entries.set(key, value);
-  const [oldest] = entries.keys();
-  if (entries.size > MAX_ENTRIES && oldest !== undefined) entries.delete(oldest);
+/** Values that arrived at a stand-in, by their ids. */
+export interface Journal<Value extends object> {
+  /** Stores an arrival; of equal ids, the first one. Returns how often this id has arrived. */
+  note(id: string, value: Value): number;
+  timesOf(id: string): number;
+  /** Returns the number of stored values, and these by their ids, as JSON. */
+  state(): object;
+  forget(): void;
+}
+
+/** Opens a journal of bounded size. `name` is that of its entries in the state. */
+export function openJournal<Value extends object>(name: string): Journal<Value> {
+  const entries = new Map<string, Value & { times: number }>();
+  const timesOf = (id: string) => entries.get(id)?.times ?? 0;
+  return {
+    timesOf,
+    note(id, value) {
+      const times = timesOf(id) + 1;
+      entries.set(id, { ...value, ...entries.get(id), times });
+      const [oldest] = entries.keys();
+      if (entries.size > MAX_ENTRIES && oldest !== undefined) entries.delete(oldest);
+      return times;
+    },
+    state: () => ({ [name]: entries.size, byId: Object.fromEntries(entries) }),
+    forget: () => entries.clear(),
+  };
 }
 
 /** Returns a text member of a JSON object; the empty text if it has none. */

@@ -2,39 +2,28 @@ import { Webhook } from 'standardwebhooks';
 import {
   closed,
   faultsOf,
+  fields,
   INSTANT,
   INSTANT_OR_NULL,
+  type Journal,
   type NeighbourCall,
   ok,
+  openJournal,
   type Reply,
   refusal,
-  remember,
   type StandIn,
   TEXT,
   TEXT_OR_NULL,
 } from './stand-in.ts';
 
-export interface WebhookStandIn extends StandIn {
-  /** Returns how often a delivery arrived. */
-  timesOf(deliveryJobId: string): number;
-}
-
 const DELIVERY = closed({
   deliveryJobId: TEXT,
   channel: { const: 'webhook' },
   notification: closed({
-    id: TEXT,
-    userId: TEXT,
-    organizationId: TEXT_OR_NULL,
-    type: TEXT,
-    title: TEXT,
+    ...fields(TEXT, 'id', 'userId', 'type', 'title'),
+    ...fields(TEXT_OR_NULL, 'organizationId', 'preferenceType', 'actorId', 'entity', 'entityId', 'sourceEventRef'),
     content: { type: 'string' },
-    preferenceType: TEXT_OR_NULL,
-    actorId: TEXT_OR_NULL,
-    entity: TEXT_OR_NULL,
-    entityId: TEXT_OR_NULL,
     data: { type: ['object', 'null'] },
-    sourceEventRef: TEXT_OR_NULL,
     isRead: { type: 'boolean' },
     readAt: INSTANT_OR_NULL,
     createdAt: INSTANT,
@@ -47,9 +36,9 @@ interface Delivery {
 }
 
 /** Opens a receiver of the webhook channel, which verifies signatures by the public library and recognizes a repeat by its id. */
-export function webhookStandIn(secret: string): WebhookStandIn {
+export function webhookStandIn(secret: string): StandIn & Pick<Journal<object>, 'timesOf'> {
   const webhook = new Webhook(secret);
-  const deliveries = new Map<string, Delivery['notification'] & { times: number }>();
+  const deliveries = openJournal<Delivery['notification']>('deliveries');
 
   function take(call: NeighbourCall): Reply {
     const headers = Object.fromEntries(Object.entries(call.headers).map(([name, value]) => [name, String(value)]));
@@ -64,16 +53,12 @@ export function webhookStandIn(secret: string): WebhookStandIn {
     if (headers['webhook-id'] !== deliveryJobId)
       return refusal(400, 'VALIDATION_FAILED', 'the header `webhook-id` names another delivery');
     const { userId, type, title } = notification;
-    const times = (deliveries.get(deliveryJobId)?.times ?? 0) + 1;
-    remember(deliveries, deliveryJobId, { userId, type, title, times });
-    return ok({ deliveryJobId, replayed: times > 1 });
+    return ok({ deliveryJobId, replayed: deliveries.note(deliveryJobId, { userId, type, title }) > 1 });
   }
 
   return {
-    timesOf: (id) => deliveries.get(id)?.times ?? 0,
+    ...deliveries,
     // The body is checked after the signature, as a receiver of webhooks must.
     routes: [{ method: 'POST', path: /^\/$/, senders: null, answer: take }],
-    state: () => ({ deliveries: deliveries.size, byId: Object.fromEntries(deliveries) }),
-    forget: () => deliveries.clear(),
   };
 }
