@@ -97,7 +97,7 @@ async function main(args: string[]): Promise<number> {
       progress,
       questions,
       standIns,
-      isOwn: own !== undefined,
+      own: own ?? null,
       env: process.env,
       delivery: {
         losses: own === undefined ? null : standIns.notification.losses,

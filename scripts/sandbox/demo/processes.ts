@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, statfs } from 'node:fs/promises';
@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
+import { openMongo } from '#infra/mongo/connect.ts';
+import { checkInvariants } from '#infra/mongo/operations/invariants.ts';
 import type { Failure } from '#scripts/sandbox/neighbours/failure.ts';
 import type { StandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
 import { freePort, rememberedStores } from '#scripts/services/port.ts';
@@ -13,6 +15,8 @@ import { freePort, rememberedStores } from '#scripts/services/port.ts';
 /** A cluster that the demo started. */
 export interface OwnCluster {
   url: string;
+  /** Checks its stored rows as `examhall doctor` does. Returns the promises that they break, with examples. */
+  brokenPromises(): Promise<string[]>;
   /** Stops every process of the cluster and deletes its data. */
   stop(): Promise<void>;
 }
@@ -21,6 +25,7 @@ export interface OwnCluster {
 const LAST_LINES = 30;
 /** The service stores the event, and the sender gets 503 in place of its reply, so that it repeats the event a second later. */
 const LOST_REPLIES: Failure = { lose: true, answer: 503, retryAfter: 1, every: 25 };
+const DATABASE = 'examhall_demo';
 const SHARED_MEMORY = '/dev/shm';
 /** Free space that shared memory needs to be chosen for the data folder. */
 const ENOUGH_BYTES = 2 * 1024 ** 3;
@@ -49,7 +54,7 @@ export async function startOwnCluster(deps: {
       PORT: String(port),
       DATA_DIR: folder,
       LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
-      MONGODB_DATABASE: 'examhall_demo',
+      MONGODB_DATABASE: DATABASE,
       NOTIFICATION_SERVICE_URL: deps.standIns.urlOf('notification'),
       PROFILE_SERVICE_URL: deps.standIns.urlOf('profile'),
       QUESTION_BANK_SERVICE_URL: deps.standIns.urlOf('question-bank'),
@@ -59,11 +64,7 @@ export async function startOwnCluster(deps: {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const stop = async () => {
-    if (child.exitCode === null && child.signalCode === null) {
-      const ended = once(child, 'exit');
-      child.kill('SIGTERM');
-      await ended;
-    }
+    await stopped(child);
     await rm(folder, { recursive: true, force: true });
   };
   const tail: string[] = [];
@@ -87,7 +88,32 @@ export async function startOwnCluster(deps: {
     await stop();
     throw error;
   }
-  return { url, stop };
+  return {
+    url,
+    brokenPromises: () => brokenPromisesIn(storesOf(deps.root, { ...process.env, DATA_DIR: folder })),
+    stop,
+  };
+}
+
+async function brokenPromisesIn(stores: Stores | undefined): Promise<string[]> {
+  if (stores === undefined) throw new Error('the cluster of the demo has no store');
+  const mongo = openMongo({ url: stores.MONGODB_URL, database: DATABASE, appName: 'examhall-demo' });
+  try {
+    const reports = await checkInvariants(mongo, Date.now());
+    return reports.flatMap(({ name, count, examples, unread }) => {
+      if (unread !== null) return [`the promise "${name}" could not be checked: ${unread}`];
+      return count === 0 ? [] : [`${count} rows break the promise "${name}": ${examples.join(', ')}`];
+    });
+  } finally {
+    await mongo.close();
+  }
+}
+
+async function stopped(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, 'exit');
+  child.kill('SIGTERM');
+  await ended;
 }
 
 /**
@@ -151,12 +177,5 @@ export function addDispatcher(
     detached: true,
     stdio: 'ignore',
   });
-  return {
-    async stop() {
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      const ended = once(child, 'exit');
-      child.kill('SIGTERM');
-      await ended;
-    },
-  };
+  return { stop: () => stopped(child) };
 }

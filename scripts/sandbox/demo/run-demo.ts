@@ -9,6 +9,7 @@ import { announceResults } from './announce-results.ts';
 import { classifyPaper } from './classify-paper.ts';
 import type { Delivery } from './deliver-notices.ts';
 import { markEssays } from './mark-essays.ts';
+import type { OwnCluster } from './processes.ts';
 import { reportLines } from './report.ts';
 import { startSitting, submitUntilGraded, takeStep } from './sit-exam.ts';
 import type { DemoDeps, Sitting } from './sitting.ts';
@@ -26,8 +27,8 @@ export interface DemoRun {
   delivery: Delivery;
   /** The stand-ins for the profile service and the question bank. */
   standIns: StandIns;
-  /** True if the demo started the cluster, which then reads questions from the stand-in. */
-  isOwn: boolean;
+  /** The cluster that the demo started, which reads questions from the stand-in; null for a running one. */
+  own: OwnCluster | null;
 }
 
 /** Students who save answers at the same time. More would only lengthen the queues, because saves take most of the time. */
@@ -59,7 +60,7 @@ export async function runDemo(run: DemoRun): Promise<number> {
     progress.line('  the cluster serves no classifier: the paper stays unclassified, and the demo marks the essays');
   if (!hasInboxes) progress.line('  the cluster serves no notification service: the notices cannot be read');
 
-  const bank = run.isOwn ? run.standIns.questionBank : null;
+  const bank = run.own === null ? null : run.standIns.questionBank;
   const classification = hasClassifier ? await classifyPaper(deps, progress, questions, bank) : null;
 
   const sittings = new Array<Sitting>(students.length);
@@ -93,6 +94,7 @@ export async function runDemo(run: DemoRun): Promise<number> {
   });
   const [first] = sittings;
   if (first !== undefined) await verifyTeacherView(deps, first);
+  if (run.own !== null) faults.push(...(await run.own.brokenPromises()));
 
   const facts = {
     attempts: sittings.length,

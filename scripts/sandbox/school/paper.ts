@@ -30,27 +30,33 @@ export function mathsPaper(): StartQuestion[] {
   ];
 }
 
-/** Returns the exam as the exam service would describe it. Its results stay hidden until they are released. */
-export function mathsExam(examId: string): ExamRuntime {
+/** Returns an exam as the exam service would describe it: assigned to its class, with one attempt. */
+export function examRuntime(
+  exam: Pick<ExamRuntime, 'id' | 'title' | 'createdById' | 'organizationId'> & Partial<ExamRuntime>,
+): ExamRuntime {
   return {
-    id: examId,
-    organizationId: ORGANIZATION,
-    title: 'Thi thử tốt nghiệp THPT 2025 – Môn Toán (đề 40 câu)',
     subject: 'Toán',
     gradeLevel: '12',
     status: 'PUBLISHED',
     deliveryMode: 'ONLINE',
     durationMinutes: 90,
     maxAttempts: 1,
-    requiresAccessPassword: false,
-    shuffleQuestions: false,
-    shuffleOptions: true,
-    randomizePerAttempt: false,
     showResultMode: 'MANUAL',
-    createdById: TEACHER,
     assignedClassroomIds: [],
     resultViewerTeacherIds: [],
+    ...exam,
   };
+}
+
+/** Returns the exam of the demo. Its results stay hidden until they are released. */
+export function mathsExam(id: string): ExamRuntime {
+  return examRuntime({
+    id,
+    organizationId: ORGANIZATION,
+    title: 'Thi thử tốt nghiệp THPT 2025 – Môn Toán (đề 40 câu)',
+    createdById: TEACHER,
+    shuffleOptions: true,
+  });
 }
 
 const LETTERS = ['A', 'B', 'C', 'D'] as const;

@@ -1,5 +1,5 @@
 import type { ExamRuntime, StartQuestion } from '../../../clients/typescript/src/index.ts';
-import { mathsPaper } from './paper.ts';
+import { examRuntime, mathsPaper } from './paper.ts';
 import { seededRandom } from './random.ts';
 import { personName, type Student, schoolYear } from './students.ts';
 
@@ -158,21 +158,16 @@ export function parentName(fullName: string): string {
 
 /** Returns the exam as the exam service would describe it now: accounts change the ids of teachers. */
 export function runtimeOf({ id, title, state, classroom: room }: SeedExam): ExamRuntime {
-  return {
+  return examRuntime({
     id,
     organizationId: room.organizationId,
     title,
-    subject: 'Toán',
     gradeLevel: room.name.slice(0, 2),
-    status: 'PUBLISHED',
-    deliveryMode: 'ONLINE',
     durationMinutes: state === 'running' ? RUNNING_MINUTES : LESSON_MINUTES,
-    maxAttempts: 1,
     showResultMode: state === 'graded' ? 'IMMEDIATE' : 'MANUAL',
     createdById: room.teacher.id,
     assignedClassroomIds: [room.id],
-    resultViewerTeacherIds: [],
-  };
+  });
 }
 
 /** Returns a short paper of the demo's questions, so that a school is filled within a minute. */

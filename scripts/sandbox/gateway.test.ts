@@ -1,0 +1,39 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import t from 'tap';
+import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
+import { asStudent, countRequests, insist, openGateway, openLatencies, refusalOf } from './gateway.ts';
+
+const STUDENT = asStudent({ id: 'student-1' });
+const SAVE = { attemptId: 'a', as: STUDENT, body: { questionId: 'q', answer: { textAnswer: '1' } } };
+const EVENT = { attemptId: 'a', as: STUDENT, body: { type: 'TAB_HIDDEN' } } as const;
+
+t.test('the gateway loses a reply on purpose, and the client sends the request again', async (t) => {
+  let served = 0;
+  const url = await openReceiver(t, async (_call, response) => {
+    served += 1;
+    // Longer than the gateway waits before it hangs up.
+    if (served === 1) await delay(200);
+    answerJson(response, { status: 200, body: { success: true, data: { answer: { serverVersion: served } } } });
+  });
+  const latencies = openLatencies();
+  const gateway = openGateway(url, {}, latencies);
+  const requests = countRequests();
+  await gateway.client('save', { losesReply: true }).saveAnswer({ ...SAVE, observe: requests.observe });
+  t.strictSame([requests.count(), requests.lastStatus(), gateway.repeated()], [2, 200, 1]);
+  t.strictSame([latencies.names(), latencies.count('save')], [['save'], 1], 'a lost reply has no duration');
+  await gateway.client('save').saveAnswer(SAVE);
+  t.equal(gateway.repeated(), 1);
+});
+
+t.test('a call in doubt is made again and counted, and a refusal is final', async (t) => {
+  const statuses = [500, 201, 403];
+  const url = await openReceiver(t, (_call, response) => {
+    const status = statuses.shift() ?? 0;
+    const code = status === 500 ? 'INTERNAL' : 'FORBIDDEN';
+    answerJson(response, { status, body: { success: status === 201, code, message: 'no', data: {} } });
+  });
+  const client = openGateway(url, {}).client('event');
+  t.match(await insist(() => client.postEvent(EVENT)), { inDoubt: 1 });
+  t.match(await refusalOf(insist(() => client.postEvent(EVENT))), { status: 403, code: 'FORBIDDEN' });
+  t.strictSame(statuses, []);
+});
