@@ -1,8 +1,14 @@
-import { openEventStream, type ServerEvent } from '#scripts/http/event-stream.ts';
+import { createParser } from 'eventsource-parser';
+import { openReply } from '#scripts/http/call.ts';
 import { until } from '#testing/until.ts';
 
-export interface ReceivedEvent extends ServerEvent {
+/** A server-sent event as a browser's EventSource would deliver it, with parsed data. */
+export interface ReceivedEvent {
+  /** Name of the event; `message` if the server names none. */
+  event: string;
   data: Record<string, unknown>;
+  /** Last id that the stream has sent so far; empty before the first id. */
+  lastEventId: string;
 }
 
 export interface ReceivedStream {
@@ -31,20 +37,24 @@ export async function openStream(
   let text = '';
   let isOver = false;
   t.teardown(() => ending.abort());
-  const { signal } = ending;
-  const stream = await openEventStream(new URL(url), { headers, signal }, (event) =>
-    events.push(event as ReceivedEvent),
-  );
-  const { response } = stream;
-  response.on('data', (chunk: string) => {
+  const { origin, pathname, search } = new URL(url);
+  const target = pathname + search;
+  const response = await openReply(origin, { method: 'GET', target, headers, signal: ending.signal });
+  let lastEventId = '';
+  const parser = createParser({
+    onId(id) {
+      lastEventId = id;
+    },
+    onEvent: ({ event = 'message', data }) => events.push({ event, data: JSON.parse(data), lastEventId }),
+  });
+  // A cut stream counts as ended. Data that is not JSON throws here, and so fails the test.
+  response.on('error', () => undefined);
+  response.setEncoding('utf8').on('data', (chunk: string) => {
     text += chunk;
+    parser.feed(chunk);
   });
   response.on('close', () => {
     isOver = true;
-  });
-  stream.ended.catch((error: unknown) => {
-    // A cut stream counts as ended. Data that is not JSON fails the test.
-    if (error instanceof SyntaxError) throw error;
   });
 
   return {
