@@ -1,5 +1,6 @@
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
+import { mailHeaders } from '#scripts/sandbox/neighbours/mail.ts';
 import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { notificationClient } from '#testing/clients/notification-client.ts';
 import { openMailReceiver } from '#testing/neighbours/mail-receiver.ts';
@@ -120,7 +121,7 @@ t.test('a notification is an e-mail, until its user turns the e-mails off by the
   await producer.create(user.id);
   const [first] = await until('the e-mail arrives', () => mail.mails.length > 0 && mail.mails);
   const [, path = ''] =
-    /<https:\/\/api\.school\.example(\S+)>/.exec(first?.headers.get('list-unsubscribe') ?? '') ?? [];
+    /<https:\/\/api\.school\.example(\S+)>/.exec(mailHeaders(first?.raw ?? '').get('list-unsubscribe') ?? '') ?? [];
   t.match(path, /^\/v1\/notifications\/unsubscribe\?token=/);
 
   t.match(await notifications.call('GET', path), { status: 200, data: { channel: 'email', isOff: false } });

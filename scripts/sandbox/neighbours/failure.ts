@@ -32,6 +32,8 @@ export type MailStep = (typeof MAIL_STEPS)[number];
 export interface MailFailure extends Omit<Failure, 'refuse' | 'retryAfter' | 'body'> {
   /** Fails this step only; default: `recipient`, with `lose` the text, because the text alone has an effect. */
   at?: MailStep;
+  /** Text of `answer`. */
+  text?: string;
 }
 
 const MAX_DELAY_MS = 600_000;
@@ -54,6 +56,7 @@ const SHAPE = allOptional<Failure>({
 const MAIL_SHAPE = allOptional<MailFailure>({
   answer: { type: 'integer', minimum: 400, maximum: 599 },
   at: { enum: MAIL_STEPS },
+  text: TEXT,
   ...COMMON,
 });
 

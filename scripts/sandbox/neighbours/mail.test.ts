@@ -159,7 +159,7 @@ t.test('without a mail server the stand-ins name none, and a port in use is an e
   t.teardown(standIns.close);
   t.equal((await exchange(`${standIns.url}/_control/mail`, {})).status, 404);
   t.equal(standIns.env.NOTIFICATION_CHANNELS, 'webhook');
-  const first = await openMailStandIn(0);
+  const first = await openMailStandIn();
   t.teardown(first.close);
   await t.rejects(openStandIns({ env: {}, mailPort: first.port }), { code: 'EADDRINUSE' });
 });

@@ -1,14 +1,25 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { decodeWords } from 'postal-mime';
-import type { SMTPServerOptions, SMTPServerSession } from 'smtp-server';
-import { type ArrivedMail, arrivedMail, listenForMail, mailHeaders } from '#scripts/http/local-mail.ts';
+import { SMTPServer, type SMTPServerSession } from 'smtp-server';
 import { STAND_IN_MAIL_LOGIN } from './environment.ts';
 import { type FailureSwitch, failureSwitch, type MailFailure, type MailStep, UNDISTURBED } from './failure.ts';
 
 /** One e-mail that arrived. */
-export interface KeptMail extends ArrivedMail {
+export interface KeptMail {
   at: string;
+  /** Addresses of the envelope. */
+  from: string;
+  to: readonly string[];
   subject: string;
+  /** The whole e-mail as it arrived. */
+  raw: string;
+  /** The session was encrypted. */
+  secure: boolean;
+  /** The user who signed in; null without a login. */
+  user: string | null;
 }
 
 /** An e-mail that was taken, or a command that a failure met. */
@@ -27,19 +38,38 @@ export interface MailStandIn {
   /** Number of calls by their status; `none`: the connection was closed. */
   answered: Readonly<Record<string, number>>;
   failure: Pick<FailureSwitch<MailFailure>, 'set' | 'shown'>;
+  /** Number of connections that were opened so far. */
+  connections(): number;
+  /** Closes every open connection, as a server does that restarts. */
+  cutAll(): void;
   /** Ends the failure, and deletes e-mails and numbers. */
   forget(): void;
   close(): Promise<void>;
 }
 
+export interface MailOptions {
+  /** Port on 127.0.0.1; default: any free one. */
+  port?: number;
+  /** Login that the server requires; null: none. Default: that of the stand-ins. */
+  login?: { user: string; password: string } | null;
+  /** Certificate; without one the server offers no STARTTLS. */
+  certificate?: { key: string; cert: string };
+  /** Requires TLS from the first byte. */
+  implicit?: boolean;
+  /** Receives each call. */
+  heard?: (call: MailCall) => void;
+}
+
 const MAX_KEPT_MAILS = 200;
 const MAX_MAIL_BYTES = 1024 * 1024;
 
-/** Opens the mail server on a port of 127.0.0.1; 0: any free one. `heard` receives each call. */
-export async function openMailStandIn(port: number, heard?: (call: MailCall) => void): Promise<MailStandIn> {
+/** Opens the mail server. */
+export async function openMailStandIn(options: MailOptions = {}): Promise<MailStandIn> {
+  const { port = 0, login = STAND_IN_MAIL_LOGIN, certificate, implicit = false, heard } = options;
   const mails: KeptMail[] = [];
   const answered: Record<string, number> = {};
   const failure = failureSwitch<MailFailure>();
+  let connections = 0;
 
   function note(call: MailCall): void {
     const key = call.status === null ? 'none' : String(call.status);
@@ -47,65 +77,80 @@ export async function openMailStandIn(port: number, heard?: (call: MailCall) => 
     heard?.(call);
   }
 
-  /** Plays one step of a session, undisturbed or as the failure demands. `perform` is what the step effects. */
+  /**
+   * Plays one step of a session, undisturbed or as the failure demands. `perform` is what the step effects; a step that takes no effect and has no
+   * reply does not wait for it.
+   */
   async function play(
     { at, address, session }: { at: MailStep; address: string; session: SMTPServerSession },
     done: (error?: Error) => void,
-    perform: () => void = () => undefined,
+    perform: () => Promise<Error | undefined> = async () => undefined,
   ): Promise<void> {
-    const { delayMs, performs, reply } = at === stepOf(failure.shown()) ? failure.next(address) : UNDISTURBED;
+    const present = failure.shown();
+    const { delayMs, performs, reply } = at === stepOf(present) ? failure.next(address) : UNDISTURBED;
     if (delayMs > 0) await delay(delayMs, undefined, { ref: false });
-    if (performs) perform();
-    if (reply === 'real') return done();
+    const fault = performs ? await perform() : undefined;
+    if (reply === 'real') return done(fault);
     const status = reply === 'none' ? null : reply.status;
     note({ status, about: `${at} ${address}` });
     if (status === null) cut((connection) => connection.session === session);
-    else done(refused(status, 'this failure is scripted'));
+    else done(refused(status, present?.text ?? 'this failure is scripted'));
   }
 
-  function take(mail: KeptMail): void {
-    mails.push(mail);
+  function take(raw: string, { envelope, secure, user }: SMTPServerSession): void {
+    const { mailFrom } = envelope;
+    const from = mailFrom === false ? '' : mailFrom.address;
+    const subject = decodeWords(mailHeaders(raw).get('subject') ?? '');
+    const [to, at] = [recipientsOf(envelope), new Date().toISOString()];
+    mails.push({ at, from, to, subject, raw, secure, user: user ?? null });
     if (mails.length > MAX_KEPT_MAILS) mails.shift();
-    note({ status: 250, about: `${mail.to.join(' ')}: ${mail.subject}` });
+    note({ status: 250, about: `${to.join(' ')}: ${subject}` });
   }
 
-  // Without a certificate: the channel sends in plain text to a loopback address alone.
-  const options: SMTPServerOptions = {
+  // By default without a certificate: the channel sends in plain text to a loopback address alone.
+  const server = new SMTPServer({
+    logger: false,
+    disableReverseLookup: true,
+    closeTimeout: 1,
     size: MAX_MAIL_BYTES,
-    authOptional: false,
-    onConnect: (session, done) => void play({ at: 'connection', address: session.remoteAddress, session }, done),
+    authOptional: login === null,
+    secure: implicit,
+    hideSTARTTLS: certificate === undefined,
+    ...certificate,
+    onConnect(session, done) {
+      connections += 1;
+      void play({ at: 'connection', address: session.remoteAddress, session }, done);
+    },
     onAuth({ username = '', password }, session, done) {
       void play({ at: 'sign-in', address: username, session }, (error) => {
-        const { user } = STAND_IN_MAIL_LOGIN;
         if (error !== undefined) done(error);
-        else if (username === user && password === STAND_IN_MAIL_LOGIN.password) done(null, { user });
+        else if (username === login?.user && password === login.password) done(null, { user: username });
         else done(refused(535, 'this is not the login of the stand-in'));
       });
     },
     onMailFrom: ({ address }, session, done) => void play({ at: 'sender', address, session }, done),
     onRcptTo: ({ address }, session, done) => void play({ at: 'recipient', address, session }, done),
     onData(stream, session, done) {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      stream.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes <= MAX_MAIL_BYTES) chunks.push(chunk);
-      });
-      stream.on('end', () => {
-        if (bytes > MAX_MAIL_BYTES) return done(refused(552, 'too large'));
-        const mail = keptMail(Buffer.concat(chunks).toString('utf8'), session);
-        void play({ at: 'text', address: mail.to.join(' '), session }, done, () => take(mail));
+      const arrived = textOf(stream);
+      void play({ at: 'text', address: recipientsOf(session.envelope).join(' '), session }, done, async () => {
+        const text = await arrived;
+        if (text === null) return refused(552, 'too large');
+        take(text, session);
+        return undefined;
       });
     },
-  };
-  const { server, port: opened, close } = await listenForMail(options, port);
+  });
+  // A client that leaves in the middle is no error. The wait below throws what prevents the server from listening.
+  server.on('error', () => undefined);
+  server.listen(port, '127.0.0.1');
+  await once(server.server, 'listening');
 
   function cut(isMeant: (connection: { session: SMTPServerSession }) => boolean): void {
     for (const connection of server.connections) if (isMeant(connection)) connection._socket.destroy();
   }
 
   return {
-    port: opened,
+    port: (server.server.address() as AddressInfo).port,
     mails,
     answered,
     failure: {
@@ -116,13 +161,27 @@ export async function openMailStandIn(port: number, heard?: (call: MailCall) => 
         if (wanted?.at === 'connection' || wanted?.at === 'sign-in') cut(() => true);
       },
     },
+    connections: () => connections,
+    cutAll: () => cut(() => true),
     forget() {
       failure.set(null);
       mails.splice(0);
       for (const key of Object.keys(answered)) delete answered[key];
     },
-    close,
+    close: () => new Promise((resolve) => void server.close(() => resolve())),
   };
+}
+
+/** Reads the text of an e-mail; null if it is too large. Stays pending if the connection is cut before its end. */
+async function textOf(stream: Readable): Promise<string | null> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  stream.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes <= MAX_MAIL_BYTES) chunks.push(chunk);
+  });
+  await new Promise((resolve) => stream.on('end', resolve));
+  return bytes > MAX_MAIL_BYTES ? null : Buffer.concat(chunks).toString('utf8');
 }
 
 /** Returns the step that a failure concerns; undefined without a failure. */
@@ -131,12 +190,23 @@ function stepOf(failure: MailFailure | null): MailStep | undefined {
   return failure.at ?? (failure.lose === true ? 'text' : 'recipient');
 }
 
-function keptMail(arrived: string, { envelope }: SMTPServerSession): KeptMail {
-  const { raw, ...addresses } = arrivedMail(arrived, envelope);
-  const subject = decodeWords(mailHeaders(raw).get('subject') ?? '');
-  return { at: new Date().toISOString(), ...addresses, subject, raw };
+function recipientsOf({ rcptTo }: SMTPServerSession['envelope']): string[] {
+  return rcptTo.map(({ address }) => address);
 }
 
 function refused(responseCode: number, message: string): Error {
   return Object.assign(new Error(message), { responseCode });
+}
+
+/** Returns the headers of an e-mail by their names in lower case, unfolded. Repeats are joined by a line break. */
+export function mailHeaders(raw: string): Map<string, string> {
+  const headers = new Map<string, string>();
+  const head = raw.slice(0, raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]+/g, ' ');
+  for (const line of head.split('\r\n')) {
+    const [name = '', ...value] = line.split(':');
+    const known = headers.get(name.toLowerCase());
+    const text = value.join(':').trim();
+    headers.set(name.toLowerCase(), known === undefined ? text : `${known}\n${text}`);
+  }
+  return headers;
 }

@@ -85,7 +85,9 @@ export async function openStandIns(options: StandInOptions): Promise<StandIns> {
     webhook,
   };
   const kept = new Map<string, Kept>();
-  const mail = options.mailPort === undefined ? null : await openMailStandIn(options.mailPort, options.heardMail);
+  const { mailPort, heardMail } = options;
+  const heard = heardMail === undefined ? {} : { heard: heardMail };
+  const mail = mailPort === undefined ? null : await openMailStandIn({ port: mailPort, ...heard });
 
   const opening = listenLocally(
     async (received, response) => {

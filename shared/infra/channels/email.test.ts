@@ -2,10 +2,12 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import t, { type Test } from 'tap';
 import type { EmailSettings } from '#infra/config/channel-settings.ts';
 import type { ReadContact } from '#infra/neighbours/contacts.ts';
+import type { MailFailure } from '#scripts/sandbox/neighbours/failure.ts';
+import { mailHeaders } from '#scripts/sandbox/neighbours/mail.ts';
 import { readUnsubscribeToken, unsubscribeKey } from '#shared/notification/unsubscribe.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { holdTimeLimits } from '#testing/held-time-limits.ts';
-import { type MailBehaviour, openMailReceiver } from '#testing/neighbours/mail-receiver.ts';
+import { openMailReceiver } from '#testing/neighbours/mail-receiver.ts';
 import { selfSigned } from '#testing/self-signed.ts';
 import { adapterSuite, sampleJob } from '#testing/suites/adapter-suite.ts';
 import { until } from '#testing/until.ts';
@@ -16,6 +18,8 @@ import { emailAdapter } from './email.ts';
 const PASSWORD = 'the-password-of-the-mail-server';
 const EMAIL = 'student-1@school.example';
 const NOW = 1_790_000_000_000;
+/** Delay of a server that hangs: longer than any test. */
+const HANG_MS = 600_000;
 const KEY = unsubscribeKey('a secret of the test, which is long enough');
 
 const found: ReadContact = async () => ({
@@ -64,7 +68,7 @@ t.test('the email adapter passes the adapter suite', async (t) => {
   await adapterSuite(t, {
     adapter,
     secrets: [],
-    taken: () => receiver.mails.map(({ headers }) => jobOf(headers.get('message-id'))),
+    taken: () => receiver.mails.map(({ raw }) => jobOf(mailHeaders(raw).get('message-id'))),
   });
 });
 
@@ -75,17 +79,18 @@ t.test(
     const job = sampleJob('email');
     t.equal(await send(job), await send(job), 'the id of the provider');
     const [mail, repeat] = receiver.mails;
+    const [headers, again] = [mail, repeat].map((one) => mailHeaders(one?.raw ?? ''));
     t.match(mail, { from: 'no-reply@school.example', to: [EMAIL], secure: false });
-    t.equal(jobOf(mail?.headers.get('message-id')), job.deliveryJobId);
-    t.equal(repeat?.headers.get('message-id'), mail?.headers.get('message-id'));
-    t.match(mail?.headers.get('from'), /^=\?UTF-8\?\S+ <no-reply@school\.example>$/i);
-    t.equal(mail?.headers.get('auto-submitted'), 'auto-generated');
-    t.equal(mail?.headers.get('date'), 'Mon, 21 Sep 2026 14:13:20 +0000');
+    t.equal(jobOf(headers?.get('message-id')), job.deliveryJobId);
+    t.equal(again?.get('message-id'), headers?.get('message-id'));
+    t.match(headers?.get('from'), /^=\?UTF-8\?\S+ <no-reply@school\.example>$/i);
+    t.equal(headers?.get('auto-submitted'), 'auto-generated');
+    t.equal(headers?.get('date'), 'Mon, 21 Sep 2026 14:13:20 +0000');
     t.match(mail?.raw, /Content-Type: text\/plain; charset=utf-8/);
     t.match(mail?.raw, /Content-Type: text\/html; charset=utf-8/);
-    t.equal(mail?.headers.get('list-unsubscribe-post'), 'List-Unsubscribe=One-Click');
+    t.equal(headers?.get('list-unsubscribe-post'), 'List-Unsubscribe=One-Click');
     const [, link = ''] =
-      /^<(https:\/\/api\.school\.example\/unsubscribe\?\S+)>$/.exec(mail?.headers.get('list-unsubscribe') ?? '') ?? [];
+      /^<(https:\/\/api\.school\.example\/unsubscribe\?\S+)>$/.exec(headers?.get('list-unsubscribe') ?? '') ?? [];
     const token = new URL(link).searchParams.get('token') ?? '';
     t.strictSame(readUnsubscribeToken(KEY, token, NOW), { userId: job.notification.userId, channel: 'email' });
     t.equal(receiver.connections(), 1, 'one connection carries both');
@@ -105,7 +110,7 @@ t.test('no title, name or content adds a header or a recipient', async (t) => {
   t.type(await send({ ...job, notification }), 'string');
   t.equal(receiver.mails.length, 1);
   t.strictSame(receiver.mails[0]?.to, [EMAIL]);
-  t.notOk(receiver.mails[0]?.headers.has('bcc'));
+  t.notOk(mailHeaders(receiver.mails[0]?.raw ?? '').has('bcc'));
 });
 
 t.test('an e-mail to a server with STARTTLS is encrypted, with a login', async (t) => {
@@ -147,60 +152,61 @@ t.test(
   },
 );
 
-const refused: [MailBehaviour & { kind: 'answer' }, typeof Retryable | typeof Permanent][] = [
-  [{ kind: 'answer', at: 'CONNECT', code: 421 }, Retryable],
-  [{ kind: 'answer', at: 'CONNECT', code: 554 }, Retryable],
-  [{ kind: 'answer', at: 'MAIL FROM', code: 451 }, Retryable],
-  [{ kind: 'answer', at: 'MAIL FROM', code: 550 }, Retryable],
-  [{ kind: 'answer', at: 'RCPT TO', code: 450 }, Retryable],
-  [{ kind: 'answer', at: 'RCPT TO', code: 503 }, Retryable],
-  [{ kind: 'answer', at: 'RCPT TO', code: 550 }, Permanent],
-  [{ kind: 'answer', at: 'RCPT TO', code: 552 }, Retryable],
-  [{ kind: 'answer', at: 'RCPT TO', code: 553 }, Permanent],
-  [{ kind: 'answer', at: 'DATA', code: 421 }, Retryable],
-  [{ kind: 'answer', at: 'DATA', code: 452 }, Retryable],
-  [{ kind: 'answer', at: 'DATA', code: 552 }, Permanent],
-  [{ kind: 'answer', at: 'DATA', code: 552, text: '5.2.2 mailbox full' }, Retryable],
-  [{ kind: 'answer', at: 'DATA', code: 554 }, Permanent],
+const LEAK = 'no: Điểm của em là 9,25 <student-1@school.example>';
+
+const refused: [MailFailure, typeof Retryable | typeof Permanent][] = [
+  [{ at: 'connection', answer: 421 }, Retryable],
+  [{ at: 'connection', answer: 554 }, Retryable],
+  [{ at: 'sender', answer: 451 }, Retryable],
+  [{ at: 'sender', answer: 550 }, Retryable],
+  [{ at: 'recipient', answer: 450 }, Retryable],
+  [{ at: 'recipient', answer: 503 }, Retryable],
+  [{ at: 'recipient', answer: 550 }, Permanent],
+  [{ at: 'recipient', answer: 552 }, Retryable],
+  [{ at: 'recipient', answer: 553 }, Permanent],
+  [{ at: 'text', answer: 421 }, Retryable],
+  [{ at: 'text', answer: 452 }, Retryable],
+  [{ at: 'text', answer: 552 }, Permanent],
+  [{ at: 'text', answer: 552, text: '5.2.2 mailbox full' }, Retryable],
+  [{ at: 'text', answer: 554 }, Permanent],
 ];
 
 t.test('a refusal is permanent if it concerns the recipient or the text, and quotes neither', async (t) => {
   const { receiver, send, outcomes } = await setUp(t);
-  for (const [behaviour, thrown] of refused) {
-    const told = `${behaviour.code} at ${behaviour.at}${behaviour.text ?? ''}`;
-    receiver.behaviour = behaviour;
+  for (const [failure, thrown] of refused) {
+    const told = JSON.stringify(failure);
+    receiver.failure.set({ text: LEAK, ...failure });
     const error = await send();
     t.ok(error instanceof thrown, `${told}: ${String(error)}`);
     const all = error instanceof Error ? `${error.message} ${error.stack} ${String(error.cause)}` : '';
-    t.match(all, String(behaviour.code));
+    t.match(all, String(failure.answer));
     t.notMatch(all, /school\.example|9,25/, told);
     t.equal(outcomes.at(-1), thrown === Permanent ? 'refused' : 'failed', told);
   }
   t.strictSame(receiver.mails, []);
-  receiver.behaviour = { kind: 'take' };
+  receiver.failure.set(null);
   t.type(await send(), 'string', 'the next e-mail goes out');
 });
 
 t.test('a server that hangs ends with the time limit, and a cut connection is retryable', async (t) => {
   const { receiver, send, timeOut } = await setUp(t);
-  for (const at of ['CONNECT', 'RCPT TO', 'DATA'] as const) {
-    receiver.behaviour = { kind: 'hang', at };
-    const before = receiver.hung();
+  for (const at of ['connection', 'recipient', 'text'] as const) {
+    receiver.failure.set({ delayMs: HANG_MS, at });
     const sending = send();
-    await until('the server hangs', () => receiver.hung() > before);
+    await until('the server hangs', () => receiver.failure.shown()?.failed === 1);
     timeOut();
     const error = await sending;
     t.ok(error instanceof Retryable, at);
     t.match(error, { message: 'the mail server did not answer within 20000 ms' });
   }
-  receiver.behaviour = { kind: 'cut' };
+  receiver.failure.set({ drop: true, at: 'text' });
   const long = sampleJob('email');
   const cut = await send({ ...long, notification: { ...long.notification, content: 'dài '.repeat(5_000) } });
   t.ok(cut instanceof Retryable, String(cut));
   t.match(cut, { message: 'the mail server sent no complete reply' });
   t.strictSame(receiver.mails, []);
 
-  receiver.behaviour = { kind: 'take' };
+  receiver.failure.set(null);
   t.type(await send(), 'string');
   receiver.cutAll();
   t.type(await send(), 'string', 'a connection that the server has closed is replaced');
@@ -208,10 +214,10 @@ t.test('a server that hangs ends with the time limit, and a cut connection is re
 
 t.test('an abort during the e-mail rejects with its reason and frees the connection', async (t) => {
   const { receiver, send } = await setUp(t);
-  receiver.behaviour = { kind: 'hang', at: 'DATA' };
+  receiver.failure.set({ delayMs: HANG_MS, at: 'text' });
   const abort = new AbortController();
   const sending = send(sampleJob('email'), abort.signal);
-  await until('the server hangs', () => receiver.hung() === 1);
+  await until('the server hangs', () => receiver.failure.shown()?.failed === 1);
   const reason = new Error('the process is stopping');
   abort.abort(reason);
   t.equal(await sending, reason);
