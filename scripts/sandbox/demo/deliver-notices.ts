@@ -66,44 +66,32 @@ async function awaitRepeats(losses: LostReplies, complain: (fault: string) => vo
 }
 
 /**
- * Inboxes that one round polls. Few, because a page of an inbox takes the slowest stand-in for MongoDB 40 ms, in which it delivers
- * nothing.
+ * Inboxes that are polled at the same time. Few, because a page of an inbox takes the slowest stand-in for MongoDB 40 ms, in which it delivers
+ * nothing. Notices arrive in about the order of the inboxes.
  */
-const ROUND = 4;
-/** Shortest wait between two rounds. */
-const MIN_WAIT_MS = 300;
-/** Wait for the notices of one round, after which the next inboxes are polled. Notices arrive in about the order of the inboxes. */
-const STUCK_MS = 2_000;
+const AT_ONCE = 4;
+const POLL_MS = 300;
 
 /**
- * Polls the inboxes in turn until each has its notice. Returns those without it after `firstMs` without the first notice, or after
- * `nextMs` without a further one.
+ * Polls each inbox until it has its notice. Returns those without it after `firstMs` without the first notice, or after `nextMs` without a
+ * further one. Each is read at least once.
  */
 async function awaitNotices(
   gateway: Gateway,
   inboxes: readonly Inbox[],
-  options: { firstMs: number; nextMs: number; arrived: () => void },
+  { firstMs, nextMs, arrived }: { firstMs: number; nextMs: number; arrived: () => void },
 ): Promise<Inbox[]> {
-  let outstanding = [...inboxes];
-  let timeoutMs = options.firstMs;
-  let lastAt = performance.now();
-  while (outstanding.length > 0 && performance.now() - lastAt < timeoutMs) {
-    const began = performance.now();
-    const missing: Inbox[] = [];
-    const asked = outstanding.slice(0, ROUND);
-    await inParallel(asked, ROUND, async (inbox) => {
-      if (!(await hasCome(gateway, inbox))) return void missing.push(inbox);
-      options.arrived();
-      timeoutMs = options.nextMs;
-      lastAt = performance.now();
-    });
-    const others = outstanding.slice(ROUND);
-    const isStuck = performance.now() - lastAt > STUCK_MS;
-    outstanding = isStuck ? [...others, ...missing] : [...missing, ...others];
-    // Wait as long as the round took, so that polling does not slow the delivery down.
-    if (missing.length > 0) await delay(Math.max(MIN_WAIT_MS, performance.now() - began));
-  }
-  return outstanding;
+  const missing: Inbox[] = [];
+  let until = performance.now() + firstMs;
+  await inParallel(inboxes, AT_ONCE, async (inbox) => {
+    while (!(await hasCome(gateway, inbox))) {
+      if (performance.now() > until) return void missing.push(inbox);
+      await delay(POLL_MS);
+    }
+    arrived();
+    until = performance.now() + nextMs;
+  });
+  return missing;
 }
 
 /** Returns whether the notice has arrived. The newest rows are on the first page, so that one page is enough. */

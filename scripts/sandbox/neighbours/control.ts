@@ -122,9 +122,9 @@ function setFailure<Own extends Failure>(
 function teach({ name, standIn }: Kept, value: unknown): Reply {
   const { facts } = standIn;
   if (facts === undefined) return refusal(404, 'ROUTE_NOT_FOUND', `${name} can be taught no facts`);
-  const details = faultsOf(facts.shape, value);
+  const details = faultsOf(facts, value);
   if (details.length > 0) return refusal(400, 'VALIDATION_FAILED', 'the facts have faults', details);
-  facts.learn(value as never);
+  standIn.learn?.(value as never);
   return ok({ taught: name });
 }
 

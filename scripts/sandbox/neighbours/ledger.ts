@@ -1,6 +1,18 @@
 import { SENDER } from '#infra/neighbours/owner-call.ts';
 import { COUNTERS } from '#shared/classifier/generation.ts';
-import { AMOUNT, closed, type NeighbourCall, type Reply, refusal, type StandIn, TEXT, textIn } from './stand-in.ts';
+import {
+  AMOUNT,
+  closed,
+  fields,
+  type NeighbourCall,
+  type Reply,
+  type Route,
+  refusal,
+  type Schema,
+  type StandIn,
+  TEXT,
+  textIn,
+} from './stand-in.ts';
 
 /** The only caller of usage service, wallet and question bank, and the headers that name on whose behalf it calls. */
 export const CALLER_OF_OWNERS = SENDER;
@@ -63,28 +75,20 @@ export function answerFrom(ledger: Ledger, { method, path, headers, body }: Ledg
 }
 
 /** Facts of the usage service: limits by organization and counter. */
-export interface UsageFacts {
+interface UsageFacts {
   limits: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
 /** Facts of the wallet: balances by organization. */
-export interface WalletFacts {
+interface WalletFacts {
   balances: Readonly<Record<string, number>>;
 }
 
-export interface Owners {
-  usage: StandIn & { learn(facts: UsageFacts): void };
-  wallet: StandIn & { learn(facts: WalletFacts): void };
-  /** Returns the ledger of an organization, with the first balance if it is new. */
-  ledgerOf(organizationId: string): Ledger;
-}
-
-const COUNTER = { enum: [...COUNTERS] };
-const ITEMS = { type: 'array', minItems: 1, items: closed({ counter: COUNTER, amount: AMOUNT }) };
+const ITEMS = { type: 'array', minItems: 1, items: closed({ counter: { enum: [...COUNTERS] }, amount: AMOUNT }) };
 const BY_ORGANIZATION = (value: object) => ({ type: 'object', additionalProperties: value });
 
 /** Opens a usage service without limits and a wallet in which each organization begins with the same balance. */
-export function ownerStandIns(firstBalance: number): Owners {
+export function ownerStandIns(firstBalance: number) {
   const ledgers = new Map<string, Ledger>();
 
   function ledgerOf(organizationId: string): Ledger {
@@ -112,78 +116,68 @@ export function ownerStandIns(firstBalance: number): Owners {
     return apply(call, organizationId);
   }
 
-  const shared = { senders: [CALLER_OF_OWNERS], headers: OWNER_HEADERS };
+  const post = (path: RegExp, shape: Schema, answer: Route['answer'], ...headers: string[]): Route => ({
+    method: 'POST',
+    path,
+    shape,
+    answer,
+    senders: [CALLER_OF_OWNERS],
+    headers: [...OWNER_HEADERS, ...headers],
+  });
+  const ids = fields(TEXT, 'organizationId', 'actorId');
   const inBody = (call: NeighbourCall) => apply(call, textIn(call.body, 'organizationId'));
   const stateBy = (part: (ledger: Ledger) => object) =>
     Object.fromEntries([...ledgers].map(([organizationId, ledger]) => [organizationId, part(ledger)]));
 
-  function learnUsage({ limits }: UsageFacts): void {
-    for (const [organizationId, own] of Object.entries(limits))
-      ledgerOf(organizationId).limits = new Map(Object.entries(own));
-  }
-
-  function learnWallet({ balances }: WalletFacts): void {
-    for (const [organizationId, balance] of Object.entries(balances)) ledgerOf(organizationId).balance = balance;
-  }
-
-  return {
-    ledgerOf,
-    usage: {
-      learn: learnUsage,
-      facts: { shape: closed({ limits: BY_ORGANIZATION(BY_ORGANIZATION(AMOUNT)) }), learn: learnUsage },
-      routes: [
-        {
-          ...shared,
-          method: 'POST',
-          path: /^\/v1\/usage\/check$/,
-          shape: closed({ organizationId: TEXT, actorId: TEXT, checks: ITEMS }),
-          answer: inBody,
-        },
-        {
-          ...shared,
-          method: 'POST',
-          path: /^\/v1\/usage\/consume$/,
-          headers: [...OWNER_HEADERS, 'idempotency-key'],
-          shape: closed({ organizationId: TEXT, actorId: TEXT, items: ITEMS }),
-          answer: inBody,
-        },
-      ],
-      state: () =>
-        stateBy(({ used, limits, consumed }) => ({
-          used: Object.fromEntries(used),
-          limits: Object.fromEntries(limits),
-          consumed: Object.fromEntries(consumed),
-        })),
-      forget() {
-        for (const ledger of ledgers.values())
-          for (const part of [ledger.used, ledger.limits, ledger.consumed]) part.clear();
-      },
+  const usage = {
+    facts: closed({ limits: BY_ORGANIZATION(BY_ORGANIZATION(AMOUNT)) }),
+    learn({ limits }: UsageFacts) {
+      for (const [organizationId, own] of Object.entries(limits))
+        ledgerOf(organizationId).limits = new Map(Object.entries(own));
     },
-    wallet: {
-      learn: learnWallet,
-      facts: { shape: closed({ balances: BY_ORGANIZATION(AMOUNT) }), learn: learnWallet },
-      routes: [
-        {
-          ...shared,
-          method: 'GET',
-          path: /^\/v1\/wallets\/([^/]+)\/balance$/,
-          answer: (call, [organizationId = '']) => apply(call, organizationId),
-        },
-        {
-          ...shared,
-          method: 'POST',
-          path: /^\/v1\/wallets\/([^/]+)\/transactions$/,
-          shape: closed({ type: { const: 'USAGE_DEBIT' }, amount: AMOUNT, reason: TEXT, idempotencyKey: TEXT }),
-          answer: (call, [organizationId = '']) => debit(call, organizationId),
-        },
-      ],
-      state: () => stateBy(({ balance, debits }) => ({ balance, debits: Object.fromEntries(debits) })),
-      forget() {
-        for (const ledger of ledgers.values()) {
-          ledger.balance = firstBalance;
-          ledger.debits.clear();
-        }
-      },
+    routes: [
+      post(/^\/v1\/usage\/check$/, closed({ ...ids, checks: ITEMS }), inBody),
+      post(/^\/v1\/usage\/consume$/, closed({ ...ids, items: ITEMS }), inBody, 'idempotency-key'),
+    ],
+    state: () =>
+      stateBy(({ used, limits, consumed }) => ({
+        used: Object.fromEntries(used),
+        limits: Object.fromEntries(limits),
+        consumed: Object.fromEntries(consumed),
+      })),
+    forget() {
+      for (const ledger of ledgers.values())
+        for (const part of [ledger.used, ledger.limits, ledger.consumed]) part.clear();
     },
-  };
+  } satisfies StandIn<UsageFacts>;
+
+  const wallet = {
+    facts: closed({ balances: BY_ORGANIZATION(AMOUNT) }),
+    learn({ balances }: WalletFacts) {
+      for (const [organizationId, balance] of Object.entries(balances)) ledgerOf(organizationId).balance = balance;
+    },
+    routes: [
+      {
+        method: 'GET',
+        path: /^\/v1\/wallets\/([^/]+)\/balance$/,
+        senders: [CALLER_OF_OWNERS],
+        headers: OWNER_HEADERS,
+        answer: (call: NeighbourCall, [organizationId = '']: string[]) => apply(call, organizationId),
+      },
+      post(
+        /^\/v1\/wallets\/([^/]+)\/transactions$/,
+        closed({ type: { const: 'USAGE_DEBIT' }, amount: AMOUNT, ...fields(TEXT, 'reason', 'idempotencyKey') }),
+        (call, [organizationId = '']) => debit(call, organizationId),
+      ),
+    ],
+    state: () => stateBy(({ balance, debits }) => ({ balance, debits: Object.fromEntries(debits) })),
+    forget() {
+      for (const ledger of ledgers.values()) {
+        ledger.balance = firstBalance;
+        ledger.debits.clear();
+      }
+    },
+  } satisfies StandIn<WalletFacts>;
+
+  return { usage, wallet, ledgerOf };
 }

@@ -15,39 +15,30 @@ export interface ProfileFacts {
   unknownStudent?: 403 | 404;
 }
 
-export interface ProfileStandIn extends StandIn {
-  learn(facts: ProfileFacts): void;
-}
-
 const ID = { type: 'string', pattern: '^[A-Za-z0-9._:@+|/=~{}-]{1,128}$' };
 
 /** Opens a profile service that knows the parents of the students that it is taught. */
-export function profileStandIn(): ProfileStandIn {
+export function profileStandIn() {
   const parents = new Map<string, readonly string[]>();
   const contacts = new Map<string, Readonly<Record<string, string>>>();
   let unknownStudent: 403 | 404 = 404;
 
-  function learn(facts: ProfileFacts): void {
-    for (const [student, ids] of Object.entries(facts.parents ?? {})) parents.set(student, ids);
-    for (const [user, contact] of Object.entries(facts.contacts ?? {})) contacts.set(user, contact);
-    unknownStudent = facts.unknownStudent ?? unknownStudent;
-  }
-
   return {
-    learn,
-    facts: {
-      shape: closed(
-        {
-          parents: { type: 'object', additionalProperties: { type: 'array', maxItems: 100, items: ID } },
-          contacts: {
-            type: 'object',
-            additionalProperties: { type: 'object', additionalProperties: { type: 'string' } },
-          },
-          unknownStudent: { enum: [403, 404] },
+    facts: closed(
+      {
+        parents: { type: 'object', additionalProperties: { type: 'array', maxItems: 100, items: ID } },
+        contacts: {
+          type: 'object',
+          additionalProperties: { type: 'object', additionalProperties: { type: 'string' } },
         },
-        ['parents', 'contacts', 'unknownStudent'],
-      ),
-      learn,
+        unknownStudent: { enum: [403, 404] },
+      },
+      ['parents', 'contacts', 'unknownStudent'],
+    ),
+    learn(facts: ProfileFacts) {
+      for (const [student, ids] of Object.entries(facts.parents ?? {})) parents.set(student, ids);
+      for (const [user, contact] of Object.entries(facts.contacts ?? {})) contacts.set(user, contact);
+      unknownStudent = facts.unknownStudent ?? unknownStudent;
     },
     routes: [
       {
@@ -83,5 +74,5 @@ export function profileStandIn(): ProfileStandIn {
       contacts.clear();
       unknownStudent = 404;
     },
-  };
+  } satisfies StandIn<ProfileFacts>;
 }

@@ -28,11 +28,7 @@ export interface BankFacts {
   questions: readonly BankQuestion[];
 }
 
-export interface BankStandIn extends StandIn {
-  learn(facts: BankFacts): void;
-  /** Returns the number of its questions whose content was requested. */
-  questionsAsked(): number;
-}
+export type BankStandIn = ReturnType<typeof bankStandIn>;
 
 const REQUEST = closed({
   questionIds: { type: 'array', minItems: 1, maxItems: 2_000, uniqueItems: true, items: TEXT },
@@ -42,7 +38,7 @@ const REQUEST = closed({
 });
 
 /** Opens a question bank with these questions. */
-export function bankStandIn(first: readonly BankQuestion[]): BankStandIn {
+export function bankStandIn(first: readonly BankQuestion[]) {
   const questions = new Map(first.map((question) => [question.id, question]));
   const asked = new Set<string>();
 
@@ -58,13 +54,11 @@ export function bankStandIn(first: readonly BankQuestion[]): BankStandIn {
 
   return {
     learn,
+    /** Returns the number of its questions whose content was requested. */
     questionsAsked: () => asked.size,
-    facts: {
-      shape: closed({
-        questions: { type: 'array', items: { type: 'object', required: ['id'], properties: { id: TEXT } } },
-      }),
-      learn,
-    },
+    facts: closed({
+      questions: { type: 'array', items: { type: 'object', required: ['id'], properties: { id: TEXT } } },
+    }),
     routes: [
       {
         method: 'POST',
@@ -81,5 +75,5 @@ export function bankStandIn(first: readonly BankQuestion[]): BankStandIn {
       questions.clear();
       learn({ questions: first });
     },
-  };
+  } satisfies StandIn<BankFacts> & { questionsAsked(): number };
 }

@@ -29,13 +29,14 @@ export interface Route {
   answer(call: NeighbourCall, ids: string[]): Reply | Promise<Reply>;
 }
 
-/** A stand-in for one service that examhall calls. It stores what the real service would store. */
-export interface StandIn {
+/** A stand-in for one service that examhall calls. It stores what the real service would store. `Facts` are those that it may be taught. */
+export interface StandIn<Facts = never> {
   routes: readonly Route[];
   /** Returns what it stores, as JSON. */
   state(): object;
-  /** Facts that it may be taught, and the function that stores them; absent if it knows none. */
-  facts?: { shape: Schema; learn(facts: never): void };
+  /** Shape of the facts; absent if it knows none. */
+  facts?: Schema;
+  learn?(facts: Facts): void;
   /** Deletes everything that it stores. */
   forget(): void;
   /** Is called after the stand-in performed a call whose reply, `reply`, is then lost on purpose. */
