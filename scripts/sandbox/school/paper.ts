@@ -1,33 +1,34 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import type { ExamRuntime, StartQuestion } from '../../../clients/typescript/src/index.ts';
-import { CHOICES, type ChoiceData } from './paper-choices.ts';
-import {
-  ESSAY,
-  type EssayData,
-  NUMERIC_QUESTIONS,
-  type NumericData,
-  TRUE_FALSE_GROUPS,
-  type TrueFalseData,
-} from './paper-written.ts';
-
-/** Points of one question of each part: 28 × 0.125 + 4 × 1 + 7 × 0.25 + 0.75 = 10. */
-const POINTS = { choice: 0.125, trueFalse: 1, numeric: 0.25, essay: 0.75 } as const;
 
 export const ORGANIZATION = 'truong-thpt-demo';
 export const TEACHER = 'gv-toan-01';
+
+/** The questions, each a line of text. Below it: options with a star before the right one; true (+) and false (-) statements; or the number. */
+const SOURCE = path.join(import.meta.dirname, 'paper.txt');
+/** Points of one question of each part: 28 × 0.125 + 4 × 1 + 7 × 0.25 + 0.75 = 10. */
+const POINTS = { choice: 0.125, trueFalse: 1, numeric: 0.25, essay: 0.75 } as const;
 
 /**
  * Returns forty questions modelled on the national mathematics examination of 2025: single choice, true/false groups scored by the
  * ladder, short numeric answers, and an essay. Each call returns the same paper.
  */
 export function mathsPaper(): StartQuestion[] {
-  let number = 0;
-  const next = () => ++number;
-  return [
-    ...CHOICES.map((data) => choiceQuestion(next(), data, POINTS.choice)),
-    ...TRUE_FALSE_GROUPS.map((data) => trueFalseQuestion(next(), data, POINTS.trueFalse)),
-    ...NUMERIC_QUESTIONS.map((data) => numericQuestion(next(), data, POINTS.numeric)),
-    essayQuestion(next(), ESSAY, POINTS.essay),
-  ];
+  const blocks = readFileSync(SOURCE, 'utf8')
+    .trimEnd()
+    .split(/\n(?! )/);
+  return blocks.map((block, index) => {
+    const [text = '', ...lines] = block.split('\n').map((line) => line.trim());
+    const code = `toan-2025-c${String(index + 1).padStart(2, '0')}`;
+    return {
+      questionId: code,
+      questionVersionId: `${code}-v1`,
+      content: `<p><strong>Câu ${index + 1}.</strong> ${escaped(text)}</p>`,
+      contentText: `Câu ${index + 1}. ${text}`,
+      ...partOf(lines),
+    };
+  });
 }
 
 /** Returns an exam as the exam service would describe it: assigned to its class, with one attempt. */
@@ -59,54 +60,47 @@ export function mathsExam(id: string): ExamRuntime {
   });
 }
 
-const LETTERS = ['A', 'B', 'C', 'D'] as const;
-const SMALL_LETTERS = ['a', 'b', 'c', 'd'] as const;
+type Part = Pick<StartQuestion, 'type' | 'score' | 'options' | 'scoringRule' | 'answerKey'>;
 
-function choiceQuestion(number: number, data: ChoiceData, score: number): StartQuestion {
+/** Returns the part of a question that follows from the lines below its text. */
+function partOf(lines: readonly string[]): Part {
+  const [first = ''] = lines;
+  if (first === '') return { type: 'ESSAY', score: POINTS.essay, options: [], scoringRule: { mode: 'ESSAY' } };
+  if (first.startsWith('=')) return numericPart(first.slice(1));
+  return /^[+-] /.test(first) ? trueFalsePart(lines) : choicePart(first.split(' | '));
+}
+
+function choicePart(marked: readonly string[]): Part {
   return {
-    ...heading(number, data.text),
     type: 'SINGLE_CHOICE',
-    score,
-    options: data.options.map((text, index) => option(LETTERS[index] ?? '', text)),
+    score: POINTS.choice,
+    options: marked.map((text, index) => option('ABCD'.charAt(index), text.replace(/^\*/, ''))),
     scoringRule: { mode: 'EXACT' },
-    answerKey: { correctOptionIds: [data.correct] },
+    answerKey: { correctOptionIds: ['ABCD'.charAt(marked.findIndex((text) => text.startsWith('*')))] },
   };
 }
 
-function trueFalseQuestion(number: number, data: TrueFalseData, score: number): StartQuestion {
-  const ids = data.statements.map((_, index) => SMALL_LETTERS[index] ?? '');
+function trueFalsePart(marked: readonly string[]): Part {
   return {
-    ...heading(number, data.text),
     type: 'TRUE_FALSE_GROUP',
-    score,
-    options: data.statements.map(([text], index) => option(ids[index] ?? '', text)),
+    score: POINTS.trueFalse,
+    options: marked.map((text, index) => option('abcd'.charAt(index), text.slice(2))),
     scoringRule: { mode: 'THPT_TRUE_FALSE_LADDER' },
-    answerKey: { statements: data.statements.map(([, value], index) => ({ statementId: ids[index] ?? '', value })) },
+    answerKey: {
+      statements: marked.map((text, index) => ({ statementId: 'abcd'.charAt(index), value: text.startsWith('+') })),
+    },
   };
 }
 
-function numericQuestion(number: number, data: NumericData, score: number): StartQuestion {
+/** Returns a question whose answer is one number. A tolerance is absolute; without one the answer is exact. */
+function numericPart(written: string): Part {
+  const [value = 0, tolerance] = written.split('±').map((text) => Number(text.replace(',', '.')));
   return {
-    ...heading(number, data.text),
     type: 'NUMERIC',
-    score,
+    score: POINTS.numeric,
     options: [],
-    scoringRule: { mode: 'NUMERIC', ...(data.tolerance === undefined ? {} : { tolerance: data.tolerance }) },
-    answerKey: { numericAnswers: [{ value: Number(data.answer.replace(',', '.')) }] },
-  };
-}
-
-function essayQuestion(number: number, data: EssayData, score: number): StartQuestion {
-  return { ...heading(number, data.text), type: 'ESSAY', score, options: [], scoringRule: { mode: 'ESSAY' } };
-}
-
-function heading(number: number, text: string) {
-  const code = `toan-2025-c${String(number).padStart(2, '0')}`;
-  return {
-    questionId: code,
-    questionVersionId: `${code}-v1`,
-    content: `<p><strong>Câu ${number}.</strong> ${escaped(text)}</p>`,
-    contentText: `Câu ${number}. ${text}`,
+    scoringRule: { mode: 'NUMERIC', ...(tolerance === undefined ? {} : { tolerance }) },
+    answerKey: { numericAnswers: [{ value }] },
   };
 }
 
