@@ -20,7 +20,11 @@ t.test('the gateway loses a reply on purpose, and the client sends the request a
   const requests = countRequests();
   await gateway.client('save', { losesReply: true }).saveAnswer({ ...SAVE, observe: requests.observe });
   t.strictSame([requests.count(), requests.lastStatus(), gateway.repeated()], [2, 200, 1]);
-  t.strictSame([latencies.names(), latencies.count('save')], [['save'], 1], 'a lost reply has no duration');
+  t.strictSame(
+    latencies.sorted().map(([name, sorted]) => [name, sorted.length]),
+    [['save', 1]],
+    'a lost reply has no duration',
+  );
   await gateway.client('save').saveAnswer(SAVE);
   t.equal(gateway.repeated(), 1);
 });

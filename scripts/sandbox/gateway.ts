@@ -139,14 +139,11 @@ export async function servicesOf({ url }: Gateway): Promise<ReadonlySet<string>>
   return new Set(data.services);
 }
 
-/** Durations of requests in milliseconds, by the name of their call. */
+/** Durations of requests in milliseconds, by the name of their call, in the order in which the names were first seen. */
 export interface Latencies {
   add(name: string, ms: number): void;
-  /** Names in the order in which they were first seen. */
-  names(): string[];
-  count(name: string): number;
-  /** Returns the smallest duration that this share of the requests did not exceed; 0 without any. */
-  quantile(name: string, share: number): number;
+  /** Returns each name with its sorted durations. */
+  sorted(): [name: string, durations: readonly number[]][];
 }
 
 /** Opens an empty table of durations. */
@@ -158,11 +155,6 @@ export function openLatencies(): Latencies {
       if (list === undefined) values.set(name, [ms]);
       else list.push(ms);
     },
-    names: () => [...values.keys()],
-    count: (name) => values.get(name)?.length ?? 0,
-    quantile(name, share) {
-      const sorted = (values.get(name) ?? []).toSorted((a, b) => a - b);
-      return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
-    },
+    sorted: () => [...values].map(([name, list]) => [name, list.toSorted((a, b) => a - b)]),
   };
 }

@@ -1,7 +1,7 @@
 import type { Progress } from '#scripts/progress.ts';
 
 /** Calls that the demo makes at the same time. */
-export const SOCKETS = 24;
+const SOCKETS = 24;
 
 /** Runs one part of the demo, `work` for every item, at most `atOnce` at a time, and shows its progress. */
 export async function part<T>(

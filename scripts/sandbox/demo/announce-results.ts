@@ -54,14 +54,10 @@ export async function announceResults(
   }
 }
 
-async function release(deps: DemoDeps, progress: Progress, attempts: number): Promise<void> {
-  progress.begin('release the results', 1);
-  await releaseTwice(deps, attempts);
-  progress.end(`${2 * attempts} notices queued`);
-}
-
 /** Releases the results as the exam service does, then repeats the event, which must change nothing. */
-async function releaseTwice({ gateway, examId, complain }: DemoDeps, attempts: number): Promise<void> {
+async function release(deps: DemoDeps, progress: Progress, attempts: number): Promise<void> {
+  const { gateway, examId, complain } = deps;
+  progress.begin('release the results', 1);
   const event = {
     sourceEventId: `release-${examId}`,
     organizationId: ORGANIZATION,
@@ -75,6 +71,7 @@ async function releaseTwice({ gateway, examId, complain }: DemoDeps, attempts: n
     complain(`the release counts ${first.updatedAttempts} attempts and ${first.queuedNotifications} notices`);
   const again = await releaseResults(gateway, event);
   if (again.updatedAttempts !== 0 || again.queuedNotifications !== 0) complain('a repeated release took effect');
+  progress.end(`${2 * attempts} notices queued`);
 }
 
 /** An inbox that is open as a stream, as in a browser. */

@@ -80,22 +80,19 @@ export function reportLines(facts: ReportFacts, latencies: Latencies): string[] 
 }
 
 function latencyTable(latencies: Latencies): string[] {
-  const row = (cells: readonly string[]) =>
-    `  ${cells[0]?.padEnd(16)} ${cells
-      .slice(1)
-      .map((cell) => cell.padStart(8))
-      .join(' ')}`;
-  const number = (ms: number) => ms.toFixed(ms < 10 ? 1 : 0);
+  const row = (name: string, ...cells: string[]) =>
+    `  ${[name.padEnd(16), ...cells.map((cell) => cell.padStart(8))].join(' ')}`;
+  /** Returns the smallest duration that this share of the requests did not exceed. */
+  const quantile = (sorted: readonly number[], share: number) => {
+    const ms = sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
+    return ms.toFixed(ms < 10 ? 1 : 0);
+  };
   return [
-    row(['', 'count', 'p50', 'p99', 'max']),
+    row('', 'count', 'p50', 'p99', 'max'),
     ...latencies
-      .names()
-      .map((name) =>
-        row([
-          name,
-          `${latencies.count(name)}`,
-          ...[0.5, 0.99, 1].map((share) => number(latencies.quantile(name, share))),
-        ]),
+      .sorted()
+      .map(([name, sorted]) =>
+        row(name, `${sorted.length}`, ...[0.5, 0.99, 1].map((share) => quantile(sorted, share))),
       ),
   ];
 }

@@ -68,24 +68,29 @@ export type ReadFailure<Read extends Failure> = { failure: Read } | { faults: Fa
 
 /** Reads a failure of the control interface. */
 export function readFailure(value: unknown): ReadFailure<Failure> {
-  const faults = faultsOf(SHAPE, value);
-  if (faults.length > 0) return { faults };
-  const failure = value as Failure;
-  const { answer, refuse, retryAfter, body } = failure;
-  faults.push(...contradictionsIn(failure));
-  if (answer === undefined && refuse === undefined && (retryAfter !== undefined || body !== undefined))
-    faults.push({ path: '', message: 'has retryAfter or body without answer or refuse' });
-  return faults.length > 0 ? { faults } : { failure };
+  return readAs<Failure>(SHAPE, value, ({ answer, refuse, retryAfter, body }) =>
+    answer === undefined && refuse === undefined && (retryAfter !== undefined || body !== undefined)
+      ? [{ path: '', message: 'has retryAfter or body without answer or refuse' }]
+      : [],
+  );
 }
 
 /** Reads a failure of the mail server. */
 export function readMailFailure(value: unknown): ReadFailure<MailFailure> {
-  const faults = faultsOf(MAIL_SHAPE, value);
+  return readAs<MailFailure>(MAIL_SHAPE, value, ({ lose, at = 'text' }) =>
+    lose === true && at !== 'text' ? [{ path: '/at', message: 'must be text beside lose' }] : [],
+  );
+}
+
+function readAs<Read extends Failure>(
+  shape: Schema,
+  value: unknown,
+  furtherFaultsIn: (failure: Read) => Fault[],
+): ReadFailure<Read> {
+  const faults = faultsOf(shape, value);
   if (faults.length > 0) return { faults };
-  const failure = value as MailFailure;
-  faults.push(...contradictionsIn(failure));
-  if (failure.lose === true && failure.at !== undefined && failure.at !== 'text')
-    faults.push({ path: '/at', message: 'must be text beside lose' });
+  const failure = value as Read;
+  faults.push(...contradictionsIn(failure), ...furtherFaultsIn(failure));
   return faults.length > 0 ? { faults } : { failure };
 }
 

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { answerJson, type LocalServer, listenLocally } from '#scripts/http/local-server.ts';
+import { answerJson, listenLocally } from '#scripts/http/local-server.ts';
 import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { answerControl, jsonOf, type Kept, type KeptCall } from './control.ts';
 import {
@@ -14,7 +14,7 @@ import {
 import { analyticsStandIn, auditStandIn } from './events.ts';
 import { type Effect, type Failure, failureSwitch } from './failure.ts';
 import { ownerStandIns } from './ledger.ts';
-import { type MailCall, type MailStandIn, openMailStandIn } from './mail.ts';
+import { type MailCall, openMailStandIn } from './mail.ts';
 import { modelsStandIn } from './models.ts';
 import { notificationStandIn } from './notification.ts';
 import { profileStandIn } from './profile.ts';
@@ -23,23 +23,7 @@ import { answerOf, type NeighbourCall, type Reply, type StandIn } from './stand-
 import { webhookStandIn } from './webhook.ts';
 
 /** Stand-ins for all services that examhall calls, behind one port of the loopback address. */
-export interface StandIns extends LocalServer {
-  /** Environment that points a cluster at them, the intake of notices included. */
-  env: Record<string, string>;
-  profile: ReturnType<typeof profileStandIn>;
-  analytics: ReturnType<typeof analyticsStandIn>;
-  audit: ReturnType<typeof auditStandIn>;
-  questionBank: ReturnType<typeof bankStandIn>;
-  owners: ReturnType<typeof ownerStandIns>;
-  notification: ReturnType<typeof notificationStandIn>;
-  webhook: ReturnType<typeof webhookStandIn>;
-  /** null: no mail server is open. */
-  mail: MailStandIn | null;
-  urlOf(name: NeighbourName): string;
-  /** Begins a failure of a neighbour, or ends it (null). */
-  fail(name: NeighbourName, failure: Failure | null): void;
-  callsOf(name: NeighbourName): readonly KeptCall[];
-}
+export type StandIns = Awaited<ReturnType<typeof openStandIns>>;
 
 export interface StandInOptions {
   /** Default: a free port. */
@@ -64,7 +48,7 @@ const BALANCE = 10_000;
 const MAX_KEPT_CALLS = 200;
 
 /** Opens all stand-ins. Each has a prefix of its own: `/profile`, `/wallet`, … */
-export async function openStandIns(options: StandInOptions): Promise<StandIns> {
+export async function openStandIns(options: StandInOptions) {
   const tokenOf = tokensSentBy(options.env);
   const owners = ownerStandIns(options.balance ?? BALANCE);
   const profile = profileStandIn();
@@ -145,7 +129,9 @@ export async function openStandIns(options: StandInOptions): Promise<StandIns> {
 
   return {
     ...server,
+    /** Environment that points a cluster at them, the intake of notices included. */
     env: environment(),
+    /** null: no mail server is open. */
     mail,
     profile,
     analytics,
@@ -154,9 +140,9 @@ export async function openStandIns(options: StandInOptions): Promise<StandIns> {
     owners,
     notification,
     webhook,
-    urlOf: (name) => keptOf(name).url,
-    fail: (name, failure) => keptOf(name).failure.set(failure),
-    callsOf: (name) => keptOf(name).calls,
+    urlOf: (name: NeighbourName) => keptOf(name).url,
+    /** Begins a failure of a neighbour, or ends it (null). */
+    fail: (name: NeighbourName, failure: Failure | null) => keptOf(name).failure.set(failure),
     async close() {
       await mail?.close();
       await server.close();

@@ -75,41 +75,35 @@ function teacherOf(teacher: Teacher): Wanted {
  * id. Returns null if neither is possible.
  */
 async function registerOne(filling: Filling, { learn, ...person }: Wanted): Promise<SignIn | null> {
-  const client = filling.gateway.client('account');
   const session = await signedIn(filling, person);
   if (session === null) return null;
-  await client.logout({ token: session.refreshToken });
+  await filling.gateway.client('account').logout({ token: session.refreshToken });
   learn(session.user.id);
   return { ...person, id: session.user.id };
 }
 
 async function signedIn({ gateway, add, note }: Filling, person: Omit<SignIn, 'id'>): Promise<SignedIn | null> {
   const client = gateway.client('account');
+  const { email, role } = person;
+  const password = DEVELOPMENT_PASSWORD;
   try {
-    const { result } = await insist(() => client.register({ body: { ...person, password: DEVELOPMENT_PASSWORD } }));
+    const { result } = await insist(() => client.register({ body: { ...person, password } }));
     add('accounts');
     return result;
   } catch (error) {
     if (!(error instanceof ExamhallError)) throw error;
-    const { email, role } = person;
-    if (error.code === 'AUTH_EMAIL_TAKEN') {
-      const session = await refusable(insist(() => client.login({ body: { email, password: DEVELOPMENT_PASSWORD } })));
-      if (session === null) note(`The account ${email} exists, and its password is not the one of the seed.`);
-      return session;
-    }
     const isRefusedRole = role === 'TEACHER' && error.status === 400;
-    if (!isRefusedRole && error.code !== 'AUTH_REGISTRATION_CLOSED') throw error;
-    note(`No account for the role ${role}: AUTH_SELF_REGISTER_ROLES of the cluster does not contain it.`);
-    return null;
+    if (isRefusedRole || error.code === 'AUTH_REGISTRATION_CLOSED') {
+      note(`No account for the role ${role}: AUTH_SELF_REGISTER_ROLES of the cluster does not contain it.`);
+      return null;
+    }
+    if (error.code !== 'AUTH_EMAIL_TAKEN') throw error;
   }
-}
-
-/** Returns the session of a login; null if it is refused. */
-async function refusable(login: Promise<{ result: SignedIn }>): Promise<SignedIn | null> {
   try {
-    return (await login).result;
+    return (await insist(() => client.login({ body: { email, password } }))).result;
   } catch (error) {
-    if (error instanceof ExamhallError && error.kind === 'final') return null;
-    throw error;
+    if (!(error instanceof ExamhallError) || error.kind !== 'final') throw error;
+    note(`The account ${email} exists, and its password is not the one of the seed.`);
+    return null;
   }
 }
