@@ -90,13 +90,14 @@ export async function startOwnCluster(deps: {
   }
   return {
     url,
-    brokenPromises: () => brokenPromisesIn(storesOf(deps.root, { ...process.env, DATA_DIR: folder })),
+    brokenPromises: () =>
+      brokenPromisesIn(storesOf(deps.root, { MONGODB_URL: process.env.MONGODB_URL || undefined, DATA_DIR: folder })),
     stop,
   };
 }
 
 async function brokenPromisesIn(stores: Stores | undefined): Promise<string[]> {
-  if (stores === undefined) throw new Error('the cluster of the demo has no store');
+  if (stores === undefined) return ['the stores of the cluster are unknown, so its rows were not checked'];
   const mongo = openMongo({ url: stores.MONGODB_URL, database: DATABASE, appName: 'examhall-demo' });
   try {
     const reports = await checkInvariants(mongo, Date.now());
