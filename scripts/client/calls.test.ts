@@ -291,6 +291,20 @@ t.test('client and call observe each request with its status, the reads behind a
   t.strictSame(shown(all), [...shown(own), 'readAttempt 404 true']);
 });
 
+t.test('a call that asks for it is repeated although its first request may have taken effect', async (t) => {
+  const { client, calls } = await openScript(t, [
+    hangUp,
+    failure(500, 'INTERNAL'),
+    success({}),
+    failure(403, 'FORBIDDEN'),
+  ]);
+  const input = { as: ADMIN, body: NOTICE, repeatInDoubt: true };
+  await client.createNotification(input);
+  t.equal(calls.length, 3);
+  await t.rejects(client.createNotification(input), { code: 'FORBIDDEN' });
+  t.equal(calls.length, 4, 'a final failure is not repeated');
+});
+
 t.test('an error states whether its request had an effect', async (t) => {
   const busy = failure(503, 'ATTEMPT_CAPACITY_EXCEEDED', { 'retry-after': '90' });
   const { client } = await openScript(t, [hangUp, busy, failure(403, 'FORBIDDEN')]);

@@ -1,11 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
-import { asStudent, countRequests, insist, openGateway, openLatencies, refusalOf } from './gateway.ts';
+import { asStudent, countRequests, openGateway, openLatencies } from './gateway.ts';
 
 const STUDENT = asStudent({ id: 'student-1' });
 const SAVE = { attemptId: 'a', as: STUDENT, body: { questionId: 'q', answer: { textAnswer: '1' } } };
-const EVENT = { attemptId: 'a', as: STUDENT, body: { type: 'TAB_HIDDEN' } } as const;
 
 t.test('the gateway loses a reply on purpose, and the client sends the request again', async (t) => {
   let served = 0;
@@ -27,17 +26,4 @@ t.test('the gateway loses a reply on purpose, and the client sends the request a
   );
   await gateway.client('save').saveAnswer(SAVE);
   t.equal(gateway.repeated(), 1);
-});
-
-t.test('a call in doubt is made again and counted, and a refusal is final', async (t) => {
-  const statuses = [500, 201, 403];
-  const url = await openReceiver(t, (_call, response) => {
-    const status = statuses.shift() ?? 0;
-    const code = status === 500 ? 'INTERNAL' : 'FORBIDDEN';
-    answerJson(response, { status, body: { success: status === 201, code, message: 'no', data: {} } });
-  });
-  const client = openGateway(url, {}).client('event');
-  t.match(await insist(() => client.postEvent(EVENT)), { inDoubt: 1 });
-  t.match(await refusalOf(insist(() => client.postEvent(EVENT))), { status: 403, code: 'FORBIDDEN' });
-  t.strictSame(statuses, []);
 });

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import {
   type Client,
   createClient,
@@ -87,26 +86,6 @@ export function countRequests() {
     count: () => statuses.length,
     lastStatus: () => statuses.at(-1) ?? 0,
   };
-}
-
-/** Pause before a call that has an unknown effect is made again. */
-const DOUBT_MS = 500;
-
-/**
- * Makes a call that the client itself does not repeat while its effect is unknown, and repeats it. Returns the result, and the number of calls
- * before it that may have taken effect.
- */
-export async function insist<Result>(make: () => Promise<Result>): Promise<{ result: Result; inDoubt: number }> {
-  for (let inDoubt = 0; ; inDoubt++) {
-    try {
-      return { result: await make(), inDoubt };
-    } catch (error) {
-      if (!(error instanceof ExamhallError) || error.kind !== 'unknown' || inDoubt + 1 === TRIES) throw error;
-      const pauseMs = DOUBT_MS + (error.retryAfterSeconds ?? 0) * 1_000;
-      if (pauseMs > MAX_PAUSE_MS) throw error;
-      await delay(pauseMs);
-    }
-  }
 }
 
 /** Returns the failure of a call, or null if it succeeds. @throws any other error */

@@ -26,6 +26,8 @@ export interface CallOptions {
   readonly requestId?: string;
   /** W3C trace context of the request that causes this call. */
   readonly traceparent?: string;
+  /** True repeats the call even if its request may have taken effect. Default: only where a second one does no harm. */
+  readonly repeatInDoubt?: boolean;
   /** Receives each request of the call after its end. After more than one, a result may be that of an earlier request. */
   readonly observe?: (sent: SentRequest) => void;
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Progress } from '#scripts/progress.ts';
-import { insist } from '#scripts/sandbox/gateway.ts';
+import { countRequests } from '#scripts/sandbox/gateway.ts';
 import type { BankStandIn } from '#scripts/sandbox/neighbours/question-bank.ts';
 import type {
   ClassifiedItem,
@@ -33,10 +33,11 @@ export async function classifyPaper(
   const body: CreateJobRequest = { questionIds, fields: [...FIELDS], filters: { examId: deps.examId } };
   progress.begin('classify the paper', questionIds.length);
   const client = deps.gateway.client('classify');
-  const { result, inDoubt } = await insist(() => client.createJob({ as: THE_TEACHER, body }));
-  const { job, created } = result;
+  const requests = countRequests();
+  const input = { as: THE_TEACHER, body, repeatInDoubt: true, observe: requests.observe };
+  const { job, created } = await client.createJob(input);
   // If a repeated request finds the job open, an earlier one may have created it.
-  if (!created && inDoubt === 0) deps.complain(`job ${job.id} was open before its first request`);
+  if (!created && requests.count() === 1) deps.complain(`job ${job.id} was open before its first request`);
   const followed = await followJob(client, { owner: THE_TEACHER, jobId: job.id }, ({ progress: { processed } }) => {
     progress.reach(processed);
   });

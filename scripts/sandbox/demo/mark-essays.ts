@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Progress } from '#scripts/progress.ts';
-import { insist } from '#scripts/sandbox/gateway.ts';
 import { part } from '#scripts/sandbox/parts.ts';
 import { essayRubric } from '#scripts/sandbox/school/essay-drafts.ts';
 import { handOffGrade, madeUpHandoff } from '#scripts/sandbox/school/exam-calls.ts';
@@ -85,9 +84,10 @@ async function previewEssay(
     answerText: textOf(sitting, essay),
     rubric: { criteria: essayRubric(maxScore) },
   };
-  const { result } = await insist(() => gateway.client('essay preview').previewEssayGrade({ as: THE_TEACHER, body }));
-  for (const fault of previewFaults(result, body)) complain(`the preview of ${sitting.student.id}'s essay ${fault}`);
-  return result.handoff;
+  const input = { as: THE_TEACHER, body, repeatInDoubt: true };
+  const preview = await gateway.client('essay preview').previewEssayGrade(input);
+  for (const fault of previewFaults(preview, body)) complain(`the preview of ${sitting.student.id}'s essay ${fault}`);
+  return preview.handoff;
 }
 
 /** Checks that each criterion has points within its bounds, that the grade is their sum, and that the handoff has the same grade. */

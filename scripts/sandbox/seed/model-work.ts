@@ -1,5 +1,5 @@
 import { followJob } from '#scripts/sandbox/demo/classify-paper.ts';
-import { insist, refusalOf } from '#scripts/sandbox/gateway.ts';
+import { refusalOf } from '#scripts/sandbox/gateway.ts';
 import type { CreateJobRequest, Identity } from '../../../clients/typescript/src/index.ts';
 import type { Filling } from './fill.ts';
 
@@ -31,7 +31,7 @@ export async function useModels(filling: Filling): Promise<void> {
 
   const filters = { seed: school.prefix };
   const body: CreateJobRequest = { questionIds, fields: ['topic', 'difficulty'], filters };
-  const { job } = (await insist(() => client.createJob({ as, body }))).result;
+  const { job } = await client.createJob({ as, body, repeatInDoubt: true });
   add('classification jobs');
   const followed = await followJob(client, { owner: as, jobId: job.id }, ({ progress: { processed } }) => {
     progress.reach(processed);

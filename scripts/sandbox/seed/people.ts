@@ -1,4 +1,3 @@
-import { insist } from '#scripts/sandbox/gateway.ts';
 import { part } from '#scripts/sandbox/parts.ts';
 import { parentEmail, parentName, type Teacher } from '#scripts/sandbox/school/school.ts';
 import type { Student } from '#scripts/sandbox/school/students.ts';
@@ -87,9 +86,9 @@ async function signedIn({ gateway, add, note }: Filling, person: Omit<SignIn, 'i
   const { email, role } = person;
   const password = DEVELOPMENT_PASSWORD;
   try {
-    const { result } = await insist(() => client.register({ body: { ...person, password } }));
+    const session = await client.register({ body: { ...person, password }, repeatInDoubt: true });
     add('accounts');
-    return result;
+    return session;
   } catch (error) {
     if (!(error instanceof ExamhallError)) throw error;
     const isRefusedRole = role === 'TEACHER' && error.status === 400;
@@ -100,7 +99,7 @@ async function signedIn({ gateway, add, note }: Filling, person: Omit<SignIn, 'i
     if (error.code !== 'AUTH_EMAIL_TAKEN') throw error;
   }
   try {
-    return (await insist(() => client.login({ body: { email, password } }))).result;
+    return await client.login({ body: { email, password }, repeatInDoubt: true });
   } catch (error) {
     if (!(error instanceof ExamhallError) || error.kind !== 'final') throw error;
     note(`The account ${email} exists, and its password is not the one of the seed.`);
