@@ -3,7 +3,7 @@ import { aiJobBatches, aiJobs } from '#infra/mongo/classifier/collections.ts';
 import { commandsOfJob, runNewestRound } from '#testing/actors/classifier-scene.ts';
 import { retryOn503 } from '#testing/clients/crowd.ts';
 import { jobBody, openJobDoor } from '#testing/doors/job-door.ts';
-import { openQuestionBank } from '#testing/neighbours/question-bank.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { finishedOnce, questionIds } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
@@ -283,12 +283,12 @@ t.test('a job that ends frees its slots, and a retry needs them again', async (t
 
 t.test('a job beyond the limit is refused before its questions are loaded', async (t) => {
   const mongo = await openTestMongo(t);
-  const bank = await openQuestionBank(t);
+  const bank = await openNeighbours(t);
   const open = await openJobDoor(t, mongo, { openJobLimits });
   for (let n = 0; n < 3; n++) await open.as('TEACHER', 'dung').create({ filters: { n } });
   const { as } = await openJobDoor(t, mongo, { openJobLimits, questionBank: { url: bank.url, token: undefined } });
   t.match(await as('TEACHER', 'dung').create({ filters: { n: 3 } }), REFUSED);
-  t.equal(bank.requests.length, 0);
+  t.equal(bank.calls.length, 0);
 });
 
 t.test('a lowered limit counts the jobs that were opened under the higher one', async (t) => {

@@ -4,13 +4,13 @@ import { commandsOfJob, runNewestRound } from '#testing/actors/classifier-scene.
 import { openStream } from '#testing/clients/open-stream.ts';
 import { jobBody, openJobDoor } from '#testing/doors/job-door.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
-import { bankQuestion, openQuestionBank } from '#testing/neighbours/question-bank.ts';
+import { bankQuestion, openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
 
 t.test('a question with text or numbers that no request may have is an error of its own', async (t) => {
-  const bank = await openQuestionBank(t);
+  const bank = await openNeighbours(t);
   const { as } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: undefined } });
   const teacher = as('TEACHER', 'hoa');
   const bad = ['"\\ud83d"', '"a\\u0000"', '1e999', '{"\\udc00":1}'];
@@ -29,16 +29,16 @@ t.test('a question with text or numbers that no request may have is an error of 
 });
 
 t.test('the question bank is called once on behalf of the caller, and the job stores its questions', async (t) => {
-  const bank = await openQuestionBank(t);
+  const bank = await openNeighbours(t);
   const neighbour = { url: bank.url, token: 'bank-token' };
   const { as } = await openJobDoor(t, mongo, { questionBank: neighbour });
   const teacher = as('ADMIN', 'giang', 'org-9');
-  bank.answer = ({ body }) => ({
+  bank.answer = () => ({
     body: {
       success: true,
       data: {
         questions: [
-          ...body.questionIds.slice(0, 6).map(bankQuestion),
+          ...jobBody().questionIds.slice(0, 6).map(bankQuestion),
           bankQuestion('q1'),
           bankQuestion('not-asked'),
           { content: 'no id' },
@@ -52,8 +52,8 @@ t.test('the question bank is called once on behalf of the caller, and the job st
   const { job } = (await teacher.create({ overwrite: true, mode: 'AUTO' })).data;
   t.match(job, { status: 'PENDING' });
   t.equal((await teacher.create({ overwrite: true, mode: 'AUTO' })).status, 200);
-  t.equal(bank.requests.length, 1, 'not for a job that is found');
-  t.match(bank.requests[0], {
+  t.equal(bank.calls.length, 1, 'not for a job that is found');
+  t.match(bank.calls[0], {
     path: '/v1/questions/ai-classify/context',
     headers: {
       'x-internal-service': 'ai-classifier-service',
@@ -78,7 +78,7 @@ t.test('the question bank is called once on behalf of the caller, and the job st
 });
 
 t.test('the bank may name its list `questionContext`; GET of one job returns the stored questions', async (t) => {
-  const bank = await openQuestionBank(t);
+  const bank = await openNeighbours(t);
   const { as, url } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: undefined } });
   const teacher = as('TEACHER', 'minh');
   // As the bank returns them: extra fields are allowed, and the order is the bank's.
@@ -112,7 +112,7 @@ t.test('a job without stored questions returns none', async (t) => {
 });
 
 t.test('a failing bank fails the job; a retry calls the bank again', async (t) => {
-  const bank = await openQuestionBank(t);
+  const bank = await openNeighbours(t);
   const { as, rings } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: 'bank-token' } });
   const teacher = as('TEACHER', 'hoa');
   const good = bank.answer;
@@ -137,7 +137,7 @@ t.test('a failing bank fails the job; a retry calls the bank again', async (t) =
   }
   t.strictSame(rings, []);
   t.notOk(
-    bank.requests.some(({ path }) => path === '/elsewhere'),
+    bank.calls.some(({ path }) => path === '/elsewhere'),
     'a redirect is not followed',
   );
 
@@ -146,11 +146,11 @@ t.test('a failing bank fails the job; a retry calls the bank again', async (t) =
   t.match((await teacher.retry(id)).data.job, { status: 'PENDING', error: null, finishedAt: null });
   await runNewestRound(mongo, id, { QUESTION_BANK_SERVICE_URL: bank.url, INTERNAL_SERVICE_TOKEN: 'bank-token' });
   t.match((await teacher.get(id)).data.job, { status: 'COMPLETED', progress: { succeeded: 7 } });
-  t.equal(bank.requests.at(-1)?.headers['x-actor-id'], 'hoa', 'in the name of the owner of the job');
+  t.equal(bank.calls.at(-1)?.headers['x-actor-id'], 'hoa', 'in the name of the owner of the job');
 });
 
 t.test('a question that cannot be stored is treated as missing', async (t) => {
-  const bank = await openQuestionBank(t);
+  const bank = await openNeighbours(t);
   const { as } = await openJobDoor(t, mongo, { questionBank: { url: bank.url, token: undefined } });
   const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
   const long = JSON.stringify({ id: 'q2', content: 'x'.repeat(300_000) });

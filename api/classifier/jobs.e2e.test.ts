@@ -5,7 +5,7 @@ import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
 import { checkedApi } from '#testing/doors/checked-api.ts';
-import { openQuestionBank } from '#testing/neighbours/question-bank.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { questionIds } from '#testing/stored/stored-jobs.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
@@ -78,7 +78,7 @@ const JOBS = '/v1/ai-classifier/jobs';
 
 async function setUp(t: Test, env: NodeJS.ProcessEnv = {}, workers = 1, apart: readonly string[] = []) {
   const models = await openModelServer(t);
-  const bank = await openQuestionBank(t);
+  const bank = await openNeighbours(t);
   const cluster = await startCluster(t, {
     inside: true,
     apart,
@@ -106,7 +106,7 @@ t.test('two thousand questions: each sent to the model once, in batches of five,
   const first = gate();
   models.before = () => first.opened.then(() => undefined);
   const id = await create(ids, { filters: { source: 'e2e' } });
-  t.equal(bank.requests.length, 1);
+  t.equal(bank.calls.length, 1);
   const stream = await openStream(t, `${cluster.door().url}${JOBS}/${id}/events`, TEACHER);
   t.match(await stream.next('snapshot'), { data: { job: { id } } });
   await until('five batches are at the provider', () => models.calls.length === 5);
@@ -135,7 +135,7 @@ t.test('a field of the bank’s own is requested of bank and model, and returned
   const id = await create(questionIds(6), { fields });
   const { result, scope } = await ended(id, 'COMPLETED');
   t.strictSame(scope.fields, fields);
-  t.match(bank.requests[0], { body: { fields } });
+  t.match(bank.calls[0], { body: { fields } });
   for (const { suggestions } of result.items) t.strictSame(Object.keys(suggestions), fields);
 });
 

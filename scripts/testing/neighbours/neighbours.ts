@@ -4,12 +4,17 @@ import { answerFrom, type Ledger, newLedger } from '#scripts/sandbox/neighbours/
 import { CONTEXT_PATH, questionsAnswer } from '#scripts/sandbox/neighbours/question-bank.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
-import { bankQuestion } from './question-bank.ts';
 
 /** One call that arrived at the neighbours. */
 export interface NeighbourCall extends ReceivedCall {
   /** The parsed JSON body; null without one. */
   body: Record<string, unknown> | null;
+}
+
+interface Answer {
+  status?: number;
+  body?: unknown;
+  headers?: Record<string, string>;
 }
 
 export interface Neighbours {
@@ -22,10 +27,8 @@ export interface Neighbours {
   parents: string[];
   /** State of usage service and wallet. */
   ledger: Ledger;
-  /** If set, returns the answer to each call, or undefined for the default answer. */
-  answer:
-    | ((call: NeighbourCall) => { status: number; body?: unknown; headers?: Record<string, string> } | undefined)
-    | null;
+  /** If set, returns the answer to each call, by default with status 200, or undefined for the default answer. */
+  answer: ((call: NeighbourCall) => Answer | undefined) | null;
   /** Environment that names this server as every neighbour. */
   env: NodeJS.ProcessEnv;
   /** Environment that names this server as usage service and wallet, with the settlement worker on. */
@@ -76,10 +79,10 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   function serve(received: ReceivedCall, response: ServerResponse): void {
     const call = { ...received, body: received.json() as NeighbourCall['body'] };
     neighbours.calls.push(call);
-    answerJson(response, neighbours.answer?.(call) ?? usual(call));
+    answerJson(response, { status: 200, ...(neighbours.answer?.(call) ?? usual(call)) });
   }
 
-  function usual(call: NeighbourCall): { status: number; body?: unknown; headers?: Record<string, string> } {
+  function usual(call: NeighbourCall): Answer {
     const owner = answerFrom(neighbours.ledger, call);
     if (owner !== undefined) return owner;
     if (call.path === CONTEXT_PATH) return questionsAnswer(call, bankQuestion);
@@ -94,4 +97,9 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   }
 
   return neighbours;
+}
+
+/** Returns a question as the question bank does. */
+export function bankQuestion(id: string) {
+  return { id, content: `<p>Nội dung ${id}</p>`, contentText: `Nội dung ${id}`, options: [{ id: 'A', content: '1' }] };
 }
