@@ -1,8 +1,10 @@
 import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { ServiceMissing } from '#scripts/services/service.ts';
-import { type Cluster, outputFor, planCluster, StartRefused, startCluster } from '#scripts/supervisor/cluster.ts';
+import { outputFor, startCluster } from '#scripts/supervisor/cluster.ts';
 import { firstSteps } from '#scripts/supervisor/development-defaults.ts';
-import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
+import { planCluster, StartRefused } from '#scripts/supervisor/plan.ts';
+import { onStopSignals } from '#scripts/supervisor/processes.ts';
+import type { Supervisor } from '#scripts/supervisor.ts';
 
 /**
  * `npm start`: runs MongoDB, Redis and every process type of the Procfile until a stop signal, and restarts those that die.
@@ -10,7 +12,7 @@ import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
  * of the processes.
  */
 const ended = new AbortController();
-let cluster: Cluster | undefined;
+let cluster: Supervisor | undefined;
 let exitCode = 0;
 
 // A reader that closes the pipe (npm start | head) must not end the cluster.
@@ -30,7 +32,7 @@ try {
       process.exit(130);
     },
   });
-  const begun = (started: Cluster) => {
+  const begun = (started: Supervisor) => {
     cluster = started;
   };
   await startCluster({ output, signal: ended.signal, begun }, plan);

@@ -1,6 +1,6 @@
 import { openProgress } from '#scripts/progress.ts';
 import { buildEngine, EngineNotBuilt } from '#scripts/services/engine/build-engine.ts';
-import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
+import { onStopSignals } from '#scripts/supervisor/processes.ts';
 
 /**
  * `npm run engine`: builds the faster stand-in for MongoDB into the user's cache, where `npm start`, `npm test`, the bench and the demo

@@ -1,9 +1,9 @@
-import { toolsCache } from '#scripts/services/cache.ts';
 import { localMongodb, mongodbAt } from '#scripts/services/mongodb.ts';
 import { rememberedPort } from '#scripts/services/port.ts';
+import type { Say } from '#scripts/services/python-tools.ts';
 import { localRedis, redisAt } from '#scripts/services/redis.ts';
-import type { Say } from '#scripts/services/run-with-progress.ts';
 import type { Service } from '#scripts/services/service.ts';
+import { toolsCache } from '#scripts/services/tools.ts';
 
 /**
  * Returns the MongoDB and Redis of a development cluster: those of MONGODB_URL and REDIS_URL, otherwise local ones that store their data

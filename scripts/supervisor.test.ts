@@ -1,12 +1,13 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { readConfig } from '#infra/config/config.ts';
 import { PROCESS_TYPES } from '#infra/config/readers.ts';
 import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
+import { openLog } from '#infra/log/log.ts';
 import { standInEnvironment } from '#scripts/sandbox/neighbours/environment.ts';
-import { planCluster } from '#scripts/supervisor/cluster.ts';
+import { outputFor } from '#scripts/supervisor/cluster.ts';
 import { takeDataFolder } from '#scripts/supervisor/data-folder.ts';
 import {
   effectiveEnvironment,
@@ -14,9 +15,10 @@ import {
   frontDoorUrl,
   generatedSecret,
 } from '#scripts/supervisor/development-defaults.ts';
+import { afterDeath } from '#scripts/supervisor/kept-process.ts';
+import { planCluster } from '#scripts/supervisor/plan.ts';
 import { createPrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
 import { parseFormation, parseProcfile } from '#scripts/supervisor/procfile.ts';
-import { afterDeath, FIRST_LIFE } from '#scripts/supervisor/restart-backoff.ts';
 import { configFaults, PRODUCTION, strongSecret } from '#testing/config-faults.ts';
 
 t.test('parseProcfile reads one process type a line and refuses other lines', async (t) => {
@@ -50,15 +52,15 @@ t.test('parseFormation overrides counts and refuses unknown process types', asyn
 
 t.test('the restart backoff grows to 30 s for early deaths and is at most 1 s after a longer life', async (t) => {
   const delays: number[] = [];
-  let history = FIRST_LIFE;
+  let shortLives = 0;
   for (let death = 0; death < 9; death += 1) {
-    const next = afterDeath(history, 100);
-    history = next.history;
+    const next = afterDeath(shortLives, 100);
+    shortLives = next.shortLives;
     delays.push(next.delayMs);
   }
   t.strictSame(delays, [100, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000]);
-  t.equal(afterDeath(history, 6_000).delayMs, 1_000);
-  t.strictSame(afterDeath(history, 60_000), { history: FIRST_LIFE, delayMs: 100 });
+  t.equal(afterDeath(shortLives, 6_000).delayMs, 1_000);
+  t.strictSame(afterDeath(shortLives, 60_000), { shortLives: 0, delayMs: 100 });
 });
 
 t.test('prefixed output preserves lines and characters for any division into chunks', async (t) => {
@@ -288,4 +290,40 @@ t.test('npm start refuses the same secrets in production as its processes', asyn
     const refused = new Set(types.flatMap((type) => configFaults({ ...stores, ...env }, type)));
     t.same([...effectiveEnvironment({ ...stores, ...env }, place).faults].sort(), [...refused].sort(), env);
   }
+});
+
+/** Returns what `npm start` prints of the log of its front door, without the prefixes. */
+async function printed(t: Test, given: NodeJS.ProcessEnv): Promise<string[]> {
+  const plan = planCluster({ DATA_DIR: t.testdir() });
+  const texts: string[] = [];
+  const screen = { write: (text: string) => texts.push(text), isTTY: false } as unknown as NodeJS.WriteStream;
+  const output = await outputFor({ ...plan, env: { ...plan.env, ...given } }, screen, {});
+  const stream = output.stream('web');
+  const { log } = openLog({
+    level: 'info',
+    name: 'web',
+    destination: { write: (text) => stream.write(Buffer.from(text)) },
+  });
+  log.info({ port: 3_000 }, 'front door is open');
+  log.error({ err: new Error('the disk is full') }, 'request failed');
+  stream.write(Buffer.from('{"of":"another program"}\n'));
+  stream.end();
+  return texts.flatMap((text) => text.trimEnd().split('\n')).map((line) => line.replace(/^web +\| /, ''));
+}
+
+const isJson = (line: string) => line.startsWith('{"level":');
+
+t.test('npm start prints log lines that a person reads', async (t) => {
+  const lines = await printed(t, {});
+  t.match(lines[0], /^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: front door is open \{"port":3000\}$/);
+  t.ok(lines.some((line) => /ERROR: request failed/.test(line)));
+  t.ok(lines.some((line) => line.includes('the disk is full')));
+  t.notOk(lines.some(isJson));
+  t.equal(lines.at(-1), '{"of":"another program"}', 'the output of other programs stays as it is');
+});
+
+t.test('in production npm start prints the lines of JSON that a collector reads', async (t) => {
+  const lines = await printed(t, { NODE_ENV: 'production' });
+  t.equal(lines.filter(isJson).length, 2);
+  t.match(JSON.parse(lines[0] ?? ''), { name: 'web', port: 3_000, msg: 'front door is open' });
 });

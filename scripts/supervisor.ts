@@ -1,17 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type DataFolder, type RecordedProcess, signalGroup } from '#scripts/supervisor/data-folder.ts';
+import type { DataFolder, RecordedProcess } from '#scripts/supervisor/data-folder.ts';
 import { type KeptProcess, keepProcess, type LaunchPlan } from '#scripts/supervisor/kept-process.ts';
 import type { PrefixedOutput } from '#scripts/supervisor/prefixed-output.ts';
-import { identify } from '#scripts/supervisor/process-identity.ts';
+import { identify, signalGroup } from '#scripts/supervisor/processes.ts';
 
 /** Services (MongoDB, Redis) are stopped after the processes that use them. */
 export type Stage = 'service' | 'process';
 
 export interface Supervisor {
   keep(stage: Stage, name: string, plan: LaunchPlan): KeptProcess;
-  /** Stops the processes, then the services. Sends SIGKILL to members that run longer than the time of their stage. */
+  /** Stops the processes, then the services, and releases the folder. Sends SIGKILL to members that run longer than their stage may. */
   stop(): Promise<void>;
-  /** Sends SIGKILL to everything at once. */
+  /** Sends SIGKILL to everything at once and releases the folder. */
   kill(): void;
 }
 
@@ -63,6 +63,7 @@ export function createSupervisor(deps: { output: PrefixedOutput; folder: DataFol
     const began = performance.now();
     await stopStage('process', began + times.processesMs);
     await stopStage('service', began + times.servicesMs);
+    deps.folder.release();
   }
 
   return {
@@ -79,6 +80,7 @@ export function createSupervisor(deps: { output: PrefixedOutput; folder: DataFol
     },
     kill: () => {
       for (const { process } of kept) process.kill();
+      deps.folder.release();
     },
   };
 }

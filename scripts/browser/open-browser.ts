@@ -1,14 +1,17 @@
-import { mkdirSync, readFileSync } from 'node:fs';
+import { globSync, mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { AxeResults } from 'axe-core';
 import { type BrowserContext, chromium, type Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { findChromium } from './chromium.ts';
+import { unpackedPackage } from '#scripts/services/debian.ts';
+import { onPath } from '#scripts/services/tools.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const AXE = readFileSync(path.join(ROOT, 'node_modules/axe-core/axe.min.js'), 'utf8');
 /** Folder of the pictures, for the eyes of the person who changes a page. */
 const PICTURES = path.join(ROOT, '.cache/console-pictures');
+
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
 /** Widths of a small phone and of a desk. */
 export const WIDTHS = [360, 1_280] as const;
@@ -18,17 +21,31 @@ const PATIENT_MS = 60_000;
 /** Opens contexts of one headless Chromium: windows of different persons. */
 export type OpenWindow = (options: { width: number; locale: string; dark?: boolean }) => Promise<BrowserContext>;
 
-/** Opens headless Chromium, or returns the reason why the machine has none. The end of the test closes it. */
-export async function openBrowser(t: Pick<Test, 'teardown'>): Promise<OpenWindow | { missing: string }> {
-  const found = await findChromium();
-  if (found.file === null) return { missing: found.missing };
-  const browser = await chromium.launch({ executablePath: found.file, env: { ...found.env } });
+/** Opens headless Chromium. The end of the test closes it. @throws Error with the reason if the machine has none */
+export async function openBrowser(t: Pick<Test, 'teardown'>): Promise<OpenWindow> {
+  const browser = await chromium.launch(await findChromium());
   t.teardown(() => browser.close());
   return async ({ width, locale, dark = false }) => {
     const viewport = { width, height: 800 };
     const context = await browser.newContext({ viewport, locale, colorScheme: dark ? 'dark' : 'light' });
     context.setDefaultTimeout(PATIENT_MS);
     return context;
+  };
+}
+
+/** Returns Chromium from PATH, otherwise that of Debian, with an environment that finds its libraries. */
+async function findChromium(): Promise<{ executablePath: string; env: Record<string, string> }> {
+  const env = Object.fromEntries(Object.entries(process.env).map(([name, value = '']) => [name, value]));
+  const found = onPath(NAMES, env.PATH);
+  if (found !== undefined) return { executablePath: found, env };
+  const debian = await unpackedPackage('chromium', true);
+  const libraries = globSync('{usr/,}lib/*-linux-gnu/{,*/}lib*.so*', { cwd: debian });
+  const folders = new Set(libraries.map((name) => path.dirname(path.join(debian, name))));
+  const searched = [...folders, env.LD_LIBRARY_PATH ?? ''].filter((one) => one !== '').join(':');
+  // Debian's wrapper script would read its settings below /etc, so the program is started itself.
+  return {
+    executablePath: path.join(debian, 'usr/lib/chromium/chromium'),
+    env: { ...env, LD_LIBRARY_PATH: searched },
   };
 }
 

@@ -1,15 +1,15 @@
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
+import { optionalTool } from '#scripts/services/tools.ts';
 import type { Cluster } from '#testing/processes/cluster.ts';
 import { type OpenWindow, openBrowser } from './open-browser.ts';
 
 /** Opens headless Chromium. Without one it skips the test file, unless `CHROMIUM=required`. */
 export async function requireBrowser(t: Pick<Test, 'teardown' | 'plan'>): Promise<OpenWindow> {
-  const open = await openBrowser(t);
-  if (!('missing' in open)) return open;
-  if (process.env.CHROMIUM === 'required') throw new Error(open.missing);
-  t.plan(0, open.missing);
+  const browser = await optionalTool('CHROMIUM', () => openBrowser(t));
+  if ('tool' in browser) return browser.tool;
+  t.plan(0, browser.missing);
   process.exit();
 }
 

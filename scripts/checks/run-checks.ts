@@ -1,7 +1,7 @@
 import os from 'node:os';
 import path from 'node:path';
 import { chooseEngine, enginesHere } from '#scripts/services/mongodb.ts';
-import { onStopSignals } from '#scripts/supervisor/stop-signals.ts';
+import { onStopSignals } from '#scripts/supervisor/processes.ts';
 import { runTap } from './run-tap.ts';
 import { runStaticCheck, STATIC_CHECKS } from './static-checks.ts';
 import { createTapReport, type TapTotals } from './tap-report.ts';

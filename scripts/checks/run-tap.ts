@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { signalGroup } from '#scripts/supervisor/data-folder.ts';
+import { signalGroup } from '#scripts/supervisor/processes.ts';
 import { endStores } from '#testing/run/stores.ts';
 import type { TapReport } from './tap-report.ts';
 

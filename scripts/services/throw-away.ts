@@ -3,11 +3,11 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { toolsCache } from './cache.ts';
 import { type EngineName, localMongodb } from './mongodb.ts';
 import { freePort } from './port.ts';
 import { localRedis } from './redis.ts';
 import { type Service, untilReady } from './service.ts';
+import { toolsCache } from './tools.ts';
 
 /** A temporary service for tests. It keeps its URL and data over stops and starts, until `close`. */
 export interface ThrowAwayService {
@@ -46,33 +46,31 @@ export interface ThrowAwayOptions {
 
 /** Starts MongoDB and Redis on free ports with a temporary folder, for tests that stop or kill them. Ignores MONGODB_URL and REDIS_URL. */
 export async function startThrowAwayServices(options: ThrowAwayOptions = {}): Promise<ThrowAwayServices> {
+  const { durable = false, outlives = false } = options;
   const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-'));
   const env = options.engine === undefined ? process.env : { ...process.env, EXAMHALL_ENGINE: options.engine };
   const deps = { env, cache: toolsCache(), say: options.say ?? (() => {}) };
-  const running: RunningService[] = [];
+  const running: ThrowAwayService[] = [];
   const killAll = () => {
-    for (const service of running) service.killNow();
+    for (const service of running) void service.kill9();
     rmSync(folder, { recursive: true, force: true });
   };
-  const outlives = options.outlives ?? false;
   if (!outlives) process.once('exit', killAll);
   const close = async () => {
-    await Promise.all(running.map((service) => service.handle.kill9()));
+    await Promise.all(running.map((service) => service.kill9()));
     process.off('exit', killAll);
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
   };
+  const opened = async (service: Promise<Service>) => {
+    const handle = throwAway(await service, folder, outlives);
+    running.push(handle);
+    return handle;
+  };
   try {
-    const durable = options.durable ?? false;
+    const place = { folder, port: await freePort(), durable, testCommands: true };
     const [mongodb, redis] = await Promise.all([
-      options.mongodb === false
-        ? undefined
-        : localMongodb(deps, {
-            folder,
-            port: await freePort(),
-            durable,
-            testCommands: true,
-          }).then(manage),
-      options.redis === false ? undefined : localRedis(deps, { folder, port: await freePort() }).then(manage),
+      options.mongodb === false ? undefined : opened(localMongodb(deps, place)),
+      options.redis === false ? undefined : opened(localRedis(deps, { folder, port: await freePort() })),
     ]);
     await Promise.all([mongodb?.start(), redis?.start()]);
     return { folder, mongodb, redis, close };
@@ -80,20 +78,10 @@ export async function startThrowAwayServices(options: ThrowAwayOptions = {}): Pr
     await close();
     throw error;
   }
-
-  function manage(service: Service): ThrowAwayService {
-    const managed = manageService(service, path.join(folder, `${service.name}.log`), outlives);
-    running.push(managed);
-    return managed.handle;
-  }
 }
 
-interface RunningService {
-  readonly handle: ThrowAwayService;
-  killNow(): void;
-}
-
-function manageService(service: Service, log: string, outlives: boolean): RunningService {
+function throwAway(service: Service, folder: string, outlives: boolean): ThrowAwayService {
+  const log = path.join(folder, `${service.name}.log`);
   let child: ChildProcess | undefined;
   let gone: Promise<void> = Promise.resolve();
 
@@ -134,15 +122,12 @@ function manageService(service: Service, log: string, outlives: boolean): Runnin
   }
 
   return {
-    handle: {
-      url: service.url,
-      pid: () => child?.pid,
-      stop,
-      kill9: () => stop('SIGKILL'),
-      start,
-      freeze: () => child?.kill('SIGSTOP'),
-      thaw: () => child?.kill('SIGCONT'),
-    },
-    killNow: () => child?.kill('SIGKILL'),
+    url: service.url,
+    pid: () => child?.pid,
+    stop,
+    kill9: () => stop('SIGKILL'),
+    start,
+    freeze: () => child?.kill('SIGSTOP'),
+    thaw: () => child?.kill('SIGCONT'),
   };
 }

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { parse } from 'yaml';
-import { findPromtool } from './promtool.ts';
+import { unpackedPackage } from '#scripts/services/debian.ts';
+import { onPath, optionalTool } from '#scripts/services/tools.ts';
 
 interface Case {
   readonly input_series: readonly { readonly series: string }[];
@@ -55,18 +56,19 @@ t.test(
   },
 );
 
-const promtool = await findPromtool();
-if (promtool.file === null && process.env.PROMTOOL === 'required') throw new Error(promtool.missing);
-t.test(
-  'promtool finds every case of the rules right',
-  { skip: promtool.file === null && promtool.missing },
-  async (t) => {
-    for (const args of [
-      ['check', 'rules', 'rules.yml'],
-      ['test', 'rules', 'rules.test.yml'],
-    ]) {
-      const { status, stdout, stderr } = spawnSync(promtool.file ?? '', args, { cwd: FOLDER, encoding: 'utf8' });
-      t.equal(status, 0, `${stdout}${stderr}`);
-    }
-  },
+const promtool = await optionalTool(
+  'PROMTOOL',
+  async () =>
+    onPath(['promtool'], process.env.PATH) ?? `${await unpackedPackage('prometheus', false)}/usr/bin/promtool`,
 );
+const skip = 'missing' in promtool && promtool.missing;
+t.test('promtool finds every case of the rules right', { skip }, async (t) => {
+  for (const args of [
+    ['check', 'rules', 'rules.yml'],
+    ['test', 'rules', 'rules.test.yml'],
+  ]) {
+    const file = 'tool' in promtool ? promtool.tool : '';
+    const { status, stdout, stderr } = spawnSync(file, args, { cwd: FOLDER, encoding: 'utf8' });
+    t.equal(status, 0, `${stdout}${stderr}`);
+  }
+});

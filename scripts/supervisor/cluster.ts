@@ -1,21 +1,16 @@
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readingProcess } from '#infra/config/config.ts';
-import { ownEnvironment, withSecretFiles } from '#infra/config/environment.ts';
+import { ownEnvironment } from '#infra/config/environment.ts';
 import { isProcessType } from '#infra/config/readers.ts';
-import { chooseEngine } from '#scripts/services/mongodb.ts';
 import { isPortFree } from '#scripts/services/port.ts';
 import { type Service, untilReady } from '#scripts/services/service.ts';
 import { developmentServices } from '#scripts/services.ts';
 import { createSupervisor, type Supervisor } from '#scripts/supervisor.ts';
-import { type DataFolder, takeDataFolder } from './data-folder.ts';
-import { effectiveEnvironment, frontDoorUrl, generatedSecret } from './development-defaults.ts';
-import type { LaunchPlan } from './kept-process.ts';
-import { createPrefixedOutput, type PrefixedOutput } from './prefixed-output.ts';
-import { type ProcessType, parseFormation, parseProcfile } from './procfile.ts';
-import { readableLines } from './readable-lines.ts';
-import { runOnce } from './run-once.ts';
+import { takeDataFolder } from './data-folder.ts';
+import { type LaunchPlan, runOnce } from './kept-process.ts';
+import { type Plan, StartRefused } from './plan.ts';
+import { createPrefixedOutput, type PrefixedOutput, readableLines } from './prefixed-output.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 /** Longest wait for MongoDB or a local Redis. */
@@ -24,109 +19,6 @@ const SERVICE_TIMEOUT_MS = 60_000;
 const SILENCE_MS = 2_000;
 /** Wait for the front door before a message names it; longer, because the processes log their own start. */
 const DOOR_SILENCE_MS = 15_000;
-
-/** A refused start. The message is for the user at the terminal and is printed without a stack. */
-export class StartRefused extends Error {}
-
-interface Plan {
-  readonly port: number;
-  /** URL of the first front door, for clients on this machine. */
-  readonly url: string;
-  readonly folder: string;
-  readonly env: NodeJS.ProcessEnv;
-  readonly release: ProcessType | undefined;
-  /** `type` of the Procfile; the first of several processes has the name `web1`. */
-  readonly processes: readonly { name: string; type: string; command: string; port: number | undefined }[];
-}
-
-export interface Cluster {
-  stop(): Promise<void>;
-  kill(): void;
-}
-
-/** Checks all settings of a start before anything runs. @throws StartRefused with every fault */
-export function planCluster(outer: NodeJS.ProcessEnv): Plan {
-  // The addresses of the stores decide which of them this command starts.
-  const { env: given, faults } = withSecretFiles(outer, ['MONGODB_URL', 'REDIS_URL']);
-  /** Returns the result of `read`. If it throws, records a fault and returns `otherwise`, so that the remaining settings are checked too. */
-  const readOr = <T>(otherwise: T, read: () => T): T => {
-    try {
-      return read();
-    } catch (error) {
-      faults.push(error instanceof Error ? error.message : String(error));
-      return otherwise;
-    }
-  };
-  const port = readOr(3000, () => portOf(given.PORT ?? '3000'));
-  if (given.DATA_DIR === '') faults.push('DATA_DIR: empty; expected a folder');
-  const folder = path.resolve(ROOT, given.DATA_DIR || '.data');
-  const types = readOr([], () => parseProcfile(readProcfile(given.PROCFILE ?? 'Procfile')));
-  const running = types.filter(({ name }) => name !== 'release');
-  const names = running.map(({ name }) => name);
-  const formation = readOr(new Map<string, number>(), () =>
-    types.length === 0 ? new Map() : parseFormation(given.FORMATION ?? '', names),
-  );
-  const secret = () => readOr('none', () => secretIn(folder, faults.length > 0));
-  const { env, faults: refusals } = effectiveEnvironment({ ...given, PORT: String(port) }, { port, secret });
-  faults.push(...refusals);
-  if (given.NODE_ENV === 'production' && given.MONGODB_URL === undefined) {
-    const engine = readOr(undefined, () => chooseEngine(given));
-    if (engine !== undefined && engine.name !== 'mongod')
-      faults.push(`MONGODB_URL: not set, wanted a replica set; ${engine.is} is a stand-in for development`);
-  }
-  if (faults.length > 0) throw refused(faults);
-
-  const processes = running.flatMap(({ name, command }) => {
-    const count = formation.get(name) ?? 0;
-    return Array.from({ length: count }, (_, index) => ({
-      name: count === 1 ? name : `${name}${index + 1}`,
-      type: name,
-      command,
-      port: name === 'web' ? port + index : undefined,
-    }));
-  });
-  const url = frontDoorUrl(env, port);
-  return { port, url, folder, env, release: types.find(({ name }) => name === 'release'), processes };
-}
-
-function readProcfile(file: string): string {
-  try {
-    return readFileSync(path.resolve(ROOT, file), 'utf8');
-  } catch (error) {
-    throw new Error(`PROCFILE=${file} cannot be read: ${error instanceof Error ? error.message : error}`);
-  }
-}
-
-/** Returns the generated secret of the data folder. If the start is refused anyway, creates no folder and returns a placeholder. */
-function secretIn(folder: string, isRefused: boolean): string {
-  if (isRefused) return 'none';
-  try {
-    return generatedSecret(folder);
-  } catch (error) {
-    throw new Error(`DATA_DIR=${folder} cannot be written: ${error instanceof Error ? error.message : error}`);
-  }
-}
-
-/** Returns the environment without the secrets and addresses that a process type does not read. A type of another PROCFILE gets them all. */
-function environmentOf(env: NodeJS.ProcessEnv, type: string): NodeJS.ProcessEnv {
-  return isProcessType(type) ? ownEnvironment(env, readingProcess(env, type)).env : env;
-}
-
-/** Returns a METRICS_PORT for each process. On a shared port, only one process could serve its metrics. */
-function metricsPortOf(env: NodeJS.ProcessEnv, nth: number): NodeJS.ProcessEnv {
-  const first = Number(env.METRICS_PORT || 0);
-  return first === 0 ? {} : { METRICS_PORT: String(first + nth) };
-}
-
-function portOf(text: string): number {
-  const port = text === '' ? Number.NaN : Number(text);
-  if (Number.isInteger(port) && port > 0 && port <= 65_535) return port;
-  throw new Error(`PORT=${text}: a cluster listens on a port from 1 to 65535`);
-}
-
-function refused(faults: readonly string[]): StartRefused {
-  return new StartRefused(['not started:', ...faults.map((fault) => `  - ${fault}`)].join('\n'));
-}
 
 /**
  * Returns the prefixed output for all processes of a plan. Lines are coloured on a terminal, unless NO_COLOR is set. Log lines are readable
@@ -147,12 +39,12 @@ export async function outputFor(
 }
 
 /**
- * Starts services, release and processes, in this order, and resolves when the front door is ready. Calls `begun` with the cluster before
- * anything runs, so that a stop signal can end a start in progress.
+ * Starts services, release and processes, in this order, and resolves when the front door is ready. Calls `begun` with the supervisor
+ * before anything runs, so that a stop signal can end a start in progress.
  * @throws StartRefused with the reason
  */
 export async function startCluster(
-  deps: { output: PrefixedOutput; signal: AbortSignal; begun: (cluster: Cluster) => void },
+  deps: { output: PrefixedOutput; signal: AbortSignal; begun: (supervisor: Supervisor) => void },
   plan: Plan,
 ): Promise<void> {
   const { output, signal } = deps;
@@ -163,7 +55,7 @@ export async function startCluster(
     throw new StartRefused(error.message);
   });
   const supervisor = createSupervisor({ output, folder });
-  deps.begun(clusterOf(supervisor, folder));
+  deps.begun(supervisor);
 
   // Check the ports only now: orphans of a killed supervisor, which `takeDataFolder` has stopped, use the same ports.
   for (const { name, port } of plan.processes) {
@@ -197,19 +89,6 @@ export async function startCluster(
     const waits = setTimeout(() => say(`waiting for the front door (${plan.url}/readyz)`), DOOR_SILENCE_MS);
     await frontDoorReady(plan.url, signal).finally(() => clearTimeout(waits));
   }
-}
-
-function clusterOf(supervisor: Supervisor, folder: DataFolder): Cluster {
-  return {
-    stop: async () => {
-      await supervisor.stop();
-      folder.release();
-    },
-    kill: () => {
-      supervisor.kill();
-      folder.release();
-    },
-  };
 }
 
 /** Waits for `work`, or rejects when the signal aborts. An installation over a slow network must not delay a stop; it ends with the process. */
@@ -275,4 +154,15 @@ function shell(command: string, env: NodeJS.ProcessEnv, port: number | undefined
 /** Returns a PATH whose `node` is the one of this process. In the Procfile, `node` means the platform's Node 24. */
 function pinnedNodeFirst(searchPath: string | undefined): string {
   return [path.dirname(process.execPath), searchPath ?? ''].join(path.delimiter);
+}
+
+/** Returns the environment without the secrets and addresses that a process type does not read. A type of another PROCFILE gets them all. */
+function environmentOf(env: NodeJS.ProcessEnv, type: string): NodeJS.ProcessEnv {
+  return isProcessType(type) ? ownEnvironment(env, readingProcess(env, type)).env : env;
+}
+
+/** Returns a METRICS_PORT for each process. On a shared port, only one process could serve its metrics. */
+function metricsPortOf(env: NodeJS.ProcessEnv, nth: number): NodeJS.ProcessEnv {
+  const first = Number(env.METRICS_PORT || 0);
+  return first === 0 ? {} : { METRICS_PORT: String(first + nth) };
 }

@@ -1,7 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { signalGroup } from './data-folder.ts';
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
 import type { PrefixedOutput } from './prefixed-output.ts';
-import { afterDeath, FIRST_LIFE, type RestartHistory } from './restart-backoff.ts';
+import { signalGroup } from './processes.ts';
 
 export interface LaunchPlan {
   readonly command: string;
@@ -26,26 +26,15 @@ export function keepProcess(
   plan: LaunchPlan,
 ): KeptProcess {
   let child: ChildProcess | undefined;
-  let history: RestartHistory = FIRST_LIFE;
+  let shortLives = 0;
   let restart: NodeJS.Timeout | undefined;
   let stopping = false;
   const gone = Promise.withResolvers<void>();
 
   function launch(): void {
     const born = performance.now();
-    // In its own process group, so that Ctrl-C in the terminal reaches only the supervisor, which stops everything in order.
-    const running = spawn(plan.command, plan.args, {
-      env: plan.env,
-      cwd: plan.cwd,
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+    const running = spawnInGroup(deps.output, name, plan);
     child = running;
-    for (const source of [running.stdout, running.stderr]) {
-      const sink = deps.output.stream(name);
-      source.on('data', (chunk: Buffer) => sink.write(chunk));
-      source.on('end', () => sink.end());
-    }
     let over = false;
     const died = (how: string) => {
       if (over) return;
@@ -58,8 +47,8 @@ export function keepProcess(
         gone.resolve();
         return;
       }
-      const next = afterDeath(history, performance.now() - born);
-      history = next.history;
+      const next = afterDeath(shortLives, performance.now() - born);
+      shortLives = next.shortLives;
       deps.output.line(name, `${how}; starting it again in ${next.delayMs / 1_000} s`);
       restart = setTimeout(launch, next.delayMs);
     };
@@ -68,11 +57,11 @@ export function keepProcess(
     deps.changed();
   }
 
-  function endRestarts(): boolean {
+  function end(signal: NodeJS.Signals): void {
     stopping = true;
     clearTimeout(restart);
     if (child === undefined) gone.resolve();
-    return child === undefined;
+    else if (child.pid !== undefined) signalGroup(child.pid, signal);
   }
 
   launch();
@@ -80,11 +69,73 @@ export function keepProcess(
     name,
     pid: () => child?.pid,
     stop: () => {
-      if (!endRestarts() && child?.pid !== undefined) signalGroup(child.pid, 'SIGTERM');
+      end('SIGTERM');
       return gone.promise;
     },
-    kill: () => {
-      if (!endRestarts() && child?.pid !== undefined) signalGroup(child.pid, 'SIGKILL');
-    },
+    kill: () => end('SIGKILL'),
   };
+}
+
+const SHORT_LIFE_MS = 5_000;
+const SETTLED_LIFE_MS = 60_000;
+const FIRST_DELAY_MS = 100;
+const MAX_DELAY_MS = 30_000;
+
+/**
+ * Returns the delay before the restart of a process that lived `livedMs` after `shortLives` consecutive lives of less than 5 s, and the new
+ * number of these. A process that lived 5 s or longer restarts within a second. For repeated early deaths the delay grows (1, 2, 4 … 30 s),
+ * which spares the log and the machine.
+ */
+export function afterDeath(shortLives: number, livedMs: number): { shortLives: number; delayMs: number } {
+  const isShort = livedMs < SHORT_LIFE_MS;
+  const before = isShort ? shortLives : livedMs < SETTLED_LIFE_MS ? Math.min(shortLives, 1) : 0;
+  const delayMs = before === 0 ? FIRST_DELAY_MS : Math.min(1_000 * 2 ** Math.min(before - 1, 10), MAX_DELAY_MS);
+  return { shortLives: isShort ? before + 1 : before, delayMs };
+}
+
+/** Time for a stopped command to end before SIGKILL. The rest of the 25 s is for the services. */
+const ONCE_MS = 20_000;
+
+/** Runs a command to its end. @throws Error if it fails or if `signal` aborts it */
+export async function runOnce(
+  output: PrefixedOutput,
+  name: string,
+  plan: LaunchPlan,
+  signal: AbortSignal,
+): Promise<void> {
+  signal.throwIfAborted();
+  const child = spawnInGroup(output, name, plan);
+  let timer: NodeJS.Timeout | undefined;
+  const end = () => {
+    const { pid } = child;
+    if (pid === undefined) return;
+    signalGroup(pid, 'SIGTERM');
+    timer = setTimeout(() => signalGroup(pid, 'SIGKILL'), ONCE_MS);
+  };
+  signal.addEventListener('abort', end, { once: true });
+  try {
+    const how = await new Promise<string | undefined>((resolve, reject) => {
+      child.on('error', reject);
+      child.on('close', (code, by) => resolve(code === 0 ? undefined : (by ?? `code ${code}`)));
+    });
+    if (how !== undefined) throw new Error(`${name} ended with ${how}`);
+  } finally {
+    signal.removeEventListener('abort', end);
+    clearTimeout(timer);
+  }
+}
+
+/** Starts a process in a group of its own, so that Ctrl-C in the terminal reaches only the supervisor, which stops all in order. */
+function spawnInGroup(
+  output: PrefixedOutput,
+  name: string,
+  { command, args, env, cwd }: LaunchPlan,
+): ChildProcessByStdio<null, Readable, Readable> {
+  const child = spawn(command, args, { env, cwd, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  for (const source of [child.stdout, child.stderr]) {
+    const sink = output.stream(name);
+    source.on('data', (chunk: Buffer) => sink.write(chunk));
+    source.on('end', () => sink.end());
+  }
+  return child;
 }

@@ -1,7 +1,8 @@
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { applyPatch } from 'diff';
-import { withInstallLock } from '../install-lock.ts';
+import { withLock } from '#scripts/supervisor/file-lock.ts';
+import { buildEnvironment, runTool } from '../tools.ts';
 import {
   type BuildRecord,
   ENGINE,
@@ -12,7 +13,6 @@ import {
   RECORD,
   sha256OfFile,
 } from './engine.ts';
-import { runCargo } from './run-cargo.ts';
 import { findToolchain, type Toolchain } from './toolchain.ts';
 
 export interface BuildOptions {
@@ -40,24 +40,23 @@ export async function buildEngine(
   const { env } = options;
   const ready = engineState(env, spec);
   if (ready.kind === 'built') return ready;
-  const found = findToolchain(env);
-  if (found.kind === 'missing') {
-    throw new EngineNotBuilt(
-      ['The engine cannot be built here. These are missing:', ...found.tools.map((tool) => `  - ${tool}`)].join('\n'),
-    );
+  const toolchain = findToolchain(env);
+  if ('missing' in toolchain) {
+    const lines = toolchain.missing.map((tool) => `  - ${tool}`);
+    throw new EngineNotBuilt(['The engine cannot be built here. These are missing:', ...lines].join('\n'));
   }
   const folder = engineFolder(env, spec);
-  return withInstallLock(`${folder}.lock`, async () => {
+  return withLock(`${folder}.lock`, async () => {
     const since = engineState(env, spec);
     if (since.kind === 'built') return since;
     // Delete what a killed build left in this folder.
     const work = `${folder}.build`;
     rmSync(work, { recursive: true, force: true });
     try {
-      const sources = await fetchSources({ work, spec, toolchain: found.toolchain }, options);
+      const sources = await fetchSources({ work, spec, toolchain }, options);
       patchSources(spec, sources);
-      const binary = await compile({ work, spec, toolchain: found.toolchain }, sources, options);
-      keep(spec, { binary, folder, rustc: found.toolchain.rustc });
+      const binary = await compile({ work, spec, toolchain }, sources, options);
+      keep(spec, { binary, folder, rustc: toolchain.rustc });
     } finally {
       rmSync(work, { recursive: true, force: true, maxRetries: 3 });
     }
@@ -93,7 +92,7 @@ async function fetchSources({ work, spec, toolchain }: Build, options: BuildOpti
   write(path.join(wish, 'Cargo.toml'), manifest.join('\n'));
   write(path.join(wish, 'src/lib.rs'), '');
   const args = ['metadata', '--format-version', '1', '--filter-platform', toolchain.host];
-  const { packages } = JSON.parse(await runCargo(toolchain, { ...options, cwd: wish, args }));
+  const { packages } = JSON.parse(await runCargo(toolchain, wish, args, options));
   const copied = (name: string): string => {
     const { manifest_path } = packages.find((found: { name: string }) => found.name === name);
     const copy = path.join(work, name);
@@ -128,12 +127,29 @@ async function compile({ work, spec, toolchain }: Build, { crate }: Sources, opt
   // The crate requires a newer Rust than it needs.
   const wanted = ['build', '--release', '--locked', '--ignore-rust-version', '--bin', spec.binary];
   const args = [...wanted, '--target-dir', path.join(work, 'target'), '--message-format', 'json-render-diagnostics'];
-  const said = await runCargo(toolchain, { ...options, cwd: crate, args });
+  const said = await runCargo(toolchain, crate, args, options);
   for (const line of said.split('\n').filter((text) => text.startsWith('{'))) {
     const { executable } = JSON.parse(line);
     if (typeof executable === 'string' && existsSync(executable)) return executable;
   }
   throw new EngineNotBuilt('cargo built no binary');
+}
+
+/** Runs cargo in a folder and returns its standard output. */
+function runCargo(
+  { cargo, selection }: Toolchain,
+  cwd: string,
+  args: string[],
+  options: BuildOptions,
+): Promise<string> {
+  const bar = { CARGO_TERM_PROGRESS_WHEN: 'always', CARGO_TERM_PROGRESS_WIDTH: '80', CARGO_TERM_COLOR: 'never' };
+  const env = { ...buildEnvironment(options.env), ...selection, ...bar };
+  /** cargo draws a bar such as `Building [==>   ] 34/290: bson, zstd`. */
+  const heard = (text: string) => {
+    const last = [...text.matchAll(/\] (\d+)\/(\d+)/g)].at(-1);
+    if (last !== undefined) options.compiled(Number(last[1]), Number(last[2]));
+  };
+  return runTool(`cargo ${args[0]}`, { command: cargo, args, env, cwd, signal: options.signal, heard });
 }
 
 /** Stores binary and record by one rename, so that the folder is complete even after a kill. */
@@ -145,7 +161,6 @@ function keep(spec: EngineSpec, { binary, folder, rustc }: { binary: string; fol
   const record: BuildRecord = {
     crate: spec.crate,
     version: spec.version,
-    patchSha256: sha256OfFile(spec.patch),
     binarySha256: sha256OfFile(binary),
     rustc,
     builtAt: new Date().toISOString(),

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { userCache } from '../cache.ts';
+import { userCache } from '../tools.ts';
 
 /** A server that is built from its published sources. */
 export interface EngineSpec {
@@ -30,7 +30,6 @@ export const ENGINE: EngineSpec = {
 export interface BuildRecord {
   crate: string;
   version: string;
-  patchSha256: string;
   binarySha256: string;
   rustc: string;
   builtAt: string;

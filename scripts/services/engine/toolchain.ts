@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { onPath } from '../on-path.ts';
-import { buildEnvironment } from '../tool-environment.ts';
+import { buildEnvironment, onPath } from '../tools.ts';
 
 /** The tools that build the engine. */
 export interface Toolchain {
@@ -25,24 +24,21 @@ const MAKE = 'make or ninja (Debian: apt-get install build-essential; macOS: xco
 const RUST = `Rust ${OLDEST_RUST.major}.${OLDEST_RUST.minor} or later, with cargo (https://rustup.rs)`;
 
 /** Finds the tools on PATH. `missing` has one line for each unusable tool, with the way to install it. */
-export function findToolchain(
-  env: NodeJS.ProcessEnv,
-): { kind: 'ready'; toolchain: Toolchain } | { kind: 'missing'; tools: string[] } {
+export function findToolchain(env: NodeJS.ProcessEnv): Toolchain | { missing: string[] } {
   const rust = findRust(env);
   const tools = [
-    rust.kind === 'missing' ? rust.what : null,
+    'missing' in rust ? rust.missing : null,
     env.CC || onPath(['cc', 'gcc', 'clang'], env.PATH) ? null : C_COMPILER,
     onPath(['cmake'], env.PATH) ? null : CMAKE,
     onPath(['make', 'gmake', 'ninja'], env.PATH) ? null : MAKE,
   ].filter((tool) => tool !== null);
-  if (rust.kind === 'missing' || tools.length > 0) return { kind: 'missing', tools };
-  return { kind: 'ready', toolchain: rust.toolchain };
+  return 'missing' in rust || tools.length > 0 ? { missing: tools } : rust;
 }
 
-function findRust(env: NodeJS.ProcessEnv): { kind: 'ready'; toolchain: Toolchain } | { kind: 'missing'; what: string } {
+function findRust(env: NodeJS.ProcessEnv): Toolchain | { missing: string } {
   const cargo = onPath(['cargo'], env.PATH);
   const rustc = onPath(['rustc'], env.PATH);
-  if (cargo === undefined || rustc === undefined) return { kind: 'missing', what: RUST };
+  if (cargo === undefined || rustc === undefined) return { missing: RUST };
   // A Rust without rustup ignores the first choice.
   const choices = env.RUSTUP_TOOLCHAIN === undefined ? [{ RUSTUP_TOOLCHAIN: RUST_VERSION }, {}] : [{}];
   for (const selection of choices) {
@@ -56,19 +52,18 @@ function findRust(env: NodeJS.ProcessEnv): { kind: 'ready'; toolchain: Toolchain
       // rustup has not installed that version, or no version at all.
     }
   }
-  return { kind: 'missing', what: `${RUST}: the one on PATH does not run` };
+  return { missing: `${RUST}: the one on PATH does not run` };
 }
 
 /** Checks the version of Rust. `said` is the output of `rustc -vV`. */
 export function checkRust(
   found: Pick<Toolchain, 'cargo' | 'selection'>,
   said: string,
-): { kind: 'ready'; toolchain: Toolchain } | { kind: 'missing'; what: string } {
+): Toolchain | { missing: string } {
   const [, major = '0', minor = '0'] = /^release: (\d+)\.(\d+)/m.exec(said) ?? [];
   const [, host] = /^host: (\S+)/m.exec(said) ?? [];
   const isOld = Number(major) === OLDEST_RUST.major && Number(minor) < OLDEST_RUST.minor;
-  if (host === undefined || isOld || Number(major) < OLDEST_RUST.major) {
-    return { kind: 'missing', what: `${RUST}: the one on PATH is ${major}.${minor}` };
-  }
-  return { kind: 'ready', toolchain: { ...found, host, rustc: said.split('\n')[0] ?? '' } };
+  if (host === undefined || isOld || Number(major) < OLDEST_RUST.major)
+    return { missing: `${RUST}: the one on PATH is ${major}.${minor}` };
+  return { ...found, host, rustc: said.split('\n')[0] ?? '' };
 }
