@@ -11,6 +11,7 @@ import { recordFailure, throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { openHasher } from '#infra/passwords/hasher.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
+import { codeOf } from '#scripts/examhall.ts';
 import { openProgress } from '#scripts/progress.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { callExamhall, runExamhall } from '#testing/processes/run-examhall.ts';
@@ -52,7 +53,7 @@ async function call(args: readonly string[], typed: string | Buffer = '') {
   };
   const input = Readable.from([Buffer.from(typed)]);
   const rest = { input, settings: testConfig().auth, output: new PassThrough(), commandAttempts: 5, redisUrl: '' };
-  const code = await command.run({ ...operator, ...rest }, words, values);
+  const code = await codeOf(print, () => command.run({ ...operator, ...rest }, words, values));
   return { code, said: said.join('\n') };
 }
 

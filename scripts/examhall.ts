@@ -1,6 +1,8 @@
 import { Console } from 'node:console';
 import { userInfo } from 'node:os';
+import path from 'node:path';
 import type { Writable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import { configOrExit } from '#infra/config/config.ts';
 import { openLog } from '#infra/log/log.ts';
 import { openMongo, openReleaseMongo } from '#infra/mongo/connect.ts';
@@ -9,22 +11,22 @@ import { logActs } from '#infra/mongo/operator-audit.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
 import { publishChange } from '#infra/redis/change-feed.ts';
 import { ACCOUNT_COMMANDS } from '#scripts/examhall/account-commands.ts';
-import { CLUSTER_COMMANDS } from '#scripts/examhall/cluster-commands.ts';
+import { CLUSTER_COMMANDS, STATUS_COMMANDS } from '#scripts/examhall/cluster-commands.ts';
 import { DEAD_COMMANDS } from '#scripts/examhall/dead-commands.ts';
 import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
 import { EVIDENCE_COMMANDS } from '#scripts/examhall/evidence-commands.ts';
 import { EXAM_COMMANDS } from '#scripts/examhall/exam-command.ts';
-import { EXIT } from '#scripts/examhall/exit-codes.ts';
-import { withLocalCluster } from '#scripts/examhall/local-cluster.ts';
+import { EXIT, Refused, WrongUsage } from '#scripts/examhall/exit-codes.ts';
 import type { CliCommands, Operator } from '#scripts/examhall/operator.ts';
+import type { Flags } from '#scripts/examhall/options.ts';
 import { PERSON_COMMANDS } from '#scripts/examhall/person-commands.ts';
 import { readCommandLine } from '#scripts/examhall/program.ts';
 import type { SecretInput } from '#scripts/examhall/read-secret.ts';
 import { SCHEMA_COMMANDS } from '#scripts/examhall/schema-commands.ts';
-import { STATUS_COMMANDS } from '#scripts/examhall/status-command.ts';
 import { TRACE_COMMANDS } from '#scripts/examhall/trace-command.ts';
-import { repeated } from '#scripts/examhall/watch.ts';
 import { openProgress } from '#scripts/progress.ts';
+import { rememberedStores } from '#scripts/services/port.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 
 /** Every command, in the order of the help. */
 export const ALL_COMMANDS: CliCommands = {
@@ -44,7 +46,7 @@ export const ALL_COMMANDS: CliCommands = {
 export interface Surroundings {
   readonly env: NodeJS.ProcessEnv;
   readonly input: SecretInput;
-  readonly output: Writable;
+  readonly output: Writable & { isTTY?: boolean };
   readonly errors: Writable & { isTTY?: boolean };
   /** Aborted when a command that repeats must end. */
   readonly interrupted: AbortSignal;
@@ -66,7 +68,7 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
   const open = name in SCHEMA_COMMANDS ? openReleaseMongo : openMongo;
   const mongo = open({ ...config.mongodb, appName: 'examhall-cli' });
   const clock = openServerClock(mongo);
-  try {
+  const work = async () => {
     await clock.measure();
     const operator: Operator = {
       mongo,
@@ -89,16 +91,66 @@ export async function runCommandLine(args: readonly string[], around: Surroundin
       interrupted: around.interrupted,
       openProgress: () => openProgress(errors),
     };
-    return await repeated(around, flags, () => command.run(operator, words, flags));
-  } catch (error) {
-    const outage = outageInWords(error);
-    if (outage === undefined) throw error;
-    fail(outage);
-    return EXIT.failed;
+    return repeated(around, flags, () => codeOf(fail, () => command.run(operator, words, flags)));
+  };
+  try {
+    return await codeOf(fail, work);
   } finally {
     clock.stop();
     await mongo.close();
   }
+}
+
+/** Returns the exit code of `work`. Prints a refusal, or an outage of MongoDB, as an error. */
+export async function codeOf(fail: (fault: string) => void, work: () => Promise<number>): Promise<number> {
+  try {
+    return await work();
+  } catch (error) {
+    const fault = error instanceof Refused ? error.message : outageInWords(error);
+    if (fault === undefined) throw error;
+    fail(fault);
+    return error instanceof Refused ? error.code : EXIT.failed;
+  }
+}
+
+const DEFAULT_SECONDS = 2;
+/** Moves a terminal's cursor to the top left corner and clears the screen. */
+const CLEAR = '\u001B[H\u001B[J';
+
+/**
+ * Runs `print` once, or with `--watch` at its interval until the operator interrupts it. On a terminal, each print replaces the one before
+ * it. An outage of MongoDB ends nothing, because the operator watches for its end. Returns the exit code of the last print.
+ */
+async function repeated(
+  { output, interrupted }: Surroundings,
+  { watch }: Flags,
+  print: () => Promise<number>,
+): Promise<number> {
+  if (watch === undefined) return print();
+  const seconds = watch === true ? DEFAULT_SECONDS : Number(watch);
+  if (!(seconds >= 0.1 && seconds <= 3_600))
+    throw new WrongUsage('--watch must be a number of seconds from 0.1 to 3600');
+  for (;;) {
+    if (output.isTTY === true) output.write(CLEAR);
+    const code = await print();
+    try {
+      await delay(seconds * SECOND, undefined, { signal: interrupted });
+    } catch {
+      return code;
+    }
+  }
+}
+
+/**
+ * Returns the environment with the addresses of the stores of the cluster that `npm start` has started in this checkout, so that an operator's first
+ * commands need no configuration. Returns `env` unchanged in production, if it names a MongoDB, or if no cluster was started here.
+ */
+function withLocalCluster(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const isNamed = env.MONGODB_URL !== undefined || env.MONGODB_URL_FILE !== undefined;
+  if (isNamed || env.NODE_ENV === 'production') return env;
+  const { MONGODB_URL, REDIS_URL } = rememberedStores(path.resolve(import.meta.dirname, '..', env.DATA_DIR ?? '.data'));
+  if (MONGODB_URL === undefined) return env;
+  return { ...(REDIS_URL === undefined ? {} : { REDIS_URL }), ...env, MONGODB_URL };
 }
 
 /** Returns what logs the rows of the audit: as JSON for a collector, and as a short line on the terminal of a developer. */

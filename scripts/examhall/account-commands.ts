@@ -10,18 +10,11 @@ import { ACCOUNT_STATUSES, type Account, userView } from '#shared/auth/account.t
 import { passwordFaults } from '#shared/auth/password-policy.ts';
 import { isEmail, normalizeEmail } from '#shared/auth/registration.ts';
 import { sessionEndOf } from '#shared/auth/session.ts';
-import { EXIT } from './exit-codes.ts';
+import { EXIT, Refused, WrongUsage } from './exit-codes.ts';
 import { importAccounts } from './import-accounts.ts';
-import {
-  actFor,
-  type CliCommands,
-  type CommandWork,
-  counted,
-  type Flags,
-  type Operator,
-  readingActFor,
-  reasonOf,
-} from './operator.ts';
+import type { CliCommands, CommandWork, Operator } from './operator.ts';
+import { actFor, type Flags, readingActFor } from './options.ts';
+import { counted, print } from './output.ts';
 import { readSecret } from './read-secret.ts';
 
 /** An audited action on one existing account. Returns the exit code. */
@@ -35,10 +28,7 @@ export const ACCOUNT_COMMANDS: CliCommands = {
     args: EMAIL,
     options: ['reason', 'operator', 'json'],
     examples: ['account show an@truong.example --reason "asked by phone"'],
-    run: async (operator, [email], flags) => {
-      const account = await namedAccount(operator, email);
-      return typeof account === 'number' ? account : showAccount(operator, account, flags);
-    },
+    run: showAccount,
   },
   'account make-admin': {
     summary: 'grant ADMIN, which registration never grants',
@@ -93,40 +83,28 @@ checks the file. Role ADMIN needs --allow-admin.`,
 
 function onAccount(work: AccountAct): CommandWork {
   return async (operator, [email, ...words], flags) => {
-    const reason = reasonOf(operator, flags);
-    if (reason === null) return EXIT.usage;
-    const account = await namedAccount(operator, email);
-    if (typeof account === 'number') return account;
-    return work(operator, account, actFor(operator, reason), words);
+    const act = actFor(operator, flags);
+    return work(operator, await namedAccount(operator, email), act, words);
   };
 }
 
-/** Finds an account by its e-mail, in any case and with blanks around it. If none exists, prints an error and returns the exit code. */
-async function namedAccount(operator: Operator, email = ''): Promise<Account | 1> {
-  const account = await findAccountByEmail(operator.mongo, normalizeEmail(email));
-  if (account !== null) return account;
-  operator.fail(`no account with e-mail ${normalizeEmail(email)}`);
-  return EXIT.failed;
+/** Finds an account by its e-mail, in any case and with blanks around it. @throws Refused if no account has it */
+async function namedAccount({ mongo }: Operator, email = ''): Promise<Account> {
+  const account = await findAccountByEmail(mongo, normalizeEmail(email));
+  if (account === null) throw new Refused(`no account with e-mail ${normalizeEmail(email)}`);
+  return account;
 }
 
-async function promote(operator: Operator, account: Account, act: OperatorAct): Promise<number> {
-  const done = await makeAdmin(operator.mongo, account._id, act);
-  switch (done.kind) {
-    case 'promoted':
-      operator.say(`granted ADMIN to ${account.email}; effective with its next access token`);
-      return EXIT.done;
-    case 'unchanged':
-      operator.fail(`${account.email} is already an ADMIN`);
-      return EXIT.failed;
-  }
+async function promote({ mongo, say }: Operator, account: Account, act: OperatorAct): Promise<number> {
+  const done = await makeAdmin(mongo, account._id, act);
+  if (done.kind === 'unchanged') throw new Refused(`${account.email} is already an ADMIN`);
+  say(`granted ADMIN to ${account.email}; effective with its next access token`);
+  return EXIT.done;
 }
 
 async function changeStatus(operator: Operator, account: Account, act: OperatorAct, [word]: string[]): Promise<number> {
   const status = ACCOUNT_STATUSES.find((known) => known === word);
-  if (status === undefined) {
-    operator.fail(`STATUS must be one of ${ACCOUNT_STATUSES.join(', ')}`);
-    return EXIT.usage;
-  }
+  if (status === undefined) throw new WrongUsage(`STATUS must be one of ${ACCOUNT_STATUSES.join(', ')}`);
   const done = await setStatus(operator.mongo, { accountId: account._id, status }, act);
   switch (done.kind) {
     case 'changed':
@@ -134,11 +112,9 @@ async function changeStatus(operator: Operator, account: Account, act: OperatorA
       operator.say(`${account.email} is now ${status}; ended ${counted(done.ended, 'session')}`);
       return EXIT.done;
     case 'unchanged':
-      operator.fail(`${account.email} is already ${status}`);
-      return EXIT.failed;
+      throw new Refused(`${account.email} is already ${status}`);
     case 'deleted':
-      operator.fail(`${account.email} is deleted; deletion cannot be undone`);
-      return EXIT.failed;
+      throw new Refused(`${account.email} is deleted; deletion cannot be undone`);
   }
 }
 
@@ -150,21 +126,15 @@ async function endSessions(operator: Operator, account: Account, act: OperatorAc
 }
 
 /** Clears the failed login attempts of an e-mail, which are counted without an account too, and ends device tokens. */
-async function unlock(operator: Operator, [typed]: string[], flags: { reason?: string }): Promise<number> {
-  const reason = reasonOf(operator, flags);
-  if (reason === null) return EXIT.usage;
-  const email = normalizeEmail(typed ?? '');
-  if (!isEmail(email)) {
-    operator.fail('the argument must be an e-mail address');
-    return EXIT.usage;
-  }
+async function unlock(operator: Operator, [typed = '']: string[], flags: Flags): Promise<number> {
+  const act = actFor(operator, flags);
+  const email = normalizeEmail(typed);
+  if (!isEmail(email)) throw new WrongUsage('the argument must be an e-mail address');
   const account = await findAccountByEmail(operator.mongo, email);
-  const wanted = { email, accountId: account?._id ?? null };
-  const done = await unlockAccount(operator.mongo, wanted, actFor(operator, reason));
-  const also = account === null ? '' : '; ended its device tokens';
-  if (done) operator.say(`cleared the failed login attempts of ${email}${also}`);
-  else operator.fail(`${email} has no account and no failed login attempts`);
-  return done ? 0 : 1;
+  const done = await unlockAccount(operator.mongo, { email, accountId: account?._id ?? null }, act);
+  if (!done) throw new Refused(`${email} has no account and no failed login attempts`);
+  operator.say(`cleared the failed login attempts of ${email}${account === null ? '' : '; ended its device tokens'}`);
+  return EXIT.done;
 }
 
 const NEWEST_EVENTS = 20;
@@ -173,8 +143,9 @@ const NEWEST_EVENTS = 20;
  * Prints an account as JSON, with its live sessions, login throttle and newest security events. Of its password, only the scheme. The
  * read is in the audit before its first line is printed.
  */
-async function showAccount(operator: Operator, account: Account, flags: Flags): Promise<number> {
-  const { mongo, now, say, settings } = operator;
+async function showAccount(operator: Operator, [email]: string[], flags: Flags): Promise<number> {
+  const { mongo, now, settings } = operator;
+  const account = await namedAccount(operator, email);
   const { sessionMaxMs: maxAgeMs } = settings;
   const line = { action: 'account.show', subject: account._id, detail: {} } as const;
   await writeAudit(mongo, readingActFor(operator, flags), line);
@@ -205,8 +176,7 @@ async function showAccount(operator: Operator, account: Account, flags: Flags): 
     },
     securityEvents: securityEvents.map(({ type, at, sessionId, metadata }) => ({ type, at, sessionId, metadata })),
   };
-  say(JSON.stringify(shown, null, 2));
-  return EXIT.done;
+  return print(operator, { json: true }, shown, () => []);
 }
 
 /**
@@ -216,10 +186,7 @@ async function showAccount(operator: Operator, account: Account, flags: Flags): 
 async function givePassword(operator: Operator, account: Account, act: OperatorAct): Promise<number> {
   const { passwordMinLength: minLength, bcrypt } = operator.settings;
   const password = await readSecret(operator.input, operator.note);
-  if (typeof password !== 'string') {
-    operator.fail(password.fault);
-    return EXIT.failed;
-  }
+  if (typeof password !== 'string') throw new Refused(password.fault);
   const faults = passwordFaults(password, { ...account, minLength, isCommon: commonPasswords() });
   for (const fault of faults) operator.fail(`the password ${fault}`);
   if (faults.length > 0) return EXIT.failed;

@@ -2,9 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
 import { type BulkAct, findBulk, listBulks, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { type BulkView, bulkView, DONE_WORDS, isBulkServed } from '#shared/operations/bulk-act.ts';
-import { EXIT } from './exit-codes.ts';
-import { actFor, type CommandWork, type Flags, type Operator, reasonOf } from './operator.ts';
-import { LIMIT_WANTED, limitOf, print, refuse, table } from './output.ts';
+import { EXIT, Refused } from './exit-codes.ts';
+import type { CommandWork, Operator } from './operator.ts';
+import { actFor, type Flags, limitOf } from './options.ts';
+import { print, table } from './output.ts';
 
 /** Interval at which the progress of a bulk act is read, in milliseconds. */
 const READ_MS = 250;
@@ -22,7 +23,7 @@ export async function followBulk(operator: Operator, flags: Flags, posted: BulkA
     const view = bulkView((await findBulk(operator.mongo, posted._id)) ?? posted);
     if (ENDED.has(view.state)) {
       bar.end(view.state);
-      print(operator, flags, view, () => sumOf(view));
+      print(operator, flags, view, () => [sumOf(view)]);
       const isWhole = view.more ? view.skipped + view.refused === 0 : view.done === view.counted;
       return view.state === 'DONE' && isWhole ? EXIT.done : EXIT.failed;
     }
@@ -35,8 +36,7 @@ export async function followBulk(operator: Operator, flags: Flags, posted: BulkA
     } catch {
       bar.end('still running');
       operator.note(`see \`examhall dead jobs ${view.id}\`; stop it with \`examhall dead stop ${view.id}\``);
-      print(operator, flags, view, () => sumOf(view));
-      return EXIT.done;
+      return print(operator, flags, view, () => [sumOf(view)]);
     }
   }
 }
@@ -56,38 +56,32 @@ function sumOf({ act, state, counted, more, done, skipped, refused, error }: Bul
 /** Lists the newest bulk acts, or prints one. */
 export const showBulks: CommandWork = async (operator, [id], flags) => {
   const { mongo } = operator;
-  if (id !== undefined) {
-    const found = await findBulk(mongo, id);
-    if (found === null) {
-      operator.fail(`no bulk act with id ${id}`);
-      return EXIT.failed;
-    }
-    operator.say(JSON.stringify(bulkView(found), null, 2));
-    await noteMissingWorker(operator, [bulkView(found)]);
-    return EXIT.done;
-  }
-  const limit = limitOf(flags, 20);
-  if (limit === null) return refuse(operator, LIMIT_WANTED);
-  const views = (await listBulks(mongo, limit)).map(bulkView);
-  print(operator, flags, { jobs: views }, () => (views.length === 0 ? 'no bulk acts' : listText(views)));
+  const found = id === undefined ? await listBulks(mongo, limitOf(flags, 20)) : [await storedBulk(operator, id)];
+  const views = found.map(bulkView);
+  if (id === undefined)
+    print(operator, flags, { jobs: views }, () => (views.length === 0 ? ['no bulk acts'] : tableOf(views)));
+  else print(operator, { json: true }, views[0], () => []);
   await noteMissingWorker(operator, views);
   return EXIT.done;
 };
 
-function listText(views: readonly BulkView[]): string {
-  return table(
-    ['asked', 'state', 'act', 'done', 'of', 'skipped', 'operator', 'id'],
-    views.map((view) => [
-      view.askedAt,
-      view.waitsFor === null ? view.state : `${view.state}, waits for ${view.waitsFor}`,
-      view.act,
-      `${view.done}`,
-      `${view.counted}`,
-      `${view.skipped + view.refused}`,
-      view.operator,
-      view.id,
-    ]),
-  );
+async function storedBulk({ mongo }: Operator, id: string): Promise<BulkAct> {
+  const found = await findBulk(mongo, id);
+  if (found === null) throw new Refused(`no bulk act with id ${id}`);
+  return found;
+}
+
+function tableOf(views: readonly BulkView[]): string[] {
+  return table(views, {
+    asked: ({ askedAt }) => askedAt,
+    state: ({ state, waitsFor }) => (waitsFor === null ? state : `${state}, waits for ${waitsFor}`),
+    act: ({ act }) => act,
+    done: ({ done }) => done,
+    of: ({ counted }) => counted,
+    skipped: ({ skipped, refused }) => skipped + refused,
+    operator: ({ operator }) => operator,
+    id: ({ id }) => id,
+  });
 }
 
 /** Prints a note if an open bulk act has no worker that could carry it out. */
@@ -99,17 +93,13 @@ async function noteMissingWorker({ mongo, now, note }: Operator, views: readonly
 
 /** Stops a bulk act. */
 export const stopOne: CommandWork = async (operator, [id = ''], flags) => {
-  const reason = reasonOf(operator, flags);
-  if (reason === null) return EXIT.usage;
-  const found = await findBulk(operator.mongo, id);
-  if (found === null) {
-    operator.fail(`no bulk act with id ${id}`);
-    return EXIT.failed;
-  }
-  const isStopped = await stopBulk(operator.mongo, found, actFor(operator, reason));
+  const act = actFor(operator, flags);
+  const found = await storedBulk(operator, id);
+  const isStopped = await stopBulk(operator.mongo, found, act);
   const view = bulkView((await findBulk(operator.mongo, id)) ?? found);
-  print(operator, flags, view, () =>
-    isStopped ? 'it stops before its next letter; what it has done stays done' : `not stopped: it is ${view.state}`,
-  );
+  const told = isStopped
+    ? 'it stops before its next letter; what it has done stays done'
+    : `not stopped: it is ${view.state}`;
+  print(operator, flags, view, () => [told]);
   return isStopped ? EXIT.done : EXIT.failed;
 };

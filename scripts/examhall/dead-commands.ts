@@ -2,11 +2,11 @@ import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
 import type { DeadLetterFilter } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findLetter, PAGE_LETTERS, readLetters } from '#infra/mongo/operations/dead-acts.ts';
 import { showBulks, stopOne } from './bulk-progress.ts';
-import { deadAct, readFilter } from './dead-acts.ts';
-import { EXIT } from './exit-codes.ts';
-import type { CliCommands, Flags, Operator } from './operator.ts';
-import type { OptionName } from './options.ts';
-import { CURSOR_WANTED, iso, LIMIT_WANTED, limitOf, nextPage, print, refuse, table } from './output.ts';
+import { deadAct, GROUP_COLUMNS, readFilter } from './dead-acts.ts';
+import { EXIT, Refused, WrongUsage } from './exit-codes.ts';
+import type { CliCommands, Operator } from './operator.ts';
+import { atCursor, type Flags, limitOf, type OptionName } from './options.ts';
+import { nextPage, print, table } from './output.ts';
 
 const FILTERS: readonly OptionName[] = ['queue', 'cause', 'subject', 'since', 'until'];
 const ACT: readonly OptionName[] = [...FILTERS, 'limit', 'all', 'per-second', 'reason', 'operator', 'yes', 'json'];
@@ -75,60 +75,41 @@ set. With --all, a bulk act replays every letter of the filter at a steady pace;
 
 async function listDead(operator: Operator, _words: string[], flags: Flags): Promise<number> {
   const filter = readFilter(flags, operator.now());
-  if (typeof filter === 'string') return refuse(operator, filter);
   const wanted = { ...filter, ...(flags.dropped === true && ({ letter: 'DROPPED' } as const)) };
   if (flags.each === true) return listEach(operator, wanted, flags);
   if (flags.limit !== undefined || flags.cursor !== undefined)
-    return refuse(operator, '--limit and --cursor are for --each');
+    throw new WrongUsage('--limit and --cursor are for --each');
   const { groups, more } = await deadGroups(operator.mongo, wanted);
   if (more) operator.note('there are more letters than were counted: each count is a lower bound');
-  print(operator, flags, { groups, more }, () =>
-    groups.length === 0
-      ? 'no dead letters'
-      : table(
-          ['count', 'acknowledged', 'queue', 'cause', 'last', 'example'],
-          groups.map((group) => [
-            `${group.count}`,
-            `${group.acknowledged}`,
-            group.queue,
-            group.fingerprint,
-            iso(group.lastAt),
-            group.example,
-          ]),
-        ),
+  return print(operator, flags, { groups, more }, () =>
+    groups.length === 0 ? ['no dead letters'] : table(groups, { ...GROUP_COLUMNS, example: ({ example }) => example }),
   );
-  return EXIT.done;
 }
 
 /** Prints a page of single letters, by queue and id. A page may be empty before the last one, because each reads a bounded number. */
 async function listEach(operator: Operator, wanted: DeadLetterFilter, flags: Flags): Promise<number> {
   const limit = limitOf(flags, PAGE_LETTERS);
-  if (limit === null) return refuse(operator, LIMIT_WANTED);
-  const page = await readLetters(operator.mongo, wanted, { cursor: flags.cursor ?? null, limit });
-  if (page === null) return refuse(operator, CURSOR_WANTED);
+  const page = atCursor(await readLetters(operator.mongo, wanted, { cursor: flags.cursor ?? null, limit }));
   const { letters, nextCursor } = page;
-  print(operator, flags, page, () => {
-    const rows = letters.map(({ id, queue, subject, settledAt, letter, error }) => [
-      settledAt ?? '-',
-      queue,
-      id,
-      subject,
-      letter?.toLowerCase() ?? '-',
-      error?.fingerprint ?? '-',
-    ]);
-    const head = ['died', 'queue', 'id', 'subject', 'mark', 'cause'];
-    const isEmpty = letters.length === 0 && nextCursor === null;
-    return [isEmpty ? 'no dead letters' : table(head, rows), ...nextPage(page)].join('\n');
-  });
-  return EXIT.done;
+  const columns = {
+    died: ({ settledAt }: Letter) => settledAt,
+    queue: ({ queue }: Letter) => queue,
+    id: ({ id }: Letter) => id,
+    subject: ({ subject }: Letter) => subject,
+    mark: ({ letter }: Letter) => letter?.toLowerCase(),
+    cause: ({ error }: Letter) => error?.fingerprint,
+  };
+  type Letter = (typeof letters)[number];
+  const isEmpty = letters.length === 0 && nextCursor === null;
+  return print(operator, flags, page, () => [
+    ...(isEmpty ? ['no dead letters'] : table(letters, columns)),
+    ...nextPage(page),
+  ]);
 }
 
 async function showDead(operator: Operator, [id = '']: string[]): Promise<number> {
   const found = await findLetter(operator.mongo, id, operator.now());
-  if (found === null) {
-    operator.fail(`no command with id ${id}`);
-    return EXIT.failed;
-  }
+  if (found === null) throw new Refused(`no command with id ${id}`);
   const { command, state, superseded } = found;
   const more = { ...(state === null ? {} : { state }), ...(superseded ? { superseded } : {}) };
   operator.say(JSON.stringify({ ...command, ...more }, null, 2));

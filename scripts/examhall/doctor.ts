@@ -6,7 +6,8 @@ import { schemaStatus } from '#infra/mongo/schema/schema-status.ts';
 import { type RedisFacts, readRedisFacts } from '#infra/redis/ask-once.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import { EXIT } from './exit-codes.ts';
-import type { CliCommands, Flags, Operator } from './operator.ts';
+import type { CliCommands, Operator } from './operator.ts';
+import type { Flags } from './options.ts';
 import { print } from './output.ts';
 
 /** The command that checks the stores on which the cluster depends. */
@@ -52,13 +53,11 @@ async function examine(operator: Operator, _words: string[], flags: Flags): Prom
     ...promises.map(promiseCheck),
   ];
   const report = { server, findings, schema: faults, missingIndexes, redis, clockMs, versions, checks, promises };
-  print(operator, flags, report, () =>
-    [
-      `MongoDB ${server.build}, ${server.topology}`,
-      ...[...findings, ...checks].map(lineOf),
-      ...(isWhole ? [] : ['the promises about stored rows were not checked: they need every index']),
-    ].join('\n'),
-  );
+  print(operator, flags, report, () => [
+    `MongoDB ${server.build}, ${server.topology}`,
+    ...[...findings, ...checks].map(lineOf),
+    ...(isWhole ? [] : ['the promises about stored rows were not checked: they need every index']),
+  ]);
   return [...findings, ...checks].every(({ fault }) => fault === null) ? EXIT.done : EXIT.failed;
 }
 

@@ -2,12 +2,13 @@ import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
 import { clusterHash } from '#infra/mongo/cluster-key.ts';
 import { tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
-import { auditFacts, type Noted, verifyAudit } from '#infra/mongo/operator-audit.ts';
+import { type AuditRow, auditFacts, type Noted, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
-import { EXIT } from './exit-codes.ts';
-import type { CliCommands, Flags, Operator } from './operator.ts';
-import { CURSOR_WANTED, iso, LIMIT_WANTED, limitOf, nextPage, print, refuse, table } from './output.ts';
+import { Refused, WrongUsage } from './exit-codes.ts';
+import type { CliCommands, Operator } from './operator.ts';
+import { atCursor, type Flags, limitOf } from './options.ts';
+import { nextPage, print, table } from './output.ts';
 
 /** The commands for the audit of operators and for security events. */
 export const EVIDENCE_COMMANDS: CliCommands = {
@@ -46,42 +47,32 @@ async function printHash(operator: Operator, [id = '']: string[], flags: Flags):
   const hash = await clusterHash(operator.mongo);
   const actor = hash('actor', id);
   const subject = await tombstoneId(operator.mongo, id);
-  print(operator, flags, { id, actor, subject }, () => `actor    ${actor}\nsubject  ${subject}`);
-  return 0;
+  return print(operator, flags, { id, actor, subject }, () => [`actor    ${actor}`, `subject  ${subject}`]);
 }
 
 async function listAudit(operator: Operator, _words: string[], flags: Flags): Promise<number> {
   const limit = limitOf(flags, 20);
-  if (limit === null) return refuse(operator, LIMIT_WANTED);
   const { act: action, by, subject } = flags;
   const filter: AuditFilter = {
     ...(action === undefined ? {} : { action }),
     ...(by === undefined ? {} : { operator: by }),
     ...(subject === undefined ? {} : { subject }),
   };
-  const page = await readAuditPage(operator.mongo, filter, flags.cursor ?? null, limit);
-  if (page === null) return refuse(operator, CURSOR_WANTED);
+  const page = atCursor(await readAuditPage(operator.mongo, filter, flags.cursor ?? null, limit));
   const list = auditView(page);
-  print(operator, flags, list, () =>
-    [
-      table(
-        ['at', 'operator', 'action', 'queue', 'on', 'reason', 'detail'],
-        page.rows.map((row) => [
-          iso(row.at),
-          row.operator,
-          row.action,
-          'queue' in row ? row.queue : '-',
-          'commandId' in row ? row.commandId : row.subject,
-          row.reason,
-          auditFacts(row)
-            .map(([name, value]) => `${name} ${value}`)
-            .join(', ') || '-',
-        ]),
-      ),
-      ...nextPage(list),
-    ].join('\n'),
-  );
-  return EXIT.done;
+  const factsOf = (row: AuditRow) => auditFacts(row).map(([name, value]) => `${name} ${value}`);
+  return print(operator, flags, list, () => [
+    ...table(page.rows, {
+      at: ({ at }) => at,
+      operator: (row) => row.operator,
+      action: (row) => row.action,
+      queue: (row) => ('queue' in row ? row.queue : null),
+      on: (row) => ('commandId' in row ? row.commandId : row.subject),
+      reason: ({ reason }) => reason,
+      detail: (row) => factsOf(row).join(', ') || null,
+    }),
+    ...nextPage(list),
+  ]);
 }
 
 const PLACE = /^([1-9]\d{0,11}):([0-9a-f]{64})$/;
@@ -89,45 +80,37 @@ const PLACE = /^([1-9]\d{0,11}):([0-9a-f]{64})$/;
 /** Walks the chain of the audit and prints its head, which a later call compares with the rows. Returns 1 at the first fault. */
 async function verify(operator: Operator, _words: string[], flags: Flags): Promise<number> {
   const [, seq, hash = ''] = PLACE.exec(flags.from ?? '') ?? [];
-  if (flags.from !== undefined && seq === undefined) {
-    return refuse(operator, '--from must be SEQ:HASH, as `examhall audit verify` printed it');
-  }
+  if (flags.from !== undefined && seq === undefined)
+    throw new WrongUsage('--from must be SEQ:HASH, as `examhall audit verify` printed it');
   const noted: Noted | null = seq === undefined ? null : { seq: Number(seq), hash };
   const { fault, intact, head } = await verifyAudit(operator.mongo, noted);
   const first = noted?.seq ?? 1;
-  print(operator, flags, { fault, intact, first, head }, () =>
-    [
-      head === null ? 'no row of the chain is in order' : `rows ${first} to ${head.seq} are in order`,
-      ...(head === null || fault !== null ? [] : [`head, to be noted outside this database: ${head.seq}:${head.hash}`]),
-    ].join('\n'),
-  );
-  if (fault !== null) operator.fail(fault);
-  return fault === null ? 0 : 1;
+  const code = print(operator, flags, { fault, intact, first, head }, () => [
+    head === null ? 'no row of the chain is in order' : `rows ${first} to ${head.seq} are in order`,
+    ...(head === null || fault !== null ? [] : [`head, to be noted outside this database: ${head.seq}:${head.hash}`]),
+  ]);
+  if (fault !== null) throw new Refused(fault);
+  return code;
 }
 
 /** Lists security events of all accounts, newest first: with `--address`, those of this address under the present secret. */
 async function listEvents(operator: Operator, _words: string[], flags: Flags): Promise<number> {
   const limit = limitOf(flags, 20);
-  if (limit === null) return refuse(operator, LIMIT_WANTED);
   const address = flags.address === undefined ? undefined : readAddress(flags.address);
-  if (address === null) return refuse(operator, '--address must be an IPv4 or IPv6 address');
+  if (address === null) throw new WrongUsage('--address must be an IPv4 or IPv6 address');
   const { secret } = operator.settings.jwt;
   if (address !== undefined && secret === '')
-    return refuse(operator, '--address needs AUTH_JWT_SECRET, under a key of which addresses are stored');
+    throw new WrongUsage('--address needs AUTH_JWT_SECRET, under a key of which addresses are stored');
   const hash = address && openKeyedHash(secret)('address', countedAs(address));
   if (hash !== undefined) operator.note(`hash of the address: ${hash}`);
   const events = await newestOfAll(operator.mongo, { limit, ...(hash === undefined ? {} : { address: hash }) });
-  print(operator, flags, events, () =>
-    table(
-      ['at', 'event', 'account', 'session', 'detail'],
-      events.map(({ at, type, accountId, sessionId, metadata }) => [
-        iso(at),
-        type,
-        accountId ?? '-',
-        sessionId ?? '-',
-        JSON.stringify(metadata),
-      ]),
-    ),
+  return print(operator, flags, events, () =>
+    table(events, {
+      at: ({ at }) => at,
+      event: ({ type }) => type,
+      account: ({ accountId }) => accountId,
+      session: ({ sessionId }) => sessionId,
+      detail: ({ metadata }) => JSON.stringify(metadata),
+    }),
   );
-  return EXIT.done;
 }

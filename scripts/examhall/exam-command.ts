@@ -5,9 +5,10 @@ import { storesRings } from '#infra/redis/ask-once.ts';
 import type { Exam, ExamAttempt } from '#shared/generated/operations.ts';
 import { ATTEMPT_STATUSES, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { span } from '#shared/operations/reasons.ts';
-import { EXIT } from './exit-codes.ts';
-import { type CliCommands, counted, type Flags, type Operator, readingActFor } from './operator.ts';
-import { CURSOR_WANTED, LIMIT_WANTED, limitOf, nextPage, print, refuse, table } from './output.ts';
+import { Refused } from './exit-codes.ts';
+import type { CliCommands, Operator } from './operator.ts';
+import { atCursor, type Flags, limitOf, readingActFor } from './options.ts';
+import { counted, nextPage, print, table } from './output.ts';
 
 /** The command that watches one exam. */
 export const EXAM_COMMANDS: CliCommands = {
@@ -29,28 +30,22 @@ Neither answers nor scores are printed.`,
 
 async function exam(operator: Operator, [examId = '']: string[], flags: Flags): Promise<number> {
   const limit = limitOf(flags, PAGE_ATTEMPTS);
-  if (limit === null) return refuse(operator, LIMIT_WANTED);
   const status = ATTEMPT_STATUSES.find((known) => known === flags.status) ?? null;
-  const student = flags.student ?? null;
-  const walk = { examId, status, student };
-  const after = flags.cursor === undefined ? null : readWalkCursor(walk, flags.cursor);
-  if (flags.cursor !== undefined && after === null) return refuse(operator, CURSOR_WANTED);
-  const { mongo, redisUrl, fail } = operator;
+  const walk = { examId, status, student: flags.student ?? null };
+  const after = flags.cursor === undefined ? null : atCursor(readWalkCursor(walk, flags.cursor));
+  const { mongo, redisUrl } = operator;
   const act = readingActFor(operator, flags);
   const redis = (await storesRings(redisUrl)) ? 'up' : 'down';
-  const facts = { now: act.now, redis } as const;
   const found = await readExam(mongo, examId, act.now);
-  const list = found && (await readExamAttempts(mongo, { ...walk, after, limit }, facts));
-  if (found === null || list === null) {
-    fail(`nothing of the exam ${examId} is stored`);
-    return EXIT.failed;
-  }
+  const list = found && (await readExamAttempts(mongo, { ...walk, after, limit }, { now: act.now, redis }));
+  if (found === null || list === null) throw new Refused(`nothing of the exam ${examId} is stored`);
   const { attempts, nextCursor } = list;
   await auditExamAttempts(mongo, act, walk, attempts.length);
-  print(operator, flags, { exam: found, attempts, nextCursor }, () =>
-    [...summaryOf(found), ...(attempts.length === 0 ? [] : ['', tableOf(attempts)]), ...nextPage(list)].join('\n'),
-  );
-  return EXIT.done;
+  return print(operator, flags, { exam: found, attempts, nextCursor }, () => [
+    ...summaryOf(found),
+    ...(attempts.length === 0 ? [] : ['', ...tableOf(attempts)]),
+    ...nextPage(list),
+  ]);
 }
 
 function summaryOf({ examId, title, attempts, late, essays, notices, results }: Exam): string[] {
@@ -70,20 +65,17 @@ function summaryOf({ examId, title, attempts, late, essays, notices, results }: 
   ];
 }
 
-function tableOf(rows: readonly ExamAttempt[]): string {
-  return table(
-    ['attempt', 'student', 'no', 'status', 'deadline', 'last save', 'late by', 'answered', 'results', 'grading'],
-    rows.map((row) => [
-      row.id,
-      row.studentId,
-      `${row.attemptNumber}`,
-      row.status,
-      row.deadlineAt ?? '-',
-      row.lastSavedAt ?? '-',
-      row.lateSeconds === null ? '-' : span(row.lateSeconds * 1_000),
-      `${row.answered}/${row.questions}`,
-      row.results,
-      row.reason === null ? row.grading : `${row.grading}: ${row.reason.text}`,
-    ]),
-  );
+function tableOf(rows: readonly ExamAttempt[]): string[] {
+  return table(rows, {
+    attempt: ({ id }) => id,
+    student: ({ studentId }) => studentId,
+    no: ({ attemptNumber }) => attemptNumber,
+    status: ({ status }) => status,
+    deadline: ({ deadlineAt }) => deadlineAt,
+    'last save': ({ lastSavedAt }) => lastSavedAt,
+    'late by': ({ lateSeconds }) => (lateSeconds === null ? null : span(lateSeconds * 1_000)),
+    answered: ({ answered, questions }) => `${answered}/${questions}`,
+    results: ({ results }) => results,
+    grading: ({ grading, reason }) => (reason === null ? grading : `${grading}: ${reason.text}`),
+  });
 }

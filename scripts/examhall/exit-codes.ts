@@ -9,3 +9,13 @@ export const EXIT = {
   /** The configuration is invalid; nothing was changed. */
   configuration: 78,
 } as const;
+
+/** Ends a command with an exit code. The message is printed as an error. */
+export class Refused extends Error {
+  readonly code: number = EXIT.failed;
+}
+
+/** Refuses the arguments of a command, before anything is changed. */
+export class WrongUsage extends Refused {
+  override readonly code = EXIT.usage;
+}

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
+import pLimit from 'p-limit';
 import { importAccount } from '#infra/mongo/auth/accounts.ts';
 import { writeAudit } from '#infra/mongo/operator-audit.ts';
 import { costOf } from '#infra/passwords/hasher.ts';
@@ -10,7 +11,9 @@ import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
 import { EXIT } from './exit-codes.ts';
-import { actFor, counted, type Flags, type Operator, reasonOf } from './operator.ts';
+import type { Operator } from './operator.ts';
+import { actFor, type Flags } from './options.ts';
+import { counted } from './output.ts';
 
 /** Accounts that are inserted at the same time. */
 const AT_ONCE = 8;
@@ -28,8 +31,7 @@ type Counts = Record<Result, number>;
  * accounts by role and the file's SHA-256. A file with an ADMIN is refused without `--allow-admin`, because an ADMIN operates the platform.
  */
 export async function importAccounts(operator: Operator, [file = '']: string[], flags: Flags): Promise<number> {
-  const reason = reasonOf(operator, flags);
-  if (reason === null) return EXIT.usage;
+  const act = actFor(operator, flags);
   const read = await readImportFile(file, { allowAdmin: flags.allowAdmin === true });
   if (tellFaults(operator, read)) return EXIT.failed;
   const { sha256 } = read;
@@ -46,11 +48,8 @@ export async function importAccounts(operator: Operator, [file = '']: string[], 
   }
   const audit = (end: 'begun' | 'done', counts: Partial<Counts>) => {
     const detail = { end, lines: read.rows.length, roles, sha256, ...counts };
-    return writeAudit(operator.mongo, actFor(operator, reason), {
-      action: 'account.import',
-      subject: path.basename(file),
-      detail,
-    });
+    const line = { action: 'account.import', subject: path.basename(file), detail } as const;
+    return writeAudit(operator.mongo, { ...act, now: operator.now() }, line);
   };
   await audit('begun', {});
   const counts = await importRows(operator, read.rows);
@@ -82,15 +81,11 @@ function tellFaults(operator: Operator, { rows, faults }: ImportFile): boolean {
 async function importRows(operator: Operator, rows: ImportFile['rows']): Promise<Counts> {
   const counts: Counts = { imported: 0, thereAlready: 0, refused: 0 };
   let done = 0;
-  const queue = rows[Symbol.iterator]();
-  const lane = async () => {
-    for (const { line, row } of queue) {
-      counts[await importRow(operator, line, row)] += 1;
-      done += 1;
-      if (done % PROGRESS_EVERY === 0) operator.note(`${done} of ${rows.length} lines`);
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  await pLimit(AT_ONCE).map(rows, async ({ line, row }) => {
+    counts[await importRow(operator, line, row)] += 1;
+    done += 1;
+    if (done % PROGRESS_EVERY === 0) operator.note(`${done} of ${rows.length} lines`);
+  });
   return counts;
 }
 

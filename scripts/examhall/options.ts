@@ -1,6 +1,9 @@
 import { Option } from 'commander';
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
+import { MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { ATTEMPT_STATUSES } from '#shared/operations/exam-walk.ts';
+import { WrongUsage } from './exit-codes.ts';
 
 /** Every option of the operator's commands. An option means the same in each command that takes it, except `--status` and `--subject`. */
 const OPTIONS = {
@@ -43,4 +46,92 @@ export type OptionName = keyof typeof OPTIONS;
 /** Returns a new option of a command line. */
 export function optionOf(name: OptionName): Option {
   return OPTIONS[name]();
+}
+
+/** The options of a command line, as the operator set them. A command declares in `options` which of them it takes. */
+export interface Flags {
+  json?: boolean;
+  yes?: boolean;
+  shard?: boolean;
+  /** True: the status of the schema. Text: the status of the attempts to list. */
+  status?: boolean | string;
+  student?: string;
+  dryRun?: boolean;
+  queue?: string;
+  cause?: string;
+  subject?: string;
+  since?: string;
+  until?: string;
+  each?: boolean;
+  dropped?: boolean;
+  reason?: string;
+  limit?: string;
+  all?: boolean;
+  perSecond?: string;
+  out?: string;
+  endOpenAttempts?: boolean;
+  from?: string;
+  address?: string;
+  allowAdmin?: boolean;
+  chargeSuperseded?: boolean;
+  operator?: string;
+  act?: string;
+  by?: string;
+  cursor?: string;
+  /** True: the default interval. */
+  watch?: string | true;
+}
+
+/** The operator, as the audit names one. */
+interface Actor {
+  name: string;
+  now: () => number;
+  logAct: NonNullable<OperatorAct['committed']>;
+}
+
+/** Returns the act of this operator for the audit, at the present time. @throws WrongUsage if its reason is missing or too short */
+export function actFor(operator: Actor, flags: Flags): OperatorAct {
+  const reason = flags.reason?.trim() ?? '';
+  if (reason.length >= MIN_REASON) return actOf(operator, reason);
+  throw new WrongUsage(`--reason is required: at least ${MIN_REASON} characters, for the audit`);
+}
+
+/** Returns the act of reading a person's data. Its reason is optional, because a read changes nothing. */
+export function readingActFor(operator: Actor, flags: Flags): OperatorAct {
+  return actOf(operator, flags.reason?.trim() || 'none given');
+}
+
+function actOf({ name, now, logAct }: Actor, reason: string): OperatorAct {
+  return { operator: name, reason, now: now(), committed: logAct };
+}
+
+const MAX_BULK = 1_000;
+
+/** Returns the limit, or `otherwise` if the operator passed none. @throws WrongUsage if it is not a whole number from 1 to MAX_BULK */
+export function limitOf(flags: Flags, otherwise: number): number {
+  const limit = Number(flags.limit ?? otherwise);
+  if (Number.isInteger(limit) && limit >= 1 && limit <= MAX_BULK) return limit;
+  throw new WrongUsage(`--limit must be a whole number from 1 to ${MAX_BULK}`);
+}
+
+/** Returns what a cursor led to. @throws WrongUsage if it led to nothing */
+export function atCursor<T>(found: T | null): T {
+  if (found !== null) return found;
+  throw new WrongUsage('--cursor must be the one that the page before printed, with the same filter');
+}
+
+const UNITS: Readonly<Record<string, number>> = { s: SECOND, m: MINUTE, h: HOUR, d: DAY };
+const AGE = /^(\d{1,6})([smhd])$/;
+/** A date alone would be ambiguous: the operator's midnight is not that of the server. */
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)$/;
+
+/**
+ * Reads a moment as an operator types it: a time with its zone (`2026-11-23T08:00+07:00`), or an age before `now` (`90m`, `2h`, `3d`).
+ * Returns null if it is neither.
+ */
+export function readMoment(text: string, now: number): Date | null {
+  const [, count, unit = ''] = AGE.exec(text) ?? [];
+  if (count !== undefined) return new Date(now - Number(count) * (UNITS[unit] ?? 0));
+  const at = TIME.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(at) ? null : new Date(at);
 }

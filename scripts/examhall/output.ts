@@ -1,45 +1,38 @@
 import { EXIT } from './exit-codes.ts';
-import type { Flags, Operator } from './operator.ts';
+import type { Operator } from './operator.ts';
+import type { Flags } from './options.ts';
 
-const MAX_BULK = 1_000;
-export const LIMIT_WANTED = `--limit must be a whole number from 1 to ${MAX_BULK}`;
-
-export const CURSOR_WANTED = '--cursor must be the one that the page before printed, with the same filter';
+/** Prints a result: as JSON with `--json`, otherwise as the lines of a text. Returns the exit code of a command that is done. */
+export function print(operator: Operator, flags: Flags, value: unknown, lines: () => readonly string[]): number {
+  operator.say(flags.json === true ? JSON.stringify(value, null, 2) : lines().join('\n'));
+  return EXIT.done;
+}
 
 /** Returns the line that names the page after a list; none after the last page. */
 export function nextPage({ nextCursor }: { nextCursor: string | null }): string[] {
   return nextCursor === null ? [] : [`more follow: pass --cursor ${nextCursor}`];
 }
 
-/** Prints a result: as JSON with `--json`, otherwise as text. */
-export function print(operator: Operator, flags: Flags, value: unknown, asText: () => string): void {
-  operator.say(flags.json === true ? JSON.stringify(value, null, 2) : asText());
+/** Returns the count and the noun, in the plural unless the count is 1. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** Returns the limit, or `otherwise` if the operator passed none. Returns null if it is not a whole number from 1 to MAX_BULK. */
-export function limitOf(flags: Flags, otherwise: number): number | null {
-  const limit = Number(flags.limit ?? otherwise);
-  return Number.isInteger(limit) && limit >= 1 && limit <= MAX_BULK ? limit : null;
+/** Content of a cell; null is shown as `-`. */
+type Cell = string | number | Date | null | undefined;
+
+/**
+ * Returns the lines of a table of rows; `columns` has the cell of a row by the head of its column. Each column but the last is as wide as
+ * its widest cell.
+ */
+export function table<Row>(rows: readonly Row[], columns: Readonly<Record<string, (row: Row) => Cell>>): string[] {
+  const cells = rows.map((row) => Object.values(columns).map((cellOf) => textOf(cellOf(row))));
+  const all = [Object.keys(columns), ...cells];
+  const widths = Object.keys(columns).map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  widths[widths.length - 1] = 0;
+  return all.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '));
 }
 
-/** Prints the fault of an argument and returns the exit code. */
-export function refuse(operator: Operator, why: string): number {
-  operator.fail(why);
-  return EXIT.usage;
-}
-
-/** Returns a time for a table. */
-export function iso(date: Date | null): string {
-  return date === null ? '-' : date.toISOString();
-}
-
-/** Returns a table with two spaces between columns. Each column is as wide as its widest cell; the last one is not padded. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const all = [head, ...rows];
-  const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
-  return all
-    .map((row) =>
-      row.map((cell, column) => (column === head.length - 1 ? cell : cell.padEnd(widths[column] ?? 0))).join('  '),
-    )
-    .join('\n');
+function textOf(cell: Cell): string {
+  return cell instanceof Date ? cell.toISOString() : `${cell ?? '-'}`;
 }

@@ -8,16 +8,10 @@ import { exportPerson } from '#infra/mongo/person/export.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import { endAttempts, openAttempts } from '#infra/mongo/person/ungraded.ts';
 import { DECLARATIONS } from '#infra/mongo/schema/personal-fields.ts';
-import { EXIT } from './exit-codes.ts';
-import {
-  actFor,
-  type CliCommands,
-  type CommandWork,
-  counted,
-  type Flags,
-  type Operator,
-  reasonOf,
-} from './operator.ts';
+import { EXIT, Refused, WrongUsage } from './exit-codes.ts';
+import type { CliCommands, CommandWork, Operator } from './operator.ts';
+import { actFor, type Flags } from './options.ts';
+import { counted } from './output.ts';
 
 /** An audited action on one person. Returns the exit code. */
 type PersonAct = (operator: Operator, id: string, act: OperatorAct, flags: Flags) => Promise<number>;
@@ -53,13 +47,9 @@ export const PERSON_COMMANDS: CliCommands = {
 
 function onPerson(work: PersonAct): CommandWork {
   return async (operator, [id = ''], flags) => {
-    const reason = reasonOf(operator, flags);
-    if (reason === null) return EXIT.usage;
-    if (id === '') {
-      operator.fail('the id of the person is empty');
-      return EXIT.usage;
-    }
-    return work(operator, id, actFor(operator, reason), flags);
+    const act = actFor(operator, flags);
+    if (id === '') throw new WrongUsage('the id of the person is empty');
+    return work(operator, id, act, flags);
   };
 }
 
@@ -76,8 +66,12 @@ async function show(operator: Operator, id: string, act: OperatorAct): Promise<n
     say('no rows about this person');
     return tombstone === null ? 1 : 0;
   }
-  for (const [collection, rows] of counts) say(`${`${rows}`.padStart(9)}  ${collection}`);
+  tellCounts(operator, counts);
   return EXIT.done;
+}
+
+function tellCounts({ say }: Operator, counts: ReadonlyMap<string, number>): void {
+  for (const [collection, rows] of counts) say(`${`${rows}`.padStart(9)}  ${collection}`);
 }
 
 function stateOf({ _id, state, begunAt, erasedAt, again }: ErasedPerson): string {
@@ -88,13 +82,10 @@ function stateOf({ _id, state, begunAt, erasedAt, again }: ErasedPerson): string
 
 /** Writes one JSON document to FILE, which only its owner can read, or to stdout. */
 async function exportData(operator: Operator, id: string, act: OperatorAct, flags: Flags): Promise<number> {
-  const { mongo, note, fail } = operator;
+  const { mongo, note } = operator;
   const person = await findPerson(mongo, id);
   const counts = await countRows(mongo, person);
-  if (counts.size === 0) {
-    fail('no rows about this person');
-    return EXIT.failed;
-  }
+  if (counts.size === 0) throw new Refused('no rows about this person');
   const rows = sumOf(counts.values());
   // The line comes first: an export that was interrupted has shown data too.
   await audit(operator, id, act, 'account.person-export', { rows });
@@ -104,9 +95,7 @@ async function exportData(operator: Operator, id: string, act: OperatorAct, flag
     try {
       await pipeline(Readable.from(parts), createWriteStream(flags.out, { flags: 'wx', mode: 0o600 }));
     } catch (error) {
-      if (!(error instanceof Error && 'syscall' in error)) throw error;
-      fail(error.message);
-      return EXIT.failed;
+      throw error instanceof Error && 'syscall' in error ? new Refused(error.message) : error;
     }
   }
   note(`exported about ${counted(rows, 'row')} of ${counted(counts.size, 'collection')}`);
@@ -114,18 +103,20 @@ async function exportData(operator: Operator, id: string, act: OperatorAct, flag
 }
 
 async function erase(operator: Operator, id: string, act: OperatorAct, flags: Flags): Promise<number> {
-  const { mongo, say, fail } = operator;
+  const { mongo, say } = operator;
   const isBegun = await isErased(mongo, id);
   const open = await openAttempts(mongo, id);
-  if (open.length > 0 && flags.endOpenAttempts !== true) {
-    fail(`${counted(open.length, 'attempt')} in progress; pass --end-open-attempts to submit what was answered`);
-    return EXIT.failed;
+  const inProgress = `${counted(open.length, 'attempt')} in progress`;
+  if (open.length > 0 && flags.endOpenAttempts !== true)
+    throw new Refused(`${inProgress}; pass --end-open-attempts to submit what was answered`);
+  const counts = await countRows(mongo, await findPerson(mongo, id));
+  if (flags.yes !== true) {
+    say(`dry run: ${counted(sumOf(counts.values()), 'row')} would be erased; pass --yes to erase`);
+    tellCounts(operator, counts);
+    if (open.length > 0) say(`${inProgress} would be submitted first`);
+    return EXIT.done;
   }
-  if (flags.yes !== true) return dryRun(operator, id, open.length);
-  if (!isBegun && (await countRows(mongo, await findPerson(mongo, id))).size === 0) {
-    fail('no rows about this person; nothing was erased');
-    return EXIT.failed;
-  }
+  if (!isBegun && counts.size === 0) throw new Refused('no rows about this person; nothing was erased');
   if (open.length > 0) {
     const ended = await endAttempts(mongo, open, { now: act.now, maxAttempts: operator.commandAttempts });
     say(`ended ${counted(ended, 'attempt')}`);
@@ -135,24 +126,14 @@ async function erase(operator: Operator, id: string, act: OperatorAct, flags: Fl
   return tellErasing(operator, result);
 }
 
-async function dryRun({ mongo, say }: Operator, id: string, open: number): Promise<number> {
-  const counts = await countRows(mongo, await findPerson(mongo, id));
-  say(`dry run: ${counted(sumOf(counts.values()), 'row')} would be erased; pass --yes to erase`);
-  for (const [collection, rows] of counts) say(`${`${rows}`.padStart(9)}  ${collection}`);
-  if (open > 0) say(`${counted(open, 'attempt')} in progress would be submitted first`);
-  return EXIT.done;
-}
-
 function tellErasing(operator: Operator, result: Erasing): number {
   const { say, fail } = operator;
   if (result.kind === 'waiting') {
     for (const [collection, rows] of result.rows) {
-      fail(
-        `${counted(rows, 'row')} of ${collection} must wait: ${WHY_WAITING[collection] ?? 'other work still needs them'}`,
-      );
+      const why = WHY_WAITING[collection] ?? 'other work still needs them';
+      fail(`${counted(rows, 'row')} of ${collection} must wait: ${why}`);
     }
-    fail('the erasure has begun and is not complete; run the same command again, or leave it to `upkeep`');
-    return EXIT.failed;
+    throw new Refused('the erasure has begun and is not complete; run the same command again, or leave it to `upkeep`');
   }
   const { tombstone, already } = result;
   say(already ? 'already erased; nothing has arrived since' : 'erased');

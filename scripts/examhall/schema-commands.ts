@@ -2,9 +2,10 @@ import { UnfitServer } from '#infra/mongo/probe/probe.ts';
 import { type Distribution, type DistributionStep, readDistribution } from '#infra/mongo/schema/distribution.ts';
 import { MigrationRefused, migrate } from '#infra/mongo/schema/migrate.ts';
 import { type SchemaStatus, schemaStatus } from '#infra/mongo/schema/schema-status.ts';
-import { EXIT } from './exit-codes.ts';
-import type { CliCommands, Flags, Operator } from './operator.ts';
-import { print, refuse, table } from './output.ts';
+import { EXIT, Refused, WrongUsage } from './exit-codes.ts';
+import type { CliCommands, Operator } from './operator.ts';
+import type { Flags } from './options.ts';
+import { print, table } from './output.ts';
 
 /** Commands that change the schema. They run without a time limit of the socket, because building an index may take long. */
 export const SCHEMA_COMMANDS: CliCommands = {
@@ -20,42 +21,36 @@ shards of a cluster, and checks their result when it is called again.`,
 
 async function migrateOrShard(operator: Operator, _words: string[], flags: Flags): Promise<number> {
   const modes = [flags.status, flags.dryRun, flags.shard].filter((flag) => flag === true);
-  if (modes.length > 1) return refuse(operator, 'pass only one of --status, --dry-run and --shard');
+  if (modes.length > 1) throw new WrongUsage('pass only one of --status, --dry-run and --shard');
   if (flags.status === true) return status(operator, flags);
   if (flags.dryRun === true) return dryRun(operator, flags);
   if (flags.shard === true) return shard(operator, flags);
-  try {
-    const report = await migrate(operator.mongo, operator.note);
-    print(operator, flags, report, () => `schema is at version ${report.to}`);
-    return EXIT.done;
-  } catch (error) {
-    if (!(error instanceof UnfitServer || error instanceof MigrationRefused)) throw error;
-    operator.fail(error.message);
-    return EXIT.failed;
-  }
+  const report = await migrate(operator.mongo, operator.note).catch((error: unknown) => {
+    const isRefusal = error instanceof UnfitServer || error instanceof MigrationRefused;
+    throw isRefusal ? new Refused(error.message) : error;
+  });
+  return print(operator, flags, report, () => [`schema is at version ${report.to}`]);
 }
 
 /** Prints the state of the schema. Returns 1 if a process of this code would not start on this database. */
 async function status(operator: Operator, flags: Flags): Promise<number> {
   const found = await schemaStatus(operator.mongo, operator.now());
-  print(operator, flags, found, () =>
-    [
-      `schema is at version ${found.version}; this code needs ${found.needed}`,
-      ...(found.running ? ['a migration is running'] : []),
-      ...planOf(found),
-      ...found.faults,
-    ].join('\n'),
-  );
+  print(operator, flags, found, () => [
+    `schema is at version ${found.version}; this code needs ${found.needed}`,
+    ...(found.running ? ['a migration is running'] : []),
+    ...planOf(found),
+    ...found.faults,
+  ]);
   return found.faults.length === 0 ? EXIT.done : EXIT.failed;
 }
 
 async function dryRun(operator: Operator, flags: Flags): Promise<number> {
   const found = await schemaStatus(operator.mongo, operator.now());
   const plan = planOf(found);
-  print(operator, flags, found, () =>
-    ['dry run: nothing was changed', ...(plan.length === 0 ? ['nothing to do'] : plan)].join('\n'),
-  );
-  return EXIT.done;
+  return print(operator, flags, found, () => [
+    'dry run: nothing was changed',
+    ...(plan.length === 0 ? ['nothing to do'] : plan),
+  ]);
 }
 
 function planOf({ pending, missingIndexes }: SchemaStatus): string[] {
@@ -68,7 +63,7 @@ function planOf({ pending, missingIndexes }: SchemaStatus): string[] {
 /** Prints how far the move onto shards has come, and what is left as lines for `mongosh`. Returns 1 if nothing may be moved now. */
 async function shard(operator: Operator, flags: Flags): Promise<number> {
   const found = await readDistribution(operator.mongo, operator.now());
-  print(operator, flags, found, () => distributionText(found));
+  print(operator, flags, found, () => distributionLines(found));
   for (const fault of found.faults) operator.fail(fault);
   return found.faults.length === 0 ? EXIT.done : EXIT.failed;
 }
@@ -79,16 +74,17 @@ const WHAT: Readonly<Record<DistributionStep['state'], string>> = {
   other: 'sharded by another key',
 };
 
-function distributionText({ steps, faults, lines }: Distribution): string {
-  const rows = steps.map(({ collection, key, state, documents }) => [
-    collection,
-    Object.keys(key).join(', '),
-    String(documents),
-    WHAT[state],
-  ]);
-  const rest =
-    lines.length === 0
-      ? faults.length === 0 && ['every collection is on the shards as declared']
-      : ['// run these lines in mongosh, and then this command again:', ...lines];
-  return [table(['collection', 'hashed key', 'documents', 'state'], rows), ...(rest ? ['', ...rest] : [])].join('\n');
+function distributionLines({ steps, faults, lines }: Distribution): string[] {
+  const left = lines.length > 0 ? ['// run these lines in mongosh, and then this command again:', ...lines] : [];
+  const isDone = lines.length === 0 && faults.length === 0;
+  const rest = isDone ? ['every collection is on the shards as declared'] : left;
+  return [
+    ...table(steps, {
+      collection: ({ collection }) => collection,
+      'hashed key': ({ key }) => Object.keys(key).join(', '),
+      documents: ({ documents }) => documents,
+      state: ({ state }) => WHAT[state],
+    }),
+    ...(rest.length === 0 ? [] : ['', ...rest]),
+  ];
 }

@@ -3,9 +3,10 @@ import { type Asked, readAsked, readTrace, type Trace } from '#infra/mongo/opera
 import { storesRings } from '#infra/redis/ask-once.ts';
 import { lineView, PAGE_LINES, pageOf, readCursor, verdictText } from '#shared/operations/page.ts';
 import type { TraceLine } from '#shared/operations/timeline.ts';
-import { EXIT } from './exit-codes.ts';
-import { type CliCommands, counted, type Flags, type Operator, readingActFor } from './operator.ts';
-import { CURSOR_WANTED, iso, LIMIT_WANTED, limitOf, nextPage, print, refuse, table } from './output.ts';
+import { Refused, WrongUsage } from './exit-codes.ts';
+import type { CliCommands, Operator } from './operator.ts';
+import { atCursor, type Flags, limitOf, readingActFor } from './options.ts';
+import { counted, nextPage, print, table } from './output.ts';
 
 /** The command that reads one timeline of an object or a person. */
 export const TRACE_COMMANDS: CliCommands = {
@@ -23,27 +24,25 @@ The read is audited, once an hour for each subject.`,
 
 async function trace(operator: Operator, [wanted = '']: string[], flags: Flags): Promise<number> {
   const asked = readAsked(wanted);
-  if (asked === null) return refuse(operator, 'pass one of ID, student:ID, exam:ID and user:ID');
+  if (asked === null) throw new WrongUsage('pass one of ID, student:ID, exam:ID and user:ID');
   const limit = limitOf(flags, PAGE_LINES);
-  if (limit === null) return refuse(operator, LIMIT_WANTED);
-  const after = flags.cursor === undefined ? null : readCursor(flags.cursor);
-  if (flags.cursor !== undefined && after === null) return refuse(operator, CURSOR_WANTED);
-  const { mongo, redisUrl, fail } = operator;
+  const after = flags.cursor === undefined ? null : atCursor(readCursor(flags.cursor));
+  const { mongo, redisUrl } = operator;
   const act = readingActFor(operator, flags);
   const redis = (await storesRings(redisUrl)) ? 'up' : 'down';
   const found = await readTrace(mongo, asked, { now: act.now, redis });
-  if (found === null) {
-    fail(`nothing is stored under ${asked.by} ${asked.value}`);
-    return EXIT.failed;
-  }
+  if (found === null) throw new Refused(`nothing is stored under ${asked.by} ${asked.value}`);
   await auditTrace(mongo, act, asked, found);
   const page = pageOf(found.lines, { after, limit });
   const { lines, nextCursor } = page;
   const { subject, verdicts, moreVerdicts, cut } = found;
-  print(operator, flags, { subject, verdicts, moreVerdicts, lines: lines.map(lineView), cut, nextCursor }, () =>
-    [...summaryOf(asked, found), ...tableOf(lines), ...nextPage(page), ...leftOut(found)].join('\n'),
-  );
-  return EXIT.done;
+  const value = { subject, verdicts, moreVerdicts, lines: lines.map(lineView), cut, nextCursor };
+  return print(operator, flags, value, () => [
+    ...summaryOf(asked, found),
+    ...(lines.length === 0 ? [] : ['', ...tableOf(lines)]),
+    ...nextPage(page),
+    ...(cut.length === 0 ? [] : [`not all lines were read of: ${cut.join(', ')}`]),
+  ]);
 }
 
 /** The first five lines: what was found, and up to four statements of what did not happen and why. */
@@ -54,22 +53,15 @@ function summaryOf({ value }: Asked, { subject, verdicts, moreVerdicts, lines }:
   return [head, ...verdicts.map((verdict) => `${verdict.standing}: ${verdictText(verdict)}`)];
 }
 
-/** The timeline below an empty line; nothing if it has no line. */
 function tableOf(lines: readonly TraceLine[]): string[] {
-  if (lines.length === 0) return [];
-  const rows = lines.map((line) => [
-    iso(line.at),
-    line.kind,
-    line.state,
-    `${line.what ?? '-'}${line.count === 1 ? '' : ` x${line.count}`}`,
-    line.attempt === null ? '-' : `${line.attempt.n}/${line.attempt.max}`,
-    iso(line.nextAt),
-    line.id,
-    line.reason === null ? '-' : `${line.reason.code}: ${line.reason.text}`,
-  ]);
-  return ['', table(['at', 'kind', 'state', 'what', 'tries', 'next', 'id', 'reason'], rows)];
-}
-
-function leftOut({ cut }: Trace): string[] {
-  return cut.length === 0 ? [] : [`not all lines were read of: ${cut.join(', ')}`];
+  return table(lines, {
+    at: ({ at }) => at,
+    kind: ({ kind }) => kind,
+    state: ({ state }) => state,
+    what: ({ what, count }) => `${what ?? '-'}${count === 1 ? '' : ` x${count}`}`,
+    tries: ({ attempt }) => attempt && `${attempt.n}/${attempt.max}`,
+    next: ({ nextAt }) => nextAt,
+    id: ({ id }) => id,
+    reason: ({ reason }) => reason && `${reason.code}: ${reason.text}`,
+  });
 }
