@@ -23,9 +23,6 @@ interface LockedPackage {
 const WITHOUT_CHECKSUM = [
   ...['android-arm64', 'android-x64', 'darwin-arm64', 'darwin-x64', 'linux-arm64-musl', 'linux-x64-musl'].map(biome),
   ...['win32-arm64', 'win32-x64'].map(biome),
-  ...['darwin-arm64', 'darwin-x64', 'linux-arm', 'win32-x64'].map(
-    (platform) => `node_modules/@msgpackr-extract/msgpackr-extract-${platform}`,
-  ),
 ];
 
 function biome(platform: string): string {
@@ -63,20 +60,40 @@ t.test(
   },
 );
 
+/** Folders with a manifest and a lock: that of the product, and that of the bench's own packages. */
+const MANIFESTS = ['', 'scripts/bench/peers/'];
+
 t.test('npm runs no install script of a package', async (t) => {
-  t.ok(readFileSync(path.join(ROOT, '.npmrc'), 'utf8').split('\n').includes('ignore-scripts=true'));
-  const { allowScripts } = readJson<{ allowScripts: Record<string, boolean> }>('package.json');
-  t.notOk(Object.values(allowScripts).includes(true));
-  const { packages } = readJson<{ packages: Record<string, LockedPackage> }>('package-lock.json');
-  const scripted = Object.entries(packages).filter(([, { hasInstallScript }]) => hasInstallScript === true);
-  t.strictSame(scripted.map(([where]) => where.replace('node_modules/', '')).sort(), Object.keys(allowScripts).sort());
+  for (const folder of MANIFESTS) {
+    t.ok(
+      readFileSync(path.join(ROOT, folder, '.npmrc'), 'utf8')
+        .split('\n')
+        .includes('ignore-scripts=true'),
+    );
+    const { allowScripts } = readJson<{ allowScripts: Record<string, boolean> }>(`${folder}package.json`);
+    t.notOk(Object.values(allowScripts).includes(true));
+    const { packages } = readJson<{ packages: Record<string, LockedPackage> }>(`${folder}package-lock.json`);
+    const scripted = Object.entries(packages).filter(([, { hasInstallScript }]) => hasInstallScript === true);
+    const names = scripted.map(([where]) => where.replace('node_modules/', ''));
+    t.strictSame(names.sort(), Object.keys(allowScripts).sort(), folder);
+  }
 });
 
-t.test('package.json pins exact versions', async (t) => {
-  const { dependencies, devDependencies } =
-    readJson<Record<`${'d' | 'devD'}ependencies`, Record<string, string>>>('package.json');
-  for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies })) {
-    t.match(version, /^\d+\.\d+\.\d+$/, name);
+t.test('a manifest pins exact versions', async (t) => {
+  for (const folder of MANIFESTS) {
+    const { dependencies, devDependencies } = readJson<
+      Record<`${'d' | 'devD'}ependencies`, Record<string, string> | undefined>
+    >(`${folder}package.json`);
+    for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies }))
+      t.match(version, /^\d+\.\d+\.\d+$/, name);
+  }
+});
+
+t.test('the lock of the bench has a SHA-512 of every package and names no registry', async (t) => {
+  const { packages } = readJson<{ packages: Record<string, LockedPackage> }>('scripts/bench/peers/package-lock.json');
+  for (const [where, { integrity = '', resolved }] of Object.entries(packages).filter(([name]) => name !== '')) {
+    t.match(integrity, /^sha512-[\w+/]{86}==$/, where);
+    t.notOk(resolved, where);
   }
 });
 
