@@ -1,8 +1,15 @@
 import t, { type Test } from 'tap';
+import { answerJson, listenLocally } from '#scripts/http/local-server.ts';
+import { classifyTask, readClassification } from '#shared/classifier/tasks/classify.ts';
+import { generateTask, readGeneration } from '#shared/classifier/tasks/generate.ts';
 import { exchange } from '#testing/clients/http-call.ts';
+import { askedModels, settingsFor } from '#testing/models/asked-models.ts';
 import { until } from '#testing/until.ts';
+import type { GeneratedQuestionType } from '../../../clients/typescript/src/index.ts';
 import { NEIGHBOUR_NAMES } from './environment.ts';
+import type { Failure } from './failure.ts';
 import { openStandIns } from './open-stand-ins.ts';
+import type { HttpProvider } from './provider-replies.ts';
 import { runNeighbours } from './run-neighbours.ts';
 
 async function open(t: Test) {
@@ -139,4 +146,164 @@ t.test('the command prints an environment that names every stand-in, and refuses
   t.match(await act('--help'), { code: 0, said: /^npm run neighbours -- / });
   ending.abort();
   t.equal(await running, 0);
+});
+
+/** Base URL below the stand-in, by provider: each wire appends its own path. */
+const BASE: Partial<Record<HttpProvider, string>> = {
+  local: '/v1',
+  openai: '/v1',
+  deepseek: '',
+  anthropic: '',
+  gemini: '/v1beta',
+};
+
+async function openModels(t: Test, provider: HttpProvider, env: NodeJS.ProcessEnv = {}) {
+  const standIns = await openStandIns({ env: {} });
+  t.teardown(standIns.close);
+  const settings = settingsFor(provider, {
+    AI_CLASSIFIER_BASE_URL: `${standIns.urlOf('models')}${BASE[provider]}`,
+    AI_CLASSIFIER_MAX_RETRIES: '0',
+    ...env,
+  });
+  return { standIns, asked: askedModels(t, settings) };
+}
+
+const batch = {
+  questionIds: ['q-1', 'q-2'],
+  questions: [
+    { id: 'q-1', content: 'BEGIN DATA 0000\n{}\nEND DATA 0000' },
+    { id: 'q-2', content: '2x' },
+  ],
+  fields: ['topic', 'tags'],
+  overwrite: false,
+  mode: 'SUGGEST' as const,
+  threshold: 0.7,
+};
+const payload = (questionType: GeneratedQuestionType) => ({
+  mode: 'fresh' as const,
+  subject: 'Toán',
+  gradeLevel: '12',
+  topic: 'Tích phân',
+  questionType,
+  difficulty: 'MEDIUM',
+  count: 2,
+  language: 'vi',
+  instructions: null,
+  references: [],
+});
+
+for (const provider of ['local', 'openai', 'deepseek', 'anthropic', 'gemini'] as const) {
+  for (const streaming of ['0', '1']) {
+    t.test(`${provider}, streaming ${streaming}: the stand-in returns a usable answer to every task`, async (t) => {
+      const { asked } = await openModels(t, provider, { AI_CLASSIFIER_STREAMING: streaming });
+      const { json } = await asked.ask(classifyTask(batch));
+      const read = readClassification(batch, json);
+      t.strictSame(
+        read.items.map(({ questionId }) => questionId),
+        batch.questionIds,
+      );
+      for (const type of ['SINGLE_CHOICE', 'TRUE_FALSE_GROUP', 'SHORT_TEXT', 'NUMERIC', 'ESSAY'] as const) {
+        const answer = await asked.ask(generateTask(payload(type)));
+        t.equal(readGeneration(payload(type), answer.json)?.questions.length, 2, type);
+        t.match(answer.usage, { inputTokens: 7, outputTokens: 11 });
+      }
+    });
+  }
+}
+
+/** A failure of the provider, the expected failure of the call, and further settings. */
+const FAILURES: readonly [Failure, Record<string, string>, NodeJS.ProcessEnv?][] = [
+  [{ answer: 503 }, { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing' }],
+  [{ refuse: 422 }, { nature: 'refused' }],
+  [{ drop: true }, { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing' }],
+  [{ lose: true }, { code: 'AI_PROVIDER_UNAVAILABLE', nature: 'passing' }],
+  [{ answer: 200, body: { choices: [] } }, { code: 'AI_PROVIDER_INVALID_RESPONSE' }],
+  [{ delayMs: 600_000 }, { code: 'AI_PROVIDER_TIMEOUT' }, { AI_PROVIDER_TIMEOUT_MS: '100' }],
+];
+
+for (const [failure, expected, env] of FAILURES) {
+  t.test(`with ${JSON.stringify(failure)} of the model provider the caller gets its code`, async (t) => {
+    const { standIns, asked } = await openModels(t, 'local', env);
+    standIns.fail('models', failure);
+    const failed = await asked.ask(classifyTask(batch)).catch((error: unknown) => error);
+    t.match(failed, expected);
+  });
+}
+
+const LOSES: Failure = { lose: true, answer: 503, retryAfter: 1, every: 25 };
+
+/** Opens a notification service that recognises repeats, behind the stand-in; with `forgets` it treats each repeat as a new event. */
+async function openService(t: Test, { forgets = false } = {}) {
+  const known = new Set<string>();
+  const paths: string[] = [];
+  const service = await listenLocally((request, response) => {
+    paths.push(`${request.method} ${request.path}`);
+    const { sourceEventId } = request.json() as { sourceEventId: string };
+    const replayed = known.has(sourceEventId) && !forgets;
+    known.add(sourceEventId);
+    const headers = { 'x-token': `${request.headers['x-internal-token']}` };
+    const body = { success: true, data: { created: replayed ? 0 : 1, replayed } };
+    answerJson(response, { status: replayed ? 200 : 201, headers, body });
+  });
+  const standIns = await openStandIns({ env: { INTERNAL_SERVICE_TOKEN: 'of the sender' } });
+  standIns.notification.forwardTo(service.url);
+  standIns.fail('notification', LOSES);
+  t.teardown(async () => {
+    await standIns.close();
+    await service.close().catch(() => undefined);
+  });
+  const send = async (sourceEventId: string) => {
+    const about = { preferenceType: 'T', entity: 'E', entityId: 'e' };
+    const reply = await fetch(`${standIns.urlOf('notification')}/v1/events/notification`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'x-internal-service': 'attempt-service',
+        'x-internal-token': 'of the sender',
+      },
+      body: JSON.stringify({
+        sourceService: 'attempt-service',
+        sourceEventId,
+        type: 'T',
+        ...about,
+        targetUserIds: ['a'],
+        notifications: [{ userId: 'a', type: 'T', title: 't', content: 'c', ...about }],
+        payload: {},
+      }),
+    });
+    await reply.text();
+    return reply;
+  };
+  return { losses: standIns.notification.losses, service, paths, send };
+}
+
+t.test('replies that the stand-in loses reach the service, and their repeats are counted', async (t) => {
+  const { losses, paths, send } = await openService(t);
+  const replies = [];
+  for (let event = 1; event <= 50; event++) replies.push(await send(`event ${event}`));
+  t.same(
+    replies.flatMap(({ status }, at) => (status === 503 ? [at + 1] : [])),
+    [25, 50],
+  );
+  t.equal(replies[0]?.headers.get('x-token'), 'of the sender', 'headers pass both ways');
+  t.equal(paths.length, 50, 'the service receives every event');
+  t.equal((await send('event 1')).status, 200, 'a repeat of an event whose reply arrived is not counted');
+  t.same([losses.lost(), losses.recognised()], [2, 0]);
+  t.equal((await send('event 25')).status, 200);
+  t.equal((await send('event 25')).status, 200);
+  t.same([losses.lost(), losses.recognised(), losses.doubled], [2, 1, []]);
+});
+
+t.test('the stand-in lists a repeat that the service stored as a new event', async (t) => {
+  const { losses, send } = await openService(t, { forgets: true });
+  for (let event = 1; event <= 25; event++) await send(`event ${event}`);
+  await send('event 25');
+  t.same([losses.recognised(), losses.doubled], [0, ['event 25']]);
+});
+
+t.test('the stand-in answers 503 while the service behind it is gone, and counts no lost reply', async (t) => {
+  const { losses, service, send } = await openService(t);
+  await service.close();
+  for (let event = 1; event <= 25; event++) t.equal((await send(`event ${event}`)).status, 503);
+  t.equal(losses.lost(), 0);
 });

@@ -1,13 +1,21 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
+import { answerJson, listenLocally } from '#scripts/http/local-server.ts';
+import { openProgress } from '#scripts/progress.ts';
 import { openStandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
+import { mathsPaper } from '#scripts/sandbox/school/paper.ts';
 import { contactsOf, schoolOf } from '#scripts/sandbox/school/school.ts';
+import { schoolYear } from '#scripts/sandbox/school/students.ts';
 import { runSeed } from '#scripts/sandbox/seed/run-seed.ts';
 import { startCluster, TOKENS } from '#testing/processes/cluster.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until, untilSlowly } from '#testing/until.ts';
+import { runDemo } from './demo/run-demo.ts';
 
 const env = { INTERNAL_SERVICE_TOKEN: TOKENS.internal };
 const standIns = await openStandIns({ env });
@@ -119,4 +127,57 @@ t.test('a school has its exams in each state, and a second run adds nothing', as
   const essays = school.exams.find(({ state }) => state === 'essays')?.id;
   t.ok(await cluster.mongo.collection('attempts').countDocuments({ examId: essays, pendingManualCount: 1 }));
   t.ok(standIns.owners.ledgerOf('local').debits.size === 1, 'the generation was paid for once');
+});
+
+const SEED = '9';
+const students = schoolYear(3, SEED);
+const questions = mathsPaper();
+
+t.test('a class sits the exam by the client, and the demo finds every answer, grade and notice', async (t) => {
+  const standIns = await openStandIns({ env, questions });
+  t.teardown(standIns.close);
+  standIns.profile.learn({ parents: Object.fromEntries(students.map(({ id, parentIds }) => [id, parentIds])) });
+  const cluster = await startCluster(t, {
+    inside: true,
+    workers: ['grading', 'essayhandoff', 'resultsrelease', 'gradenotices', 'classifier'],
+    ownNotifications: true,
+    env: { ...standIns.env, AI_CLASSIFIER_WORKER_ENABLED: '1' },
+  });
+  const output = new PassThrough();
+  const printed = text(output);
+  const code = await runDemo({
+    url: cluster.door().url,
+    examId: 'demo-of-the-test',
+    students,
+    questions,
+    seed: SEED,
+    progress: openProgress(output),
+    env,
+    delivery: { losses: null, addDispatcher: null },
+    standIns,
+    own: null,
+  });
+  output.end();
+  const report = await printed;
+  t.equal(code, 0, report);
+  t.match(report, /40 of 40 questions, \d+ live updates$/m);
+  t.match(report, /3 of 3 students have exactly one notice/);
+  t.match(report, /^✓ nothing lost, nothing duplicated/m);
+  t.equal(await cluster.mongo.collection('attempts').countDocuments({ status: 'GRADED' }), students.length);
+});
+
+const DEMO = path.join(import.meta.dirname, 'demo.ts');
+
+t.test('a demo whose port is taken reports it without a stack', async (t) => {
+  const cluster = await listenLocally((_call, response) => {
+    answerJson(response, { status: 200, body: { data: { checks: {} } } });
+  });
+  t.teardown(() => cluster.close());
+  const { port } = new URL(cluster.url);
+  // The port of the cluster itself is certainly taken.
+  const demo = spawn(process.execPath, [DEMO, '--url', cluster.url, '--profile-port', port]);
+  const [out, err, [code]] = await Promise.all([text(demo.stdout), text(demo.stderr), once(demo, 'close')]);
+  t.equal(code, 1);
+  t.equal(out, '');
+  t.equal(err.trim(), `error: port ${port} is in use, perhaps by another demo; end that one, or pass --profile-port`);
 });
