@@ -1,9 +1,11 @@
 import t from 'tap';
+import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
 import { VARIABLES } from '#infra/config/variables.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { ERRORS } from '#shared/kernel/errors.ts';
 import { drift, generatedFiles } from './generate.ts';
-import { configurationMarkdown, envExample } from './generate-configuration.ts';
+import { configurationList, envExample } from './generate-configuration.ts';
+import { RETRY } from './generate-errors.ts';
 
 t.test('drift finds no difference in this tree, and reports changed, missing and superfluous files', async (t) => {
   const files = new Map(await generatedFiles(loadSchemas()));
@@ -44,7 +46,14 @@ t.test('docs/errors.md lists every code once, with its status, and explains it b
 
 t.test('docs/configuration.md and .env.example list every variable', async (t) => {
   for (const name of Object.keys(VARIABLES)) {
-    t.match(configurationMarkdown(), `\n- **\`${name}\`** (`);
+    t.match(configurationList(), `\n- **\`${name}\`** (`);
     t.match(envExample(), `${name}=`);
   }
+});
+
+t.test('docs/configuration.md names every development token, and docs/errors.md explains every retry', async (t) => {
+  const files = await generatedFiles(loadSchemas());
+  for (const [name, value] of Object.entries(DEVELOPMENT_DEFAULTS))
+    t.match(files.get('docs/configuration.md'), `\`${name}=${value}\``);
+  for (const answer of Object.values(RETRY)) t.match(files.get('docs/errors.md'), `\n| ${answer} | `);
 });
