@@ -1,6 +1,8 @@
+import { openApi } from '#api/openapi.ts';
+import { VERSION } from '#infra/config/config.ts';
 import type { Schemas } from '#infra/schema/validator.ts';
 import { formatted, type JsonSchema, typeSource } from '#scripts/schema-types.ts';
-import { clientDocument } from './document.ts';
+import { allRoutes } from '#testing/doors/all-routes.ts';
 import { type ClientOperation, type OpenApiDocument, operationsOf } from './operations.ts';
 
 /** Path of the generated part of the client. */
@@ -32,6 +34,16 @@ export async function clientSource(schemas: Schemas): Promise<string> {
       tableOf('STREAM_ROUTES', 'How each stream is called.', streams),
     ].join(''),
   );
+}
+
+/**
+ * Returns the OpenAPI document from which the client is generated: every `/v1` route of every service and of operators. Routes of a
+ * single process, such as its health, are left out: a client calls the cluster. So are envelopes, which no client sends or receives.
+ */
+function clientDocument(schemas: Schemas): object {
+  const routes = allRoutes().filter(({ path }) => path.startsWith('/v1/'));
+  const called = routes.map(({ tag, ...route }) => (tag ? { ...route, tag: { ...tag, envelopes: undefined } } : route));
+  return openApi({ routes: called, schemas, version: VERSION, title: 'examhall' });
 }
 
 function referenced($ref: string): string {
