@@ -3,9 +3,12 @@ import processOnSpawn from 'process-on-spawn';
 import { isPure } from '#scripts/checks/test-files.ts';
 import { storesOf } from './stores.ts';
 
+/** The recorder among Node's options. */
+const RECORDER = /"?--import=\S+@tapjs\/processinfo\S+/;
+
 /**
- * Loaded by tap (`node-arg` in .taprc) into every test file, before the file, and into `before` and `after`. A file that needs stores finds MONGODB_URL and REDIS_URL of its
- * lane in its environment. A file that Node runs without tap finds those that the user set.
+ * Loaded by tap (`node-arg` in .taprc) into every test file, before the file, and into `before` and `after`. A file that needs stores finds
+ * MONGODB_URL and REDIS_URL of its lane in its environment. A file that Node runs without tap finds those that the user set.
  */
 const { TAP_JOB_ID: lane, _TAPJS_PROCESSINFO_COVERAGE_: coverage } = process.env;
 if (coverage !== '1') leaveChildrenAlone();
@@ -16,11 +19,14 @@ if (lane !== undefined && !isPure(path.basename(process.argv[1] ?? ''))) {
 }
 
 /**
- * tap loads its coverage recorder into every process that a test starts, which doubles their start time, and makes Node parse the source
- * maps of all packages. Without coverage neither has a use.
+ * tap loads its coverage recorder into every process that a test starts. That doubles their start time and breaks some programs. It also makes
+ * Node parse the source maps of all packages. Without coverage neither has a use.
  */
 function leaveChildrenAlone(): void {
   processOnSpawn.removeAllListeners();
+  const options = process.env.NODE_OPTIONS?.replace(RECORDER, '').trim() ?? '';
+  if (options === '') Reflect.deleteProperty(process.env, 'NODE_OPTIONS');
+  else process.env.NODE_OPTIONS = options;
   process.setSourceMapsEnabled(false);
 }
 
