@@ -3,13 +3,26 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { generations } from '#infra/mongo/classifier/collections.ts';
+import { openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
+import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { INVARIANTS } from '#infra/mongo/operations/invariants.ts';
 import { BEHAVIOURS } from '#infra/mongo/probe/probe.ts';
 import { migrate, SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
+import type { OwedGeneration } from '#shared/classifier/generation.ts';
+import type { Command } from '#shared/kernel/command.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { attemptClient, choice } from '#testing/clients/attempt-client.ts';
+import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
+import { startCluster, TOKENS } from '#testing/processes/cluster.ts';
 import { callExamhall, runExamhall } from '#testing/processes/run-examhall.ts';
 import { SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { ageGeneration, generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
 import { type Flaw, openFlawedMongo } from '#testing/stores/flawed-mongo.ts';
 import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
+import { until } from '#testing/until.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { settlementActor } from '#workers/settlement/actor.ts';
 
 const MIGRATE = path.resolve(import.meta.dirname, 'migrate.ts');
 const IGNORES_KILLS: Flaw = { command: (command) => (command.killSessions === undefined ? undefined : { ok: 1 }) };
@@ -123,3 +136,110 @@ t.test('examhall migrate prepares a database, and --shard shows a plan with line
   t.match(await callExamhall(mongo, ['migrate', '--shard', '--yes']), { code: 2, out: '' });
   t.match(await callExamhall(mongo, ['migrate', 'now']), { code: 2, err: /^error: too many arguments for 'migrate'/ });
 });
+
+const mongo = await openTestMongo(t);
+const owners = await openFakeOwners(t);
+const actor = settlementActor(testWorkerDeps(mongo, { ...owners.env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' }));
+const run = (command: Command) => runCommand(testKernel(mongo), actor, command);
+const examhall = (...args: string[]) => callExamhall(mongo, args);
+
+/** Stores a dead settlement whose answer is older than a day. Returns it with its generation. */
+async function deadSettlement() {
+  const command = await postSettlement(mongo);
+  await ageGeneration(mongo, command.subject);
+  t.equal(await run(command), 'dead');
+  return { command, id: command._id, row: (await generationOf(mongo, command)) as OwedGeneration };
+}
+
+t.test('examhall dead replay charges a superseded answer only with --charge-superseded', async (t) => {
+  const [plain, superseded] = [await deadSettlement(), await deadSettlement()];
+  const { key, organizationId, actor: by } = superseded.row;
+  const newer = { _id: 'newer', key, epoch: 2, organizationId, actor: by, now: Date.now(), leaseMs: 60_000 };
+  t.match(await openGeneration(mongo, newer, superseded.row), { kind: 'held' });
+  const { id } = superseded;
+
+  const shown = await examhall('dead', 'show', id);
+  t.match(JSON.parse(shown.out), { _id: id, superseded: true });
+  t.match(shown.err, /^warning: superseded: an equal request was charged anew/);
+  const other = await examhall('dead', 'show', plain.id);
+  t.notMatch(JSON.parse(other.out), { superseded: Boolean });
+  t.equal(other.err, '');
+
+  const all = ['dead', 'replay', '--queue', 'settlement', '--reason', 'the wallet is back'];
+  const dry = await examhall(...all);
+  t.match(dry.out, /^dry run: 1 dead command would be replayed; pass --yes to replay it\n/);
+  t.match(dry.out, new RegExp(`  ${id}  settlement  .*  skipped: superseded: .*; pass --charge-superseded`));
+  t.notMatch(dry.out, new RegExp(`${plain.id}.*superseded`));
+
+  const done = await examhall(...all, '--yes');
+  t.equal(done.code, 1, 'not all were replayed');
+  t.match(done.out, new RegExp(`${plain.id}  replayed`));
+  t.match(done.out, new RegExp(`${id}  skipped: superseded`));
+  t.match(await readCommand(mongo, superseded.command), { status: 'DEAD', replays: 0 });
+  t.equal(await run(plain.command), 'done');
+
+  const one = ['dead', 'replay', id, '--reason', 'agreed with the school', '--charge-superseded'];
+  t.match((await examhall(...one)).out, new RegExp(`dry run: 1 .*\\n  ${id}  .*  superseded: charges an answer`));
+  t.equal((await examhall(...one, '--yes')).code, 0);
+  t.equal(await run(superseded.command), 'done');
+  t.match(await generations(mongo).findOne({ _id: superseded.row._id }), { state: 'SETTLED' });
+  t.equal(owners.ledger.debits.size, 2);
+});
+
+t.test(
+  'one trace follows an attempt from a missing worker to a muted student, over HTTP and in the tool',
+  async (t) => {
+    const cluster = await startCluster(t, {
+      workers: ['gradenotices', 'upkeep'],
+      asleep: ['grading'],
+      ownNotifications: true,
+      env: { ATTEMPT_GRADING_WAIT_MS: '100' },
+    });
+    const client = await attemptClient(cluster);
+    const { student, id } = await client.sitting({ questions: [choice('q1')] });
+    const muted = await client.call('PATCH', '/v1/notifications/preferences', {
+      headers: { 'x-actor-id': student.id, 'x-actor-role': 'STUDENT' },
+      body: { mutedUntil: '2099-01-01T00:00:00Z' },
+    });
+    t.equal(muted.status, 200);
+    t.equal((await student.submit(id)).status, 202);
+
+    const read = (query: string, headers: Record<string, string> = { authorization: `Bearer ${TOKENS.ops}` }) =>
+      client.call('GET', `/v1/ops/trace?${query}`, { headers });
+    const place = { url: cluster.env.MONGODB_URL ?? requiredEnv('MONGODB_URL'), database: cluster.mongo.databaseName };
+    const told = async (wanted: string) => {
+      const env = { REDIS_URL: cluster.env.REDIS_URL };
+      const { out, code } = await callExamhall(place, ['trace', wanted], { env });
+      t.equal(code, 0);
+      return out.split('\n').slice(1, 5).join('\n');
+    };
+    t.match((await read(`id=${id}`)).data, { subject: 'attempt', verdicts: [{ code: 'NO_WORKER', count: 1 }] });
+    t.match(
+      await told(id),
+      /^stuck: not graded: no live `grading` worker; 1 command due since \d+ s; scale `grading`$/m,
+    );
+    for (const role of ['STUDENT', 'TEACHER'])
+      t.equal((await read(`id=${id}`, { 'x-user-id': student.id, 'x-user-role': role })).status, 403, role);
+
+    await cluster.start('grading');
+    const whole = await until('both notices are delivered, and analytics has its report', async () => {
+      const { lines, verdicts } = (await read(`id=${id}`)).data;
+      const delivered = lines.filter(
+        (line: { kind: string; state: string }) => line.kind === 'notice' && line.state === 'DELIVERED',
+      );
+      const isOver = verdicts.every(({ standing }: { standing: string }) => standing !== 'runs');
+      return delivered.length === 2 && isOver && { lines, verdicts };
+    });
+    t.match(whole.verdicts, [
+      { standing: 'dropped', code: 'MUTED', text: 'not notified: the user has muted notifications' },
+    ]);
+    const kinds = new Set(whole.lines.map(({ kind }: { kind: string }) => kind));
+    for (const kind of ['attempt', 'event', 'command', 'notice', 'notification-event', 'suppression', 'notification'])
+      t.ok(kinds.has(kind), kind);
+    t.match(await told(`user:${student.id}`), /not notified: the user has muted notifications/);
+    const asAdmin = { 'x-user-id': 'admin-1', 'x-user-role': 'ADMIN' };
+    const [first] = (await read(`student=${student.id}`, asAdmin)).data.lines;
+    t.match(first, { kind: 'attempt', id, state: 'GRADED' });
+    t.match(await read('id=unknown'), { status: 404, json: { code: 'TRACE_NOT_FOUND' } });
+  },
+);

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import t from 'tap';
 import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
 import { VARIABLES } from '#infra/config/variables.ts';
@@ -6,6 +8,7 @@ import { ERRORS } from '#shared/kernel/errors.ts';
 import { drift, generatedFiles } from './generate.ts';
 import { configurationList, envExample } from './generate-configuration.ts';
 import { RETRY } from './generate-errors.ts';
+import { billOfMaterials } from './sbom.ts';
 
 t.test('drift finds no difference in this tree, and reports changed, missing and superfluous files', async (t) => {
   const files = new Map(await generatedFiles(loadSchemas()));
@@ -57,3 +60,20 @@ t.test('docs/configuration.md names every development token, and docs/errors.md 
     t.match(files.get('docs/configuration.md'), `\`${name}=${value}\``);
   for (const answer of Object.values(RETRY)) t.match(files.get('docs/errors.md'), `\n| ${answer} | `);
 });
+
+t.test(
+  'the bill of materials lists every production package with its checksum, and no development package',
+  async (t) => {
+    const { bomFormat, metadata, components } = JSON.parse(billOfMaterials());
+    t.equal(bomFormat, 'CycloneDX');
+    t.equal(metadata.component.name, 'examhall');
+    const names = components.map(({ name }: { name: string }) => name);
+    const root = path.resolve(import.meta.dirname, '..');
+    const { dependencies, devDependencies } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+    for (const name of Object.keys(dependencies)) t.ok(names.includes(name), name);
+    for (const name of ['bson', 'denque', 'semver'])
+      t.ok(names.includes(name), `${name}, a dependency of a dependency`);
+    for (const name of Object.keys(devDependencies)) t.notOk(names.includes(name), name);
+    for (const { name, hashes } of components) t.match(hashes, [{ alg: 'SHA-512', content: /^[0-9a-f]{128}$/ }], name);
+  },
+);

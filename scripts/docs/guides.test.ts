@@ -1,5 +1,11 @@
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import t from 'tap';
+import { FILED } from '#infra/config/environment.ts';
+import { openMetrics } from '#infra/metrics/metrics.ts';
+import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { openApi } from '#testing/doors/checked-api.ts';
+import { productionSources } from '#testing/production-sources.ts';
 import { type Example, type Outgoing, readPage } from './page.ts';
 import { openPageShell } from './page-shell.ts';
 import type { RecordedCall } from './recording-proxy.ts';
@@ -113,4 +119,92 @@ t.test('the blocks of a page share one bash, which calls the cluster under test'
   await t.rejects(shell.run('echo before; echo why >&2; false | cat; echo after', 'x.md:4'), {
     message: /^x.md:4 failed:\nwhy\nbefore\n$/,
   });
+});
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+const read = (file: string) => readFileSync(path.join(ROOT, file), 'utf8');
+const GUIDE = read('docs/operating.md');
+const RULES = read('ops/prometheus/rules.yml');
+const SOURCES = [...productionSources().values()].join('\n');
+
+/** Returns true if the sources register a metric of this name, or Node exports it. */
+async function openExposed(): Promise<(name: string) => boolean> {
+  const text = await openMetrics({ process: true }).render();
+  const usual = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name = '']) => name));
+  return (name) => usual.has(name) || SOURCES.includes(`'${name.replace(/_(bucket|sum|count)$/, '')}'`);
+}
+
+t.test('ops/prometheus/rules.yml uses only metrics and label values that the product exposes', async (t) => {
+  const isExposed = await openExposed();
+  const used = [...RULES.matchAll(/\b(?:examhall|http|nodejs|process)_\w+/g)].map(([name]) => name);
+  t.ok(new Set(used).size > 5);
+  for (const name of new Set(used)) t.ok(isExposed(name), name);
+  for (const [, label = '', value = ''] of RULES.matchAll(/\b(name|ending|actor|route|outcome)!?="([^"]+)"/g)) {
+    t.ok(SOURCES.includes(`'${value}'`), `${label}="${value}" occurs in the sources`);
+  }
+});
+
+t.test('docs/operating.md lists exactly the alerts of the rules, and metrics that exist', async (t) => {
+  const ofRules = [...RULES.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
+  const ofGuide = [...GUIDE.matchAll(/^\| `(Examhall\w+)` /gm)].map(([, name]) => name);
+  t.strictSame(ofGuide, ofRules);
+  const isExposed = await openExposed();
+  for (const [, name = ''] of GUIDE.matchAll(/`(examhall_\w+|http_\w+)[`{]/g)) t.ok(isExposed(name), name);
+});
+
+t.test('docs/operating.md explains a dead command of every queue that can have one', async (t) => {
+  const [, section = ''] = GUIDE.split('\n## Dead letters\n');
+  // The sweeps never end: each run makes them due again.
+  for (const queue of QUEUES.filter((name) => name !== 'upkeep')) {
+    const [first = '', second] = queue.split(':');
+    const named =
+      section.includes(`\`${queue}\``) || (section.includes(`\`${first}:`) && section.includes(`\`…:${second}\``));
+    t.ok(named, queue);
+  }
+});
+
+t.test(
+  'every log message in docs/operating.md occurs in the sources, and every error and fatal one is listed',
+  async (t) => {
+    const [, section = ''] = GUIDE.split('\n### Logs\n');
+    const [table = ''] = section.split('\n## ');
+    const listed = [...table.matchAll(/^\| (\d+) \w+ +\| (?:`` (.+?) ``|`(.+?)`) +\|/gm)];
+    const messages = listed.map(([, , withTicks, plain]) => withTicks ?? plain ?? '');
+    t.ok(messages.length > 20);
+    for (const message of messages) t.ok(SOURCES.includes(`'${message}'`), message);
+    const serious = SOURCES.matchAll(/\.(error|fatal)\(\s*(?:\{[^}]*\}|\w+),\s*'([^']+)',?\s*\)/g);
+    for (const [, level, message = ''] of serious) t.ok(messages.includes(message), `${level}: ${message}`);
+  },
+);
+
+const POLICY = readFileSync(path.join(ROOT, 'SECURITY.md'), 'utf8');
+
+t.test('SECURITY.md names test files that exist as the evidence of each promise', async (t) => {
+  const [, section = ''] = POLICY.split('\n### What holds\n');
+  const [list = ''] = section.split('\n### ');
+  const promises = list.split(/^- /m).slice(1);
+  t.ok(promises.length > 15);
+  for (const promise of promises) {
+    const files = [...promise.matchAll(/`([^`]+\.test\.ts)`/g)].map(([, file]) => file ?? '');
+    t.ok(files.length > 0, promise);
+    for (const file of files) t.ok(existsSync(path.join(ROOT, file)), file);
+  }
+});
+
+t.test('SECURITY.md describes the leak and the rotation of every secret of the configuration', async (t) => {
+  const [, section = ''] = POLICY.split('\n### Leaked secrets\n');
+  const [secrets = ''] = section.split('\n### ');
+  for (const name of [...FILED, 'MONGODB_URL', 'REDIS_URL']) {
+    const current = name.replace(/^NOTIFICATION_TOKEN_.*$/, 'NOTIFICATION_TOKEN_…').replace(/_PREVIOUS$/, '');
+    t.match(secrets, `\`${current}\``, name);
+  }
+});
+
+t.test('SECURITY.md rates every chapter of ASVS 5', async (t) => {
+  const rows = [...POLICY.matchAll(/^\| V(\d+) [^|]+\| (\S[^|]*?) +\| \S/gm)];
+  t.strictSame(
+    rows.map(([, chapter]) => Number(chapter)),
+    Array.from({ length: 17 }, (_, at) => at + 1),
+  );
+  for (const [row, , state] of rows) t.match(state, /^(holds|gap|not applicable)$/, row);
 });
