@@ -1,11 +1,27 @@
 import t from 'tap';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import { KNOWN_FOR_MS } from '#shared/auth/address-rule.ts';
 import { FREE_FAILURES, MAX_VERIFIED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
 import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { throttles } from './collections.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
+import { knownPairs, throttles } from './collections.ts';
+import {
+  clearPairs,
+  learnPair,
+  openPairLookup,
+  type Pair,
+  pairOf,
+  recordPairFailure,
+  recordPairSuccess,
+  refundPairAttempt,
+  reservePairAttempt,
+} from './known-pairs.ts';
 import { recordFailure, recordSuccess, refundLoginAttempt, reserveLoginAttempt, throttleKey } from './throttle.ts';
 
 const mongo = await openTestMongo(t);
+/** A database of the known pairs, whose counts of strangers stay empty. */
+const pairsMongo = await openTestMongo(t);
 let emails = 0;
 
 const freshKey = () => throttleKey(`an-${emails++}@school.vn`);
@@ -155,4 +171,143 @@ t.test('the id of a row hides the address, and one address has one row', async (
   t.match(throttleKey('an@school.vn'), /^[\w-]{43}$/);
   t.equal(throttleKey('an@school.vn'), throttleKey('an@school.vn'));
   t.not(throttleKey('an@school.vn'), throttleKey('binh@school.vn'));
+});
+
+const reservePair = (pair: Pair) => reservePairAttempt(pairsMongo, pair, Date.now());
+const pairRowOf = (pair: Pair) => knownPairs(pairsMongo).findOne({ _id: pair.key });
+
+async function knownPair(): Promise<Pair> {
+  const pair = pairOf(`an-${emails++}@school.vn`, '203.0.113.7');
+  await learnPair(pairsMongo, pair, Date.now());
+  return pair;
+}
+
+/** Moves the sign-in of the pair back by `ms`. */
+async function agePair({ key }: Pair, ms: number): Promise<void> {
+  await knownPairs(pairsMongo).updateOne({ _id: key }, { $set: { signedInAt: new Date(Date.now() - ms) } });
+}
+
+t.test('a pair is known for 30 days after its last sign-in', async (t) => {
+  const pair = pairOf('unknown@school.vn', '203.0.113.7');
+  t.strictSame(await reservePair(pair), { kind: 'stranger' });
+  t.equal(await pairRowOf(pair), null, 'and a stranger leaves no row');
+  await Promise.all(Array.from({ length: 10 }, () => learnPair(pairsMongo, pair, Date.now())));
+  t.equal((await reservePair(pair)).kind, 'granted');
+  await agePair(pair, KNOWN_FOR_MS - MINUTE);
+  t.equal((await reservePair(pair)).kind, 'granted');
+  await agePair(pair, KNOWN_FOR_MS + MINUTE);
+  t.strictSame(await reservePair(pair), { kind: 'stranger' });
+  t.match(await pairRowOf(pair), { tries: 2 }, 'whose login attempt is not counted here');
+  await learnPair(pairsMongo, pair, Date.now());
+  t.equal((await reservePair(pair)).kind, 'granted', 'a sign-in makes it known again');
+  await agePair(pair, KNOWN_FOR_MS - MINUTE);
+  await recordPairSuccess(pairsMongo, pair);
+  t.ok(Number((await pairRowOf(pair))?.signedInAt) > Date.now() - MINUTE, 'and so does a success');
+});
+
+t.test('a known pair waits after its own fifth failure, and a success clears it', async (t) => {
+  const pair = await knownPair();
+  for (let failures = 0; failures < FREE_FAILURES; failures++) {
+    t.equal((await reservePair(pair)).kind, 'granted');
+    await recordPairFailure(pairsMongo, pair);
+  }
+  t.match(await reservePair(pair), { kind: 'refused', retryAfterMs: SECOND });
+  await recordPairSuccess(pairsMongo, pair);
+  t.match(await pairRowOf(pair), { tries: 0, failures: 0, blockedUntil: null });
+  t.equal((await reservePair(pair)).kind, 'granted');
+  const other = pairOf(`an-${emails - 1}@school.vn`, '198.51.100.1');
+  t.strictSame(await reservePair(other), { kind: 'stranger' }, 'from another address the account is a stranger');
+});
+
+t.test('of 150 concurrent login attempts of a known pair a hundred are verified', async (t) => {
+  const pair = await knownPair();
+  const tries = await Promise.all(Array.from({ length: 150 }, () => reservePair(pair)));
+  t.equal(tries.filter(({ kind }) => kind === 'granted').length, MAX_VERIFIED);
+});
+
+t.test('an unverified login attempt of a known pair is refunded only in the round that counted it', async (t) => {
+  const pair = await knownPair();
+  const reserved = await reservePair(pair);
+  if (reserved.kind !== 'granted') throw new Error('a free try was refused');
+  await refundPairAttempt(pairsMongo, pair, 'another round');
+  t.match(await pairRowOf(pair), { tries: 1 });
+  await refundPairAttempt(pairsMongo, pair, reserved.round);
+  t.match(await pairRowOf(pair), { tries: 0 });
+});
+
+t.test('an operator clears the counts of every pair of the account, and the pairs stay known', async (t) => {
+  const email = `an-${emails++}@school.vn`;
+  const pairs = ['203.0.113.7', '203.0.113.8', '203.0.113.9'].map((address) => pairOf(email, address));
+  for (const pair of pairs) await learnPair(pairsMongo, pair, Date.now());
+  for (const pair of pairs.slice(1)) {
+    await reservePair(pair);
+    await recordPairFailure(pairsMongo, pair);
+  }
+  const cleared = await inTransaction(pairsMongo, 10_000, (session) =>
+    clearPairs(pairsMongo, throttleKey(email), session),
+  );
+  t.equal(cleared, 2);
+  for (const pair of pairs) t.match(await pairRowOf(pair), { tries: 0, failures: 0 });
+  t.equal((await reservePair(pairs[1] as Pair)).kind, 'granted');
+});
+
+t.test('the rows hold digests, and every pair has its own', async (t) => {
+  const pair = await knownPair();
+  t.match(await pairRowOf(pair), { _id: /^[\w-]{43}$/, account: /^[\w-]{43}$/ });
+  t.not(pairOf('a@school.vn', '203.0.113.7').key, pairOf('a@school.vn', '203.0.113.8').key);
+  t.not(pairOf('a@school.vn', '203.0.113.7').key, pairOf('b@school.vn', '203.0.113.7').key);
+  t.equal(await throttles(pairsMongo).countDocuments(), 0, 'known pairs do not touch the counts of strangers');
+});
+
+const ADDRESS = '203.0.113.7';
+const pupil = (n: number) => pairOf(`pupil ${n}`, ADDRESS);
+
+/** Opens a look-up, and counts the keys of each read that it sends. */
+function openCounted() {
+  const reads: number[] = [];
+  const db = tappedDb(pairsMongo, (method, name) => {
+    if (name !== 'find') return undefined;
+    return (filter, ...rest) => {
+      reads.push((filter as { _id: { $in: unknown[] } })._id.$in.length);
+      return method(filter, ...rest);
+    };
+  });
+  return { isKnown: openPairLookup({ ...pairsMongo, db }, Date.now), reads };
+}
+
+t.test('look-ups during a read share the next read', async (t) => {
+  await learnPair(pairsMongo, pupil(3), Date.now());
+  await learnPair(pairsMongo, pupil(8), Date.now());
+  const { isKnown, reads } = openCounted();
+  const first = isKnown(pupil(0));
+  await new Promise(setImmediate);
+  const others = Array.from({ length: 9 }, (_, n) => isKnown(pupil(n + 1)));
+  t.equal(await first, false);
+  t.same(await Promise.all(others), [false, false, true, false, false, false, false, true, false]);
+  t.same(reads, [1, 9]);
+  t.equal(await isKnown(pupil(3)), true, 'a look-up later reads again');
+  await learnPair(pairsMongo, pupil(0), Date.now());
+  t.equal(await isKnown(pupil(0)), true, 'nothing is remembered');
+});
+
+t.test('a pair of 30 days ago and the same account elsewhere are strangers', async (t) => {
+  const signedInAt = Date.now();
+  await learnPair(pairsMongo, pupil(20), signedInAt);
+  t.equal(await openPairLookup(pairsMongo, () => signedInAt + KNOWN_FOR_MS - 60_000)(pupil(20)), true);
+  t.equal(await openPairLookup(pairsMongo, () => signedInAt + KNOWN_FOR_MS + 60_000)(pupil(20)), false);
+  t.equal(await openPairLookup(pairsMongo, Date.now)(pairOf('pupil 20', '198.51.100.1')), false);
+});
+
+t.test('a read that fails refuses only those who share it', async (t) => {
+  let isDown = true;
+  const now = () => {
+    if (!isDown) return Date.now();
+    isDown = false;
+    throw new Error('no clock');
+  };
+  const isKnown = openPairLookup(pairsMongo, now);
+  await learnPair(pairsMongo, pupil(30), Date.now());
+  const both = [isKnown(pupil(30)), isKnown(pupil(31))];
+  await Promise.all(both.map((one) => t.rejects(one, /no clock/)));
+  t.equal(await isKnown(pupil(30)), true);
 });
