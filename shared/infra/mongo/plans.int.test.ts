@@ -4,6 +4,7 @@ import { listOwnAttempts, readAttempt, summarizeAttempts } from '#api/attempt/qu
 import { saveOneAnswer } from '#api/attempt/save-answer.ts';
 import { startAttempt } from '#api/attempt/start.ts';
 import { postEvent, submitAttempt } from '#api/attempt/submit.ts';
+import { previewGeneration } from '#api/classifier/previews.ts';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { allEvents } from '#infra/mongo/attempt/events.ts';
 import { findAccountByEmail, importAccount, insertAccount } from '#infra/mongo/auth/accounts.ts';
@@ -35,8 +36,10 @@ import {
   reserveLoginAttempt,
   throttleKey,
 } from '#infra/mongo/auth/throttle.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
 import { chosenLetters, findCommand, firstPlace, letterPage, replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
+import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { freeSlot, nextSuspect, takeSlot } from '#infra/mongo/mailbox/suspects.ts';
 import { listBulks, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
@@ -47,19 +50,38 @@ import { DAY } from '#shared/kernel/time.ts';
 import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { generationCall, previewDoor, scriptedModels } from '#testing/doors/preview-door.ts';
+import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { claimsOf, freshAccount, freshSession, freshToken, storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postBulkAct } from '#testing/stored/stored-dead-letters.ts';
+import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
+import { finishedOnce, postJob, unlimitedSlots } from '#testing/stored/stored-jobs.ts';
 import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
+import { classifierActor } from '#workers/classifier/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
+import { settlementActor } from '#workers/settlement/actor.ts';
 import { postRecurringCommands } from '#workers/worker-process.ts';
+import { batchErrors } from './classifier/job-batches.ts';
+import {
+  cancelJob,
+  findOpenJob,
+  findOwnJob,
+  findSelection,
+  findSelections,
+  listJobs,
+  retryJob,
+  summarizeJobs,
+} from './classifier/jobs.ts';
 import type { Mongo } from './connect.ts';
 import { liveWorkers } from './live-workers.ts';
+
+const OWNER = { actorId: 'teacher-1', organizationId: 'org-1' };
 
 const QUESTIONS = [
   {
@@ -101,6 +123,53 @@ t.test('no query of the auth service scans a collection', async (t) => {
   for (let n = 0; n < 20; n++) await storeSignedIn(mongo);
   await comeAndGo(mongo);
   await noneScans(t, mongo, seen, 12);
+});
+
+t.test('no filter of classification jobs scans a collection', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const { seen } = watchFilters(mongo);
+  await createIndexes(mongo);
+  const actor = classifierActor(testWorkerDeps(mongo));
+  await postRecurringCommands(mongo, actor, Date.now() - 1_000);
+  const commands = [await postJob(mongo), await postJob(mongo), await postJob(mongo)];
+  const [done, stopped, open] = commands.map(({ subject }) => subject);
+  const sweep = await findLive(mongo, 'classifier', 'classifier:lost-jobs');
+  for (const command of [commands[0], sweep]) if (command) await runCommand(testKernel(mongo), actor, command);
+  t.equal(await finishedOnce(mongo, done ?? ''), 1);
+  await cancelJob(mongo, stopped ?? '', OWNER);
+  await retryJob(mongo, stopped ?? '', OWNER, unlimitedSlots(), (body) =>
+    newCommand({ queue: 'classifier', key: 'again', subject: body.jobId, body, maxAttempts: 3, now: Date.now() }),
+  );
+  const job = await findOwnJob(mongo, open ?? '', OWNER);
+  t.equal((await findOpenJob(mongo, job?.openKey ?? ''))?._id, open);
+  await findSelection(mongo, open ?? '');
+  await findSelections(mongo, [open ?? '']);
+  await batchErrors(mongo, open ?? '');
+  for (const status of [null, 'COMPLETED'] as const) await listJobs(mongo, { ...OWNER, status, limit: 5, offset: 0 });
+  await summarizeJobs(mongo, { open: 5, failures: 5 });
+  await noneScans(t, mongo, seen, 20);
+});
+
+t.test('no filter of paid generations scans a collection', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const { seen } = watchFilters(mongo);
+  await createIndexes(mongo);
+  const owners = await openFakeOwners(t);
+  const door = previewDoor(mongo, { owners, models: scriptedModels() });
+  const ask = (topic: string) => previewGeneration(door, generationCall({ topic }));
+  for (let n = 0; n < 10; n++) await ask(`topic ${n}`);
+  owners.ledger.balance = 0;
+  for (const topic of ['topic 1', 'refused']) await ask(topic);
+  owners.fault = ({ path }) => (path.endsWith('/consume') ? 'away' : undefined);
+  owners.ledger.balance = 1_000;
+  for (let n = 0; n < 2; n++) await ask('pending');
+  owners.fault = null;
+  const env = { ...owners.env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' };
+  const actor = settlementActor(testWorkerDeps(mongo, env));
+  const command = await postSettlement(mongo);
+  await runCommand(testKernel(mongo), actor, command);
+  t.match(await generationOf(mongo, command), { state: 'SETTLED' });
+  await noneScans(t, mongo, seen, 10);
 });
 
 /** Runs every operation of the auth service and of its operators. */

@@ -2,18 +2,20 @@ import t from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Attempt, AttemptEvent, AttemptKey } from '#shared/attempt/attempt.ts';
 import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP } from '#shared/attempt/limits.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { lateShard } from '#testing/stores/late-shard.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { findAttempt } from './attempts.ts';
 import { attempts, eventRows } from './collections.ts';
-import { openEventTails } from './event-tail.ts';
-import { allEvents, newestEvents } from './events.ts';
+import { eventRow, openEventTails } from './event-tail.ts';
+import { allEvents, appendClientEvent, newestEvents } from './events.ts';
 import { saveAnswer, saveAnswerWithRows } from './save-answer.ts';
 
 const mongo = await openTestMongo(t);
-const HOUR_MS = 3_600_000;
+const LIMITS = { budgetMs: 5_000, now: Date.now };
 
 /** Stores an attempt whose tail has this many events; the metadata of each is its number. */
 function storeLog(length: number): Promise<Attempt> {
@@ -21,7 +23,7 @@ function storeLog(length: number): Promise<Attempt> {
     { length },
     (_, index): AttemptEvent => ({ seq: index + 1, type: 'START', metadata: `${index + 1}`, createdAt: new Date(0) }),
   );
-  return storeAttempt(mongo, { events, eventSeq: length, deadlineAt: new Date(Date.now() + HOUR_MS) });
+  return storeAttempt(mongo, { events, eventSeq: length, deadlineAt: new Date(Date.now() + HOUR) });
 }
 
 const writeTo = (attempt: AttemptKey) => ({
@@ -174,4 +176,78 @@ t.test('a copy that MongoDB refuses is forgotten, and reported to a write that n
   t.equal(tails.movedTo(log._id), 0);
   await t.rejects(tails.makeRoom(log), { message: 'no' });
   t.equal((await attempts(mongo).findOne({ _id: log._id }))?.events.length, EVENT_TAIL_CAP);
+});
+
+t.test('an append returns its event, also from a reply that contains the whole document', async (t) => {
+  // If the driver resends a findAndModify that has already succeeded, MongoDB replies with the whole document.
+  const db = tappedDb(mongo, (method, name) =>
+    name !== 'findOneAndUpdate'
+      ? undefined
+      : (filter, update, options) => method(filter, update, { ...(options as object), projection: {} }),
+  );
+  const attempt = await storeAttempt(mongo, { deadlineAt: null });
+  for (const through of [mongo, { ...mongo, db }]) {
+    for (const metadata of ['{"n":1}', '{"n":2}']) {
+      const write = { attempt, type: 'QUESTION_VIEW' as const, metadata };
+      t.match(await appendClientEvent(through, openEventTails(through), write, LIMITS), {
+        kind: 'appended',
+        event: { metadata },
+      });
+    }
+  }
+});
+
+t.test('an event is never dated before the event that it follows', async (t) => {
+  const ahead = new Date(Date.now() + HOUR);
+  const attempt = await storeAttempt(mongo, { deadlineAt: new Date(Date.now() + 9 * HOUR) });
+  // Written by a primary whose clock was an hour ahead of the clock of the next primary.
+  await attempts(mongo).updateOne(
+    { _id: attempt._id },
+    { $set: { events: [{ seq: 1, type: 'START', metadata: '{}', createdAt: ahead }], eventSeq: 1 } },
+  );
+  t.equal((await saveAnswer(mongo, writeTo(attempt))).kind, 'saved');
+  t.equal((await saveAnswerWithRows(mongo, writeTo(attempt), 5_000, Date.now)).kind, 'saved');
+  const write = { attempt, type: 'QUESTION_VIEW' as const };
+  const append = async (metadata: string) => {
+    const appended = await appendClientEvent(mongo, openEventTails(mongo), { ...write, metadata }, LIMITS);
+    return appended.kind === 'appended' ? appended.event : null;
+  };
+  const short = await append('{}');
+  const long = await append(`"${'x'.repeat(5_000)}"`);
+  t.same([short?.createdAt, long?.createdAt], [ahead, ahead]);
+
+  const stored = await attempts(mongo).findOne({ _id: attempt._id });
+  t.same(
+    stored?.events.slice(-4).map(({ createdAt }) => createdAt),
+    [ahead, ahead, ahead, ahead],
+  );
+  await attempts(mongo).updateOne({ _id: attempt._id }, { $set: { events: [] } });
+  const first = await append('{}');
+  t.ok(first !== null && Math.abs(first.createdAt.getTime() - Date.now()) < HOUR / 2, 'the first event is dated now');
+});
+
+/** Stores an attempt with four events, of which the older two have rows alone, and hides the rows from plain reads. */
+async function openLateRows() {
+  const events = [1, 2, 3, 4].map(
+    (seq) => ({ seq, type: 'START', metadata: '{}', createdAt: new Date() }) as AttemptEvent,
+  );
+  const attempt = await storeAttempt(mongo, { events: events.slice(2), eventSeq: 4 });
+  await eventRows(mongo).insertMany(events.slice(0, 2).map((event) => eventRow(attempt._id, event)));
+  return { attempt, late: lateShard(mongo, { [eventRows(mongo).collectionName]: () => null }) };
+}
+
+t.test('the newest events are complete although the shard of their rows does not show them yet', async (t) => {
+  const { attempt, late } = await openLateRows();
+  const found = await newestEvents(late.mongo, attempt, 50);
+  t.strictSame(
+    found.map(({ seq }) => seq),
+    [1, 2, 3, 4],
+  );
+});
+
+t.test('a whole log is complete although the shard of its rows does not show them yet', async (t) => {
+  const { attempt, late } = await openLateRows();
+  const all: number[] = [];
+  for await (const { seq } of allEvents(late.mongo, attempt)) all.push(seq);
+  t.strictSame(all, [1, 2, 3, 4]);
 });

@@ -5,6 +5,7 @@ import { MAX_AT_ONCE } from '#shared/notification/fan-out.ts';
 import { scaled } from '#testing/chance.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
 import { sampleFanOut, stageOnly } from '#testing/stored/sample-fan-out.ts';
+import { lateShard } from '#testing/stores/late-shard.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { despiteOutages, until } from '#testing/until.ts';
@@ -208,4 +209,15 @@ t.test('a duplicate returns the earlier event as soon as a majority has it', asy
   );
   const again = await insertFanOut({ ...mongo, db }, sampleFanOut({ rows: 1, event }));
   t.match(again, { kind: 'replayed', event: { _id: first.fanOutId } });
+});
+
+t.test('a replayed batch names all rows although their shards do not show them yet', async (t) => {
+  const mongo = await openTestMongo(t);
+  const fanOut = sampleFanOut({ rows: 3 });
+  await insertFanOut(mongo, fanOut);
+  const late = lateShard(mongo, { [notifications(mongo).collectionName]: () => null });
+  t.strictSame(
+    await idsOfFanOut(late.mongo, fanOut.fanOutId),
+    fanOut.rows.map(({ _id }) => _id),
+  );
 });

@@ -1,14 +1,21 @@
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { CONSISTENT_READ_MS } from '#shared/notification/fan-out.ts';
+import type { Notification } from '#shared/notification/notification.ts';
+import { newFromSnapshot, type Snapshot } from '#shared/notification/snapshot.ts';
 import { scaled } from '#testing/chance.ts';
 import { freshNotification, storeNotifications } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { isStandInInPython } from '#testing/stores/plans.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
+import { type Method, tappedDb } from '#testing/stores/tapped-db.ts';
 import { fanOuts, NOTIFICATIONS, notifications } from './collections.ts';
+import { readConsistently } from './inbox.ts';
 import { deleteAll, markAllRead } from './inbox-changes.ts';
+import { putSnapshot } from './snapshots.ts';
 
+const mongo = await openTestMongo(t);
 const { signal } = new AbortController();
 /** More rows than two commands change. The full run has as many as a user of ten years. */
 const ROWS = scaled(500, 100_000);
@@ -134,4 +141,134 @@ t.test('concurrent delete-all and fan-outs delete each row once and break no fan
     'each row once',
   );
   t.equal(await notifications(mongo).countDocuments({ userId: 'student-2', place: 'INBOX' }), 10);
+});
+
+/** Returns a read that is paused for `pauseMs` in each of its first `rounds` calls. */
+function pausedRead(t: Test, rounds: number, pauseMs: number) {
+  const { now } = performance;
+  let paused = 0;
+  let reads = 0;
+  performance.now = () => now.call(performance) + paused;
+  t.teardown(() => {
+    performance.now = now;
+  });
+  return async () => {
+    reads += 1;
+    if (reads <= rounds) paused += pauseMs;
+    return reads;
+  };
+}
+
+t.test('a reader that is paused between its queries repeats them', async (t) => {
+  t.equal(await readConsistently(mongo, pausedRead(t, 1, CONSISTENT_READ_MS)), 2);
+});
+
+t.test('a reader that is paused in every round fails', async (t) => {
+  await t.rejects(readConsistently(mongo, pausedRead(t, 10, CONSISTENT_READ_MS)), /took too long/);
+});
+
+t.test('a reader ignores a pause that is too short for a row to move', async (t) => {
+  t.equal(await readConsistently(mongo, pausedRead(t, 1, CONSISTENT_READ_MS / 2)), 1);
+});
+
+function snapshotOf(owned: Pick<Snapshot, 'id' | 'userId'>): Snapshot {
+  return {
+    ...owned,
+    organizationId: 'org-1',
+    type: 'SUPPORT_X',
+    title: '$title',
+    content: '$$NOW',
+    isRead: true,
+    readAt: null,
+    deletedAt: null,
+    createdAt: new Date('2026-01-01T00:00:00.000Z'),
+  };
+}
+
+t.test('a snapshot inserts or replaces a row, but never one of another user', async (t) => {
+  const mongo = await openTestMongo(t);
+  const snapshot = snapshotOf({ id: 'legacy-7', userId: 'u' });
+  const put = (change: Partial<Snapshot> = {}) =>
+    putSnapshot(mongo, { ...snapshot, ...change }, (first) =>
+      newFromSnapshot(first, { now: new Date(), organizationId: 'of-the-header' }),
+    );
+  const made = await Promise.all(Array.from({ length: 8 }, () => put()));
+  t.equal(made.filter(({ kind }) => kind === 'created').length, 1, 'made once');
+  await notifications(mongo).updateOne({ _id: snapshot.id }, { $set: { entity: 'Ticket', preferenceType: 'P' } });
+
+  const readAt = (await notifications(mongo).findOne({ _id: snapshot.id }))?.readAt;
+  const changed = await put({ title: 'T2', type: 'OTHER', organizationId: null });
+  t.match(changed, {
+    kind: 'updated',
+    notification: {
+      title: 'T2',
+      content: '$$NOW',
+      type: 'OTHER',
+      isSupport: false,
+      organizationId: 'org-1',
+      readAt,
+      entity: 'Ticket',
+      preferenceType: 'P',
+      place: 'INBOX',
+    },
+  });
+  const created = snapshot.createdAt;
+  const named = { entity: '$title', entityId: 'e', actorId: 'a', data: '{"$a":1}', sourceEventRef: 's:1' };
+  const kept = { preferenceType: 'P', isRead: true, readAt, createdAt: created };
+  t.match(await put({ ...named, isRead: null, createdAt: null, title: 'T2' }), { notification: { ...named, ...kept } });
+  t.strictSame(await put({ userId: 'thief', title: 'mine' }), { kind: 'foreign' });
+  t.match(await notifications(mongo).findOne({ _id: snapshot.id }), { userId: 'u', title: 'T2' });
+
+  t.match(await put({ isRead: false, readAt: new Date() }), { notification: { isRead: false, readAt: null } });
+  const deletedAt = new Date('2026-02-01T00:00:00.000Z');
+  t.match(await put({ deletedAt }), { notification: { place: 'DELETED', deletedAt } });
+  t.match(await put({ deletedAt: new Date() }), { notification: { place: 'DELETED', deletedAt } });
+  t.match(await put({}), { kind: 'updated', notification: { place: 'DELETED', deletedAt } }, 'deleted for good');
+});
+
+/**
+ * Lets the rows of one user be on a second shard, which does not know the ids of the first. A statement without a user reaches both.
+ */
+async function onTwoShards(
+  mongo: TestMongo,
+  userOfSecond: string,
+): Promise<{ mongo: Mongo; rows: () => Promise<Notification[]> }> {
+  const second = mongo.db.collection<Notification>('notifications_of_second_shard');
+  await mongo.db.createCollection(second.collectionName);
+  const db = tappedDb(mongo, (method, name, collection) => {
+    if (collection !== NOTIFICATIONS) return undefined;
+    return async (...args) => {
+      const { userId } = args[0] as Partial<Notification>;
+      const elsewhere = Reflect.get(second, name).bind(second) as Method;
+      if (userId === undefined) return (await method(...args)) ?? (await elsewhere(...args));
+      return userId === userOfSecond ? elsewhere(...args) : method(...args);
+    };
+  });
+  const rows = async () => [...(await notifications(mongo).find().toArray()), ...(await second.find().toArray())];
+  return { mongo: { ...mongo, db }, rows };
+}
+
+t.test('two users whose rows are on two shards never have one id', async (t) => {
+  const shards = await onTwoShards(await openTestMongo(t), 'thief');
+  const put = (id: string, userId: string) =>
+    putSnapshot(shards.mongo, snapshotOf({ id, userId }), (first) =>
+      newFromSnapshot(first, { now: new Date(), organizationId: null }),
+    );
+  const ids = Array.from({ length: 10 }, (_, n) => `legacy-${n}`);
+  for (const id of ids) {
+    const kinds = (await Promise.all([put(id, 'u'), put(id, 'thief'), put(id, 'u'), put(id, 'thief')])).map(
+      ({ kind }) => kind,
+    );
+    t.strictSame(kinds.toSorted(), ['created', 'foreign', 'foreign', 'updated'], id);
+  }
+  t.strictSame((await shards.rows()).map(({ _id }) => _id).toSorted(), ids);
+
+  const own = freshNotification({ userId: 'u' });
+  await notifications(shards.mongo).insertOne(own);
+  t.strictSame(
+    await put(own._id, 'thief'),
+    { kind: 'foreign' },
+    'an id of this service, which no snapshot has created',
+  );
+  t.strictSame(await put(newId(), 'thief').then(({ kind }) => kind), 'created');
 });
