@@ -4,6 +4,9 @@ import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { openLog } from '#infra/log/log.ts';
 import { openMetrics } from '#infra/metrics/metrics.ts';
+import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { openDifference } from './heartbeat.ts';
+import { runMetrics } from './run-metrics.ts';
 import { openStatusServer } from './status-server.ts';
 
 const OPS_READ_TOKEN = 'read-token-of-a-worker-in-a-test';
@@ -59,4 +62,73 @@ t.test('/readyz checks again at each call, and HEAD has the same head without a 
   isReady = false;
   t.match(await send(get('/readyz', 'Host: a')), /^HTTP\/1\.1 503 .*\r\n\r\nunready\n$/s);
   t.match(await send(request('HEAD', '/readyz', 'Host: a')), /^HTTP\/1\.1 503 .*\r\n\r\n$/s);
+});
+
+const LEASE_MS = 10_000;
+const DUE = Date.UTC(2026, 0, 1);
+
+/** Returns a grading command as its claim returns it, `afterMs` after it was due. */
+function claimed(afterMs: number, fence: number) {
+  const order = { queue: 'grading', key: 'k', subject: 'a', body: { attemptId: 'a', studentId: 's' } } as const;
+  return {
+    ...newCommand({ ...order, maxAttempts: 5, now: DUE }),
+    fence,
+    dueAt: new Date(DUE),
+    lockedUntil: new Date(DUE + afterMs + LEASE_MS),
+  };
+}
+
+t.test('a run is measured from its claim, a wait from when the command was due, and both begin at 0', async (t) => {
+  const metrics = openMetrics({ process: false });
+  const { ran, count, slotsOf } = runMetrics(metrics, { queues: ['grading'], leaseMs: LEASE_MS });
+  const lines = async () => (await metrics.render()).split('\n');
+  const before = await lines();
+  for (const line of [
+    'examhall_commands_total{queue="grading",ending="dead"} 0',
+    'examhall_command_wait_seconds_count{queue="grading"} 0',
+    'examhall_command_run_seconds_count{queue="grading",ending="retried"} 0',
+    'examhall_command_latency_seconds_count{queue="grading",ending="dead"} 0',
+  ])
+    t.ok(before.includes(line), line);
+
+  ran(claimed(1_500, 1), 'retried', 0.25);
+  ran(claimed(60_000, 2), 'done', 0.5);
+  count('grading', 'done');
+  slotsOf({ slots: () => [{ queue: 'grading', total: 4, busy: 3 }] });
+  const after = await lines();
+  for (const line of [
+    'examhall_commands_total{queue="grading",ending="done"} 1',
+    'examhall_command_wait_seconds_count{queue="grading"} 1',
+    'examhall_command_wait_seconds_sum{queue="grading"} 1.5',
+    'examhall_command_run_seconds_sum{queue="grading",ending="retried"} 0.25',
+    'examhall_command_latency_seconds_sum{queue="grading",ending="done"} 60.5',
+    'examhall_slots{queue="grading"} 4',
+    'examhall_slots_busy{queue="grading"} 3',
+  ])
+    t.ok(after.includes(line), line);
+});
+
+t.test('each ending is a series of its own, and a death is neither settled nor failed', async (t) => {
+  const metrics = openMetrics({ process: false });
+  const { count, ended } = runMetrics(metrics, { queues: ['grading'], leaseMs: LEASE_MS });
+  const endings = ['done', 'rejected', 'retried', 'failed', 'snoozed', 'dead', 'not-ours', 'fenced'] as const;
+  for (const [place, ending] of endings.entries()) for (let n = 0; n <= place; n += 1) count('grading', ending);
+  const lines = (await metrics.render()).split('\n');
+  for (const [place, ending] of endings.entries())
+    t.ok(lines.includes(`examhall_commands_total{queue="grading",ending="${ending}"} ${place + 1}`), ending);
+  t.strictSame(ended(), { settled: { grading: 3 }, failed: { grading: 7 }, died: { grading: 6 } });
+});
+
+t.test('a heartbeat counts what was settled within the last minute', async (t) => {
+  const counts: Record<string, number> = { grading: 100 };
+  const beat = openDifference(() => ({ ...counts }));
+  t.strictSame(beat(), { grading: 0 }, 'not what was settled before the start');
+  for (let second = 5; second <= 60; second += 5) {
+    counts.grading = (counts.grading ?? 0) + 1;
+    beat();
+  }
+  counts.upkeep = 3;
+  t.strictSame(beat(), { grading: 11, upkeep: 3 }, 'the settles of twelve beats, and of a new queue');
+  for (let second = 0; second < 60; second += 5) beat();
+  t.strictSame(beat(), { grading: 0, upkeep: 0 }, 'a quiet minute');
 });

@@ -17,7 +17,7 @@ const RESTS_ON_ENGINE = [
   /^shared\/infra\/mongo\/(?!person\/crash-points)/,
   /^scripts\/(faults\/(mongodb|workers)|services)\./,
   /^workers\/(kernel\.|(grading|results-release)\/crash-points\.)/,
-  /\/(outages|lost-replies|races|release-races)\.|\.race\./,
+  /\/(outages|lost-replies|races)\.|\.race\./,
 ];
 
 /** Returns whether a file tests guarantees of the database: single commands, races, kills and faults. */

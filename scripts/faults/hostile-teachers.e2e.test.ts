@@ -16,7 +16,7 @@ import { gate, until } from '#testing/until.ts';
  * Other attacks of teachers are repeated elsewhere:
  * - reading and burning another's weak-topic event: `api/notification/weak-topic.e2e.test.ts`;
  * - open jobs without limit: `api/classifier/job-commands.int.test.ts`;
- * - a backlog that delays other organizations: `workers/worker.turns.int.test.ts`;
+ * - a backlog that delays other organizations: `workers/worker.int.test.ts`;
  * - places of a killed front door: `shared/infra/mongo/classifier/generations.int.test.ts`;
  * - a client that leaves a paid generation: `api/classifier/paid-generation.int.test.ts`;
  * - registration that cannot be closed: `api/auth/register.e2e.test.ts`;

@@ -1,15 +1,16 @@
 import { Webhook } from 'standardwebhooks';
 import t, { type Test } from 'tap';
+import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { deleteSubscription, openWanted, subscriptions } from '#infra/mongo/operations/subscriptions.ts';
+import { erasePerson } from '#infra/mongo/person/erase.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import type { EventMessage, EventType } from '#shared/kernel/event-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';
-import type { Subscription } from '#shared/operations/subscription.ts';
-import { FAILING_MS } from '#shared/operations/subscription.ts';
+import { FAILING_MS, type Subscription } from '#shared/operations/subscription.ts';
 import { openEventsOut } from '#testing/actors/events-out.ts';
 import { testKernel, testWorker } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
@@ -278,4 +279,62 @@ t.test('one receiver that hangs holds half of the slots, and the others go on', 
   await t.test('with a message among those of the first read', (t) => hangsBeside(t, { listed: true }));
   await t.test('with later messages alone', (t) => hangsBeside(t, { listed: false }));
   await t.test('beside more messages than one read lists', (t) => hangsBeside(t, { listed: true, backlog: 250 }));
+});
+
+t.test('a message about an erased student is dropped and keeps no id', async (t) => {
+  const subscription = await only();
+  const message = await postMessage(mongo, subscription._id);
+  const { studentId = '' } = message.body;
+  t.equal((await erasePerson(mongo, studentId, act())).kind, 'erased');
+  t.notMatch(JSON.stringify(await stored(message)), studentId);
+  // Written after the erasure, under the old student.
+  await mailboxOf(mongo, 'upkeep:webhooks').updateOne({ _id: message._id }, { $set: { 'body.studentId': studentId } });
+  t.equal(await run('upkeep', message), 'done');
+  t.match(await stored(message), { result: { dropped: 'ERASED' } });
+  t.notMatch(JSON.stringify(await stored(message)), studentId);
+  t.strictSame(callsOf(message.body.eventId), []);
+  const event = await postPublish(mongo);
+  await erasePerson(mongo, (event.body as { studentId: string }).studentId, act());
+  t.equal(await run('upkeep', event), 'done');
+  t.strictSame(await messages(event._id), []);
+});
+
+t.test('a message that was written while its student was erased leaves no id, however it ends', async (t) => {
+  const ends = [
+    { name: 'served', end: 'done' },
+    { name: 'deleted', end: 'done' },
+    { name: 'disabled', end: 'dead' },
+    { name: 'out of attempts', end: 'dead' },
+  ];
+  for (const { name, end } of ends) {
+    const subscription = await only(name === 'disabled' ? { state: 'DISABLED' } : {});
+    const message = await postMessage(mongo, subscription._id, { maxAttempts: 1 });
+    const { studentId = '' } = message.body;
+    if (name === 'deleted') await deleteSubscription(mongo, subscription._id, act());
+    if (name === 'out of attempts') neighbours.answer = () => ({ status: 503 });
+    // Nothing is erased here: an end that finds no erased attempt must forget the student as well.
+    t.equal(await run('upkeep', message), end, name);
+    neighbours.answer = null;
+    t.match(await stored(message), { body: { attemptId: message.subject } }, name);
+    t.notMatch(JSON.stringify(await stored(message)), studentId, name);
+  }
+});
+
+t.test('a dead message is replayed with its student, and dropped once the student is erased', async (t) => {
+  for (const isErased of [false, true]) {
+    const subscription = await only();
+    const message = await postMessage(mongo, subscription._id, { maxAttempts: 1 });
+    const { studentId = '', eventId } = message.body;
+    neighbours.answer = () => ({ status: 503 });
+    t.equal(await run('upkeep', message), 'dead');
+    neighbours.answer = null;
+    await subscriptions(mongo).updateOne({ _id: subscription._id }, { $set: { pausedUntil: null } });
+    const letter = await stored(message);
+    if (letter === null) throw new Error('the letter is gone');
+    t.ok(await replayDead(mongo, letter, act()));
+    if (isErased) await erasePerson(mongo, studentId, act());
+    t.equal(await run('upkeep', message), 'done');
+    if (isErased) t.match(await stored(message), { result: { dropped: 'ERASED' } });
+    else t.match(callsOf(eventId)[1]?.body, { data: { studentId } });
+  }
 });

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { makeHandoffsDue } from '#infra/mongo/attempt/grade.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
@@ -8,13 +9,15 @@ import type { Command } from '#shared/kernel/command.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { scriptActor } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
-import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { graded, postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { again, expire } from '#testing/stored/stored-commands.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 
+const mongo = await openTestMongo(t);
+const commands = mongo.db.collection<Command>('commands');
 const FAR_MS = 20_000;
 
 /** Runs the handoff of an attempt that has no grade yet. Returns the wait before its next run (ms, by the local clock). */
@@ -157,4 +160,39 @@ t.test('a handoff that backs off after its own failure is not woken', async (t) 
   }));
   await runCommand(testKernel(mongo), fails, handoff);
   t.strictSame(await makeHandoffsDue(mongo, { _id: attempt._id, waitingHandoffs: [sourceEventId] }), []);
+});
+
+/** Runs the command and returns its end and the attempt afterwards. */
+async function run(actor: 'grading' | 'essayhandoff', command: Command, attempt: Attempt) {
+  const end = await runCommand(testKernel(mongo), makeActor(actor, testWorkerDeps(mongo)), command);
+  return { end, attempt: await attempts(mongo).findOne({ _id: attempt._id }) };
+}
+
+t.test('commands name the student of their attempt', async (t) => {
+  const attempt = await storeAttempt(mongo, SUBMITTED);
+  const about = { attemptId: attempt._id, studentId: attempt.studentId };
+  t.match(await postGrading(mongo, attempt), { body: about });
+  t.match(await postHandoff(mongo, attempt), { body: about });
+});
+
+t.test('a command whose erasure took the student out still finds its attempt by the id', async (t) => {
+  const attempt = await storeAttempt(mongo, SUBMITTED);
+  const posted = [await postGrading(mongo, attempt), await postHandoff(mongo, attempt)] as const;
+  for (const { _id } of posted) await commands.updateOne({ _id }, { $unset: { 'body.studentId': 1 } });
+  const [grading, handoff] = posted;
+  t.match(await run('grading', grading, attempt), { end: 'done', attempt: { status: 'GRADED' } });
+  t.match(await run('essayhandoff', handoff, attempt), { end: 'done', attempt: { answers: { q1: { score: 1.5 } } } });
+});
+
+t.test('a command whose student was erased since still finds its attempt', async (t) => {
+  const attempt = await storeAttempt(mongo, graded());
+  const handoff = await postHandoff(mongo, attempt);
+  const erased = { studentId: 'erased-1', erasedAt: new Date() };
+  await attempts(mongo).updateOne({ _id: attempt._id }, { $set: erased });
+  t.match(await run('essayhandoff', handoff, attempt), {
+    end: 'rejected',
+    attempt: { answers: { q1: { score: null } } },
+  });
+  const grading = await postGrading(mongo, attempt);
+  t.match(await run('grading', grading, attempt), { end: 'done' }, 'it was graded before the erasure');
 });

@@ -1,9 +1,9 @@
 import t from 'tap';
 import { gate } from '#testing/until.ts';
-import { openGroupWriter } from './batch-io.ts';
+import { openGroupWriter, readAhead } from './batch-io.ts';
 
 /** Opens a writer whose groups are written when the test opens their gates. */
-function scene(limit: number) {
+function openGatedWriter(limit: number) {
   const groups: number[][] = [];
   const gates = Array.from({ length: 4 }, gate);
   const failures: unknown[] = [];
@@ -33,7 +33,7 @@ async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
 }
 
 t.test('parts finished while a group is written go into the next group, in order and once', async (t) => {
-  const { writer, groups, gates } = scene(5);
+  const { writer, groups, gates } = openGatedWriter(5);
   const early = [1, 2, 3, 4, 5].map((part) => writer.write(part));
   await Promise.all(early);
   await new Promise(setImmediate);
@@ -49,7 +49,7 @@ t.test('parts finished while a group is written go into the next group, in order
 });
 
 t.test('a part waits for room while more than the limit are unwritten', async (t) => {
-  const { writer, groups, gates } = scene(2);
+  const { writer, groups, gates } = openGatedWriter(2);
   await Promise.all([writer.write(1), writer.write(2)]);
   const third = writer.write(3);
   t.notOk(await hasSettled(third));
@@ -62,7 +62,7 @@ t.test('a part waits for room while more than the limit are unwritten', async (t
 });
 
 t.test('a group below the limit is written without a flush', async (t) => {
-  const { writer, groups, gates } = scene(5);
+  const { writer, groups, gates } = openGatedWriter(5);
   for (const { open } of gates) open();
   await writer.write(1);
   while (groups.length === 0) await new Promise(setImmediate);
@@ -87,4 +87,29 @@ t.test('after a failed write the group writer writes nothing more, and each writ
   await t.rejects(writer.flush(), { message: 'lost' });
   t.equal(calls, 1);
   t.equal(failures.length, 1);
+});
+
+t.test('readAhead reads parts in groups, one group ahead of the current one', async (t) => {
+  const asked: string[] = [];
+  const take = readAhead(['a', 'b', 'c', 'd', 'e'], 2, async (keys) => {
+    asked.push(keys.join(''));
+    return keys.map((key) => key.toUpperCase());
+  });
+  t.strictSame(asked, [], 'nothing before it is wanted');
+  t.equal(await take(0), 'A');
+  t.strictSame(asked, ['ab', 'cd']);
+  t.equal(await take(1), 'B');
+  t.strictSame(asked, ['ab', 'cd']);
+  t.strictSame(await Promise.all([take(2), take(3), take(4)]), ['C', 'D', 'E']);
+  t.strictSame(asked, ['ab', 'cd', 'e'], 'each once');
+});
+
+t.test('a failed read rejects only for callers that take a part of its group', async (t) => {
+  const take = readAhead([1, 2, 3], 1, async ([key]) => {
+    if (key === 2) throw new Error('no 2');
+    return [key];
+  });
+  t.equal(await take(0), 1);
+  await new Promise((resolve) => setImmediate(resolve));
+  await t.rejects(take(1), { message: 'no 2' });
 });
