@@ -7,6 +7,6 @@ import { fileURLToPath } from 'node:url';
 
 // Portable: an image is often built in another folder than the one that it runs in.
 enableCompileCache({
-  directory: fileURLToPath(new URL('node_modules/.cache/compiled', import.meta.url)),
+  directory: fileURLToPath(new URL('./node_modules/.cache/compiled', import.meta.url)),
   portable: true,
 });

@@ -14,7 +14,7 @@ export type Examples = Readonly<Record<string, Example>>;
 
 export const EXAMPLES = new URL('./openapi-examples.json', import.meta.url);
 
-/** Returns the recorded examples. `scripts/docs/pages.e2e.test.ts` writes the file; only the first request for the document reads it. */
+/** Returns the recorded examples. `scripts/testing/docs/pages.e2e.test.ts` writes the file; only the first request for the document reads it. */
 export function readExamples(): Examples {
   return JSON.parse(readFileSync(EXAMPLES, 'utf8')) as Examples;
 }

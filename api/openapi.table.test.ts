@@ -13,7 +13,7 @@ import {
   tokenInHeader,
 } from '#api/http/guards/tokens.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
-import { allRoutes } from '#testing/doors/all-routes.ts';
+import { allRoutes } from '#scripts/generate/all-routes.ts';
 import { echoRoute } from '#testing/doors/test-door.ts';
 import { openApi, unansweredCodes } from './openapi.ts';
 import { readExamples } from './openapi-examples.ts';
@@ -162,7 +162,7 @@ t.test('every request body and every success has a recorded example that fits it
       if (status.startsWith('2')) check(`${status} of ${operationId}`, `${pointer}/responses/${status}`, content);
     }
   }
-  t.strictSame(missing, [], 'run `RECORD_EXAMPLES=1 npx tap scripts/docs/pages.e2e.test.ts`');
+  t.strictSame(missing, [], 'run `RECORD_EXAMPLES=1 npx tap scripts/testing/docs/pages.e2e.test.ts`');
   const known = new Set(operations.map(({ operationId }) => operationId));
   t.strictSame(
     Object.keys(examples).filter((id) => !known.has(id)),

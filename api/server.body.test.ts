@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { identity } from '#api/http/guards/identity.ts';
-import { allRoutes } from '#testing/doors/all-routes.ts';
+import { allRoutes } from '#scripts/generate/all-routes.ts';
 import { ask, echoRoute, JSON_TYPE, openTestDoor, openWire, requestText } from '#testing/doors/test-door.ts';
 
 const CHUNKED = 'Transfer-Encoding: chunked';

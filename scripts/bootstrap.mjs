@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 /** Manifest and lock of the pinned Node, a package of 190 MB. It is installed only if this Node does not fit, so no image contains it. */
-const nodeManifest = path.join(root, 'scripts/node');
+const nodeManifest = path.join(root, 'scripts/start/node');
 const nodeFolder = path.join(root, '.cache/node');
 /** Package with the binary for this platform. The lock has its checksum, which npm verifies before it unpacks. */
 const nodePackage = `node_modules/node-${process.platform}-${process.arch}`;
@@ -18,7 +18,12 @@ const linkedNode = path.join(root, 'node_modules/.bin/node');
 const lockFile = path.join(root, '.cache/install.lock');
 const [script, ...scriptArguments] = process.argv.slice(2);
 /** Scripts of a production image. All other scripts need the development packages, independent of NODE_ENV. */
-const productionScripts = ['scripts/dev.ts', 'scripts/migrate.ts', 'scripts/examhall.ts', 'scripts/compile.ts'];
+const productionScripts = [
+  'scripts/start/dev.ts',
+  'scripts/migrate.ts',
+  'scripts/examhall/examhall.ts',
+  'scripts/compile.ts',
+];
 const withoutDevelopment = process.env.NODE_ENV === 'production' && productionScripts.includes(script ?? '');
 
 /** Processes that a stop signal ends. */

@@ -47,9 +47,9 @@ function checkout(t: Test, installed: { version?: string; runs?: boolean } | nul
   put('scripts/hello.mjs', "console.log('own', process.argv[2]);");
   put('package-lock.json', lockOf(undefined));
   put('node_modules/.package-lock.json', lockOf(undefined));
-  put('scripts/node/package.json', '{}');
-  put('scripts/node/.npmrc', 'ignore-scripts=true');
-  put('scripts/node/package-lock.json', lockOf(installed === null ? undefined : PINNED));
+  put('scripts/start/node/package.json', '{}');
+  put('scripts/start/node/.npmrc', 'ignore-scripts=true');
+  put('scripts/start/node/package-lock.json', lockOf(installed === null ? undefined : PINNED));
   put(`${FOLDER}/node_modules/.package-lock.json`, lockOf(installed?.version ?? PINNED));
   const packaged = (runs: boolean) => `#!/bin/sh\n${runs ? `[ "$1" = --version ] || echo "packaged $2"` : 'exit 1'}\n`;
   if (installed !== null) put(`${FOLDER}/${PACKAGE}/bin/node`, packaged(installed.runs ?? true));

@@ -18,7 +18,7 @@ await Promise.all([
 // A program that is imported would start. With this environment it loads its modules, refuses its configuration and exits.
 const { PATH, NODE_COMPILE_CACHE, NODE_COMPILE_CACHE_PORTABLE } = process.env;
 const env = { PATH, NODE_COMPILE_CACHE, NODE_COMPILE_CACHE_PORTABLE, PORT: 'none' };
-for (const program of ['api/main.ts', 'workers/main.ts', 'scripts/migrate.ts', 'scripts/examhall.ts']) {
+for (const program of ['api/main.ts', 'workers/main.ts', 'scripts/migrate.ts', 'scripts/examhall/examhall.ts']) {
   const { status } = spawnSync(process.execPath, [program], { cwd: ROOT, env, stdio: 'ignore' });
   if (status === 0 || status === null) throw new Error(`${program} did not refuse its configuration with an exit code`);
 }

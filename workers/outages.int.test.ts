@@ -2,7 +2,7 @@ import t from 'tap';
 import { findAttemptById } from '#infra/mongo/attempt/attempts.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
-import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { scriptActor, withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { freePort } from '#scripts/services/port.ts';
+import { freePort } from '#scripts/start/services/port.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { openMongoTap } from '#testing/stores/mongo-tap.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';

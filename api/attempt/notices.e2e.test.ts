@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { freePort } from '#scripts/services/port.ts';
+import { freePort } from '#scripts/start/services/port.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { attemptClient, inMs, newExamId, numeric } from '#testing/clients/attempt-client.ts';
 import { callHttp } from '#testing/clients/http-call.ts';

@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import t from 'tap';
-import { chatCompletion } from '#scripts/http/chat-completion.ts';
-import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
+import { chatCompletion } from '#scripts/sandbox/http/chat-completion.ts';
+import { answerJson, openReceiver } from '#scripts/sandbox/http/local-server.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
 import { checkedApi } from '#testing/doors/checked-api.ts';

@@ -6,9 +6,9 @@ import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { CLUSTER_SAMPLES, type ClusterSample } from '#infra/mongo/operations/samples.ts';
 import { writeAudit } from '#infra/mongo/operator-audit.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
-import { overflowOf, picture, violationsOn } from '#scripts/browser/open-browser.ts';
-import { openRows, requireBrowser, signIn } from '#scripts/browser/operator-window.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
+import { overflowOf, picture, violationsOn } from '#testing/browser/open-browser.ts';
+import { openRows, requireBrowser, signIn } from '#testing/browser/operator-window.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { graded, postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { overflowOf, picture, violationsOn, WIDTHS } from '#scripts/browser/open-browser.ts';
-import { openRows, requireBrowser, signIn } from '#scripts/browser/operator-window.ts';
+import { overflowOf, picture, violationsOn, WIDTHS } from '#testing/browser/open-browser.ts';
+import { openRows, requireBrowser, signIn } from '#testing/browser/operator-window.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 

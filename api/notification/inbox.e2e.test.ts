@@ -1,5 +1,5 @@
 import t from 'tap';
-import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { newUserId, notificationBody, notificationClient } from '#testing/clients/notification-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';

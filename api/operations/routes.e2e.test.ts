@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import t from 'tap';
-import { freePort } from '#scripts/services/port.ts';
-import { firstSteps } from '#scripts/supervisor/development-defaults.ts';
+import { freePort } from '#scripts/start/services/port.ts';
+import { firstSteps } from '#scripts/start/supervisor/development-defaults.ts';
 import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { openMongoTap } from '#testing/stores/mongo-tap.ts';

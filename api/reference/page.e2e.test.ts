@@ -3,8 +3,8 @@ import { openApi } from '#api/openapi.ts';
 import { readExamples } from '#api/openapi-examples.ts';
 import { operationsRoutes } from '#api/operations/routes.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
-import { requireBrowser } from '#scripts/browser/operator-window.ts';
-import { allRoutes } from '#testing/doors/all-routes.ts';
+import { allRoutes } from '#scripts/generate/all-routes.ts';
+import { requireBrowser } from '#testing/browser/operator-window.ts';
 import { openTestDoor } from '#testing/doors/test-door.ts';
 import { referenceRoutes } from './mount.ts';
 

@@ -1,4 +1,4 @@
-import type { Progress } from '#scripts/progress.ts';
+import type { Progress } from '#scripts/start/progress.ts';
 
 /** Resources of every measure. */
 export interface BenchContext {

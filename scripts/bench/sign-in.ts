@@ -1,5 +1,5 @@
 import { openMongo } from '#infra/mongo/connect.ts';
-import { freePort } from '#scripts/services/port.ts';
+import { freePort } from '#scripts/start/services/port.ts';
 import { startChild } from './child.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
 import type { BenchContext } from './measure.ts';

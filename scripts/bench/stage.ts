@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
-import { freePort } from '#scripts/services/port.ts';
+import { freePort } from '#scripts/start/services/port.ts';
 import { type Child, startChild } from './child.ts';
 import { type HttpClient, openHttpClient } from './http-client.ts';
 import type { BenchContext } from './measure.ts';

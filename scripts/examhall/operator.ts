@@ -2,7 +2,7 @@ import type { Writable } from 'node:stream';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { AuditRow } from '#infra/mongo/operator-audit.ts';
-import type { Progress } from '#scripts/progress.ts';
+import type { Progress } from '#scripts/start/progress.ts';
 import type { Flags, OptionName } from './options.ts';
 import type { SecretInput } from './read-secret.ts';
 

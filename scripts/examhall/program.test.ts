@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { PassThrough, Readable } from 'node:stream';
 import t from 'tap';
-import { ALL_COMMANDS } from '#scripts/examhall.ts';
+import { ALL_COMMANDS } from './examhall.ts';
 import { EXIT } from './exit-codes.ts';
 import { readImportLine } from './import-accounts.ts';
 import { readMoment } from './options.ts';

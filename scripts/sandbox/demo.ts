@@ -1,6 +1,5 @@
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { openProgress } from '#scripts/progress.ts';
 import {
   addDispatcher,
   type Dispatcher,
@@ -12,6 +11,7 @@ import { runDemo } from '#scripts/sandbox/demo/run-demo.ts';
 import { openStandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
 import { mathsPaper } from '#scripts/sandbox/school/paper.ts';
 import { schoolYear } from '#scripts/sandbox/school/students.ts';
+import { openProgress } from '#scripts/start/progress.ts';
 
 const USAGE = `npm run demo -- [options]
 

@@ -1,5 +1,5 @@
 import { runNeighbours } from '#scripts/sandbox/neighbours/run-neighbours.ts';
-import { onStopSignals } from '#scripts/supervisor/processes.ts';
+import { onStopSignals } from '#scripts/start/supervisor/processes.ts';
 
 /** `npm run neighbours`: serves stand-ins for the services that examhall calls, until a stop signal. */
 const ended = new AbortController();

@@ -1,4 +1,4 @@
-import type { Progress } from '#scripts/progress.ts';
+import type { Progress } from '#scripts/start/progress.ts';
 
 /** Calls that the demo makes at the same time. */
 const SOCKETS = 24;

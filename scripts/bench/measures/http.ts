@@ -2,7 +2,7 @@ import { type Child, startChild } from '#scripts/bench/child.ts';
 import { answerBody } from '#scripts/bench/exam.ts';
 import { alternate, type BenchContext, type Measure, type Row, ratesOf } from '#scripts/bench/measure.ts';
 import { peer } from '#scripts/bench/peers.ts';
-import { freePort } from '#scripts/services/port.ts';
+import { freePort } from '#scripts/start/services/port.ts';
 
 const CONNECTIONS = 50;
 

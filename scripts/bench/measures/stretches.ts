@@ -1,8 +1,8 @@
 import type { Measure, Row } from '#scripts/bench/measure.ts';
-import { costOf, type FilledPlace, stretchMeter } from '#scripts/fillings/cost.ts';
-import { fillingsOf } from '#scripts/fillings/fillings.ts';
-import { type Hall, openHall } from '#scripts/fillings/hall.ts';
-import { type Place, permittedMs } from '#scripts/fillings/places.ts';
+import { costOf, type FilledPlace, stretchMeter } from '#testing/fillings/cost.ts';
+import { fillingsOf } from '#testing/fillings/fillings.ts';
+import { type Hall, openHall } from '#testing/fillings/hall.ts';
+import { type Place, permittedMs } from '#testing/fillings/places.ts';
 
 /** Places in the report. A filling is listed only after several calls: in one call alone, the collector of garbage lengthens a stretch. */
 const LISTED = 10;

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Progress } from '#scripts/progress.ts';
 import { asStudent } from '#scripts/sandbox/gateway.ts';
 import { part } from '#scripts/sandbox/parts.ts';
 import { releaseResults } from '#scripts/sandbox/school/exam-calls.ts';
 import { ORGANIZATION } from '#scripts/sandbox/school/paper.ts';
+import type { Progress } from '#scripts/start/progress.ts';
 import { type Delivery, deliverNotices } from './deliver-notices.ts';
 import { type Inbox, parentInboxes, readAllNotices, readNotice, studentInboxes, verifyInbox } from './inbox.ts';
 import type { NoticeFacts } from './report.ts';

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Progress } from '#scripts/progress.ts';
 import { countRequests } from '#scripts/sandbox/gateway.ts';
 import type { BankStandIn } from '#scripts/sandbox/neighbours/question-bank.ts';
+import type { Progress } from '#scripts/start/progress.ts';
 import type {
   ClassifiedItem,
   Client,

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Progress } from '#scripts/progress.ts';
 import type { Gateway } from '#scripts/sandbox/gateway.ts';
 import type { LostReplies } from '#scripts/sandbox/neighbours/notification.ts';
 import { inParallel } from '#scripts/sandbox/parts.ts';
+import type { Progress } from '#scripts/start/progress.ts';
 import { type Inbox, readPage } from './inbox.ts';
 import type { DemoDeps } from './sitting.ts';
 

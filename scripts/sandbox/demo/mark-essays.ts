@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Progress } from '#scripts/progress.ts';
 import { part } from '#scripts/sandbox/parts.ts';
 import { essayRubric } from '#scripts/sandbox/school/essay-drafts.ts';
 import { handOffGrade, madeUpHandoff } from '#scripts/sandbox/school/exam-calls.ts';
 import { toMicro } from '#scripts/sandbox/school/grader.ts';
+import type { Progress } from '#scripts/start/progress.ts';
 import type {
   AttemptDetail,
   EssayGradeHandoffRequest,

@@ -10,7 +10,7 @@ import { openMongo } from '#infra/mongo/connect.ts';
 import { checkInvariants } from '#infra/mongo/operations/invariants.ts';
 import type { Failure } from '#scripts/sandbox/neighbours/failure.ts';
 import type { StandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
-import { freePort, rememberedStores } from '#scripts/services/port.ts';
+import { freePort, rememberedStores } from '#scripts/start/services/port.ts';
 
 /** A cluster that the demo started. */
 export interface OwnCluster {
@@ -46,7 +46,7 @@ export async function startOwnCluster(deps: {
   const url = `http://127.0.0.1:${port}`;
   deps.standIns.notification.forwardTo(url);
   deps.standIns.fail('notification', LOST_REPLIES);
-  const child = spawn(process.execPath, ['scripts/dev.ts'], {
+  const child = spawn(process.execPath, ['scripts/start/dev.ts'], {
     cwd: deps.root,
     env: {
       ...process.env,

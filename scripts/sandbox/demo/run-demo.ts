@@ -1,9 +1,9 @@
-import type { Progress } from '#scripts/progress.ts';
 import { openGateway, openLatencies, servicesOf } from '#scripts/sandbox/gateway.ts';
 import type { StandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
 import { inParallel, part } from '#scripts/sandbox/parts.ts';
 import { answerSheet } from '#scripts/sandbox/school/answer-sheet.ts';
 import type { Student } from '#scripts/sandbox/school/students.ts';
+import type { Progress } from '#scripts/start/progress.ts';
 import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { announceResults } from './announce-results.ts';
 import { classifyPaper } from './classify-paper.ts';

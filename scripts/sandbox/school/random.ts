@@ -1,4 +1,4 @@
-import { mulberry32 } from '#scripts/mulberry32.ts';
+import { mulberry32 } from '#scripts/sandbox/mulberry32.ts';
 
 /** Random choices that depend only on their seed, so that a run can be repeated. */
 export interface Random {

@@ -1,6 +1,6 @@
-import type { Progress } from '#scripts/progress.ts';
 import type { Gateway } from '#scripts/sandbox/gateway.ts';
 import type { School } from '#scripts/sandbox/school/school.ts';
+import type { Progress } from '#scripts/start/progress.ts';
 
 /** Things that a run of the seed adds. */
 export const ADDED_KINDS = [

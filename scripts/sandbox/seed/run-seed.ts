@@ -1,10 +1,10 @@
 import type { Writable } from 'node:stream';
 import { parseArgs } from 'node:util';
-import { openProgress } from '#scripts/progress.ts';
 import { openGateway, servicesOf } from '#scripts/sandbox/gateway.ts';
 import { bankQuestion } from '#scripts/sandbox/neighbours/question-bank.ts';
 import { mathsPaper } from '#scripts/sandbox/school/paper.ts';
 import { contactsOf, type School, schoolOf } from '#scripts/sandbox/school/school.ts';
+import { openProgress } from '#scripts/start/progress.ts';
 import { sitExams } from './exams.ts';
 import { ADDED_KINDS, type AddedKind, type Filling } from './fill.ts';
 import { fillInboxes } from './inboxes.ts';

@@ -1,5 +1,5 @@
-import { chatCompletion } from '#scripts/http/chat-completion.ts';
-import { answerJson, openReceiver } from '#scripts/http/local-server.ts';
+import { chatCompletion } from '#scripts/sandbox/http/chat-completion.ts';
+import { answerJson, openReceiver } from '#scripts/sandbox/http/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
 export interface GenerationServer {

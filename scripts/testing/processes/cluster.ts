@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Db } from 'mongodb';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
-import { freePort } from '#scripts/services/port.ts';
+import { freePort } from '#scripts/start/services/port.ts';
 import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
 import { callHttp, type HttpReply, type HttpRequest } from '#testing/clients/http-call.ts';
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';

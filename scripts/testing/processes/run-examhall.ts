@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { runCommandLine } from '#scripts/examhall.ts';
+import { runCommandLine } from '#scripts/examhall/examhall.ts';
 import type { TestMongo } from '#testing/stores/open-test-mongo.ts';
 
-const SCRIPT = path.resolve(import.meta.dirname, '../../../scripts/examhall.ts');
+const SCRIPT = path.resolve(import.meta.dirname, '../../examhall/examhall.ts');
 
 type Place = Pick<TestMongo, 'url' | 'database'>;
 

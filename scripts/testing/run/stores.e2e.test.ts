@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import t from 'tap';
-import { isPortFree } from '#scripts/services/port.ts';
+import { isPortFree } from '#scripts/start/services/port.ts';
 import { endAbandonedStores, endStores, startStores, storesOf } from './stores.ts';
 
 t.test('each lane of a run has stores of its own, which end after a runner that was killed', async (t) => {

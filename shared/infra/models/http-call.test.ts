@@ -1,6 +1,6 @@
 import t from 'tap';
 import { WIRE_OF } from '#infra/models/open-models.ts';
-import { mulberry32 } from '#scripts/mulberry32.ts';
+import { mulberry32 } from '#scripts/sandbox/mulberry32.ts';
 import { HTTP_PROVIDERS, type HttpProvider, streamOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import { readEvents } from './http-call.ts';
 

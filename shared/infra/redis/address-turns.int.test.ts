@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import t from 'tap';
-import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';

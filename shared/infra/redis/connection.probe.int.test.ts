@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';

@@ -1,7 +1,7 @@
 import { type AddressInfo, connect, createServer } from 'node:net';
 import t, { type Test } from 'tap';
-import { freePort } from '#scripts/services/port.ts';
-import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { freePort } from '#scripts/start/services/port.ts';
+import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { freePort } from '#scripts/services/port.ts';
-import { startThrowAwayServices } from '#scripts/services/throw-away.ts';
+import { freePort } from '#scripts/start/services/port.ts';
+import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import type { LinkLog } from './link.ts';

@@ -1,0 +1,168 @@
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { readingProcess } from '#infra/config/config.ts';
+import { ownEnvironment } from '#infra/config/environment.ts';
+import { isProcessType } from '#infra/config/readers.ts';
+import { isPortFree } from '#scripts/start/services/port.ts';
+import { type Service, untilReady } from '#scripts/start/services/service.ts';
+import { developmentServices } from '#scripts/start/services.ts';
+import { createSupervisor, type Supervisor } from '#scripts/start/supervisor.ts';
+import { takeDataFolder } from './data-folder.ts';
+import { type LaunchPlan, runOnce } from './kept-process.ts';
+import { type Plan, StartRefused } from './plan.ts';
+import { createPrefixedOutput, type PrefixedOutput, readableLines } from './prefixed-output.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../../..');
+/** Longest wait for MongoDB or a local Redis. */
+const SERVICE_TIMEOUT_MS = 60_000;
+/** Wait for a service before a message names it. */
+const SILENCE_MS = 2_000;
+/** Wait for the front door before a message names it; longer, because the processes log their own start. */
+const DOOR_SILENCE_MS = 15_000;
+
+/**
+ * Returns the prefixed output for all processes of a plan. Lines are coloured on a terminal, unless NO_COLOR is set. Log lines are readable
+ * text, in production JSON.
+ */
+export async function outputFor(
+  plan: Plan,
+  stream: NodeJS.WriteStream,
+  env: NodeJS.ProcessEnv,
+): Promise<PrefixedOutput> {
+  const colour = stream.isTTY === true && !env.NO_COLOR;
+  return createPrefixedOutput({
+    write: (text) => stream.write(text),
+    colour,
+    readable: await readableLines(plan.env, colour),
+    names: ['start', 'mongodb', 'redis', 'release', ...plan.processes.map(({ name }) => name)],
+  });
+}
+
+/**
+ * Starts services, release and processes, in this order, and resolves when the front door is ready. Calls `begun` with the supervisor
+ * before anything runs, so that a stop signal can end a start in progress.
+ * @throws StartRefused with the reason
+ */
+export async function startCluster(
+  deps: { output: PrefixedOutput; signal: AbortSignal; begun: (supervisor: Supervisor) => void },
+  plan: Plan,
+): Promise<void> {
+  const { output, signal } = deps;
+  const say = (line: string) => {
+    for (const part of line.split('\n')) output.line('start', part);
+  };
+  const folder = await takeDataFolder(plan.folder, say).catch((error: Error) => {
+    throw new StartRefused(error.message);
+  });
+  const supervisor = createSupervisor({ output, folder });
+  deps.begun(supervisor);
+
+  // Check the ports only now: orphans of a killed supervisor, which `takeDataFolder` has stopped, use the same ports.
+  for (const { name, port } of plan.processes) {
+    if (port !== undefined && !(await isPortFree(port))) {
+      throw new StartRefused(`port ${port} (${name}) is in use by another program; stop it or set PORT`);
+    }
+  }
+  const { mongodb, redis } = await orStopped(developmentServices({ env: plan.env, folder: plan.folder, say }), signal);
+  if (plan.env.NODE_ENV === 'production' && mongodb.launch !== undefined) {
+    say(
+      `MONGODB_URL is not set: this production cluster stores its data in one local ${mongodb.origin}, without a replica`,
+    );
+  }
+  for (const service of [mongodb, redis]) {
+    if (service.launch !== undefined) supervisor.keep('service', service.name, service.launch);
+  }
+  await serviceAnswers(say, mongodb, signal);
+  await serviceAnswers(say, redis, signal);
+
+  const env = { ...plan.env, MONGODB_URL: mongodb.url, REDIS_URL: redis.url, PATH: pinnedNodeFirst(plan.env.PATH) };
+  if (plan.release !== undefined) {
+    const { command } = plan.release;
+    await runOnce(output, 'release', shell(command, environmentOf(env, 'release'), undefined), signal);
+  }
+  for (const [nth, { name, type, command, port }] of plan.processes.entries()) {
+    signal.throwIfAborted();
+    const own = { ...environmentOf(env, type), ...metricsPortOf(env, nth) };
+    supervisor.keep('process', name, shell(command, own, port));
+  }
+  if (plan.processes.some(({ port }) => port !== undefined)) {
+    const waits = setTimeout(() => say(`waiting for the front door (${plan.url}/readyz)`), DOOR_SILENCE_MS);
+    await frontDoorReady(plan.url, signal).finally(() => clearTimeout(waits));
+  }
+}
+
+/** Waits for `work`, or rejects when the signal aborts. An installation over a slow network must not delay a stop; it ends with the process. */
+function orStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const stopped = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+  signal.throwIfAborted();
+  return Promise.race([work, stopped]);
+}
+
+/**
+ * Waits until a service answers. If the Redis of REDIS_URL does not answer, prints a warning and continues, because Redis is only a
+ * doorbell.
+ * @throws StartRefused if another service does not answer in time
+ */
+async function serviceAnswers(say: (line: string) => void, service: Service, signal: AbortSignal): Promise<void> {
+  if (service.name === 'redis' && service.launch === undefined) {
+    await untilReady(service, 2_000, signal).catch((error: Error) => {
+      signal.throwIfAborted();
+      say(`${error.message}; continuing without it, commands wait for the poll`);
+    });
+    return;
+  }
+  const waits = setTimeout(() => say(`waiting for ${service.name} (${service.origin})`), SILENCE_MS);
+  await untilReady(service, SERVICE_TIMEOUT_MS, signal)
+    .catch((error: Error) => {
+      signal.throwIfAborted();
+      throw new StartRefused(error.message);
+    })
+    .finally(() => clearTimeout(waits));
+  say(`${service.name} answers (${service.origin})`);
+}
+
+async function frontDoorReady(url: string, signal: AbortSignal): Promise<void> {
+  while (true) {
+    signal.throwIfAborted();
+    try {
+      const answer = await fetch(`${url}/readyz`, {
+        signal: AbortSignal.any([signal, AbortSignal.timeout(2_000)]),
+      });
+      await answer.body?.cancel();
+      if (answer.status === 200) return;
+    } catch {
+      // Not listening yet.
+    }
+    await delay(100);
+  }
+}
+
+/** Returns a plan whose shell is replaced by a simple command, so that signals reach the command and its exit is seen at once. */
+function shell(command: string, env: NodeJS.ProcessEnv, port: number | undefined): LaunchPlan {
+  const { PORT: _port, ...rest } = env;
+  const isSimple = !/[;&|()<>`]|^\w+=/.test(command);
+  return {
+    command: '/bin/sh',
+    args: ['-c', isSimple ? `exec ${command}` : command],
+    env: port === undefined ? rest : { ...rest, PORT: String(port) },
+    cwd: ROOT,
+  };
+}
+
+/** Returns a PATH whose `node` is the one of this process. In the Procfile, `node` means the platform's Node 24. */
+function pinnedNodeFirst(searchPath: string | undefined): string {
+  return [path.dirname(process.execPath), searchPath ?? ''].join(path.delimiter);
+}
+
+/** Returns the environment without the secrets and addresses that a process type does not read. A type of another PROCFILE gets them all. */
+function environmentOf(env: NodeJS.ProcessEnv, type: string): NodeJS.ProcessEnv {
+  return isProcessType(type) ? ownEnvironment(env, readingProcess(env, type)).env : env;
+}
+
+/** Returns a METRICS_PORT for each process. On a shared port, only one process could serve its metrics. */
+function metricsPortOf(env: NodeJS.ProcessEnv, nth: number): NodeJS.ProcessEnv {
+  const first = Number(env.METRICS_PORT || 0);
+  return first === 0 ? {} : { METRICS_PORT: String(first + nth) };
+}

@@ -1,0 +1,95 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { withSecretFiles } from '#infra/config/environment.ts';
+import { chooseEngine } from '#scripts/start/services/mongodb.ts';
+import { effectiveEnvironment, frontDoorUrl, generatedSecret } from './development-defaults.ts';
+import { type ProcessType, parseFormation, parseProcfile } from './procfile.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../../..');
+
+/** A refused start. The message is for the user at the terminal and is printed without a stack. */
+export class StartRefused extends Error {}
+
+export interface Plan {
+  readonly port: number;
+  /** URL of the first front door, for clients on this machine. */
+  readonly url: string;
+  readonly folder: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly release: ProcessType | undefined;
+  /** `type` of the Procfile; the first of several processes has the name `web1`. */
+  readonly processes: readonly { name: string; type: string; command: string; port: number | undefined }[];
+}
+
+/** Checks all settings of a start before anything runs. @throws StartRefused with every fault */
+export function planCluster(outer: NodeJS.ProcessEnv): Plan {
+  // The addresses of the stores decide which of them this command starts.
+  const { env: given, faults } = withSecretFiles(outer, ['MONGODB_URL', 'REDIS_URL']);
+  /** Returns the result of `read`. If it throws, records a fault and returns `otherwise`, so that the remaining settings are checked too. */
+  const readOr = <T>(otherwise: T, read: () => T): T => {
+    try {
+      return read();
+    } catch (error) {
+      faults.push(error instanceof Error ? error.message : String(error));
+      return otherwise;
+    }
+  };
+  const port = readOr(3000, () => portOf(given.PORT ?? '3000'));
+  if (given.DATA_DIR === '') faults.push('DATA_DIR: empty; expected a folder');
+  const folder = path.resolve(ROOT, given.DATA_DIR || '.data');
+  const types = readOr([], () => parseProcfile(readProcfile(given.PROCFILE ?? 'Procfile')));
+  const running = types.filter(({ name }) => name !== 'release');
+  const names = running.map(({ name }) => name);
+  const formation = readOr(new Map<string, number>(), () =>
+    types.length === 0 ? new Map() : parseFormation(given.FORMATION ?? '', names),
+  );
+  const secret = () => readOr('none', () => secretIn(folder, faults.length > 0));
+  const { env, faults: refusals } = effectiveEnvironment({ ...given, PORT: String(port) }, { port, secret });
+  faults.push(...refusals);
+  if (given.NODE_ENV === 'production' && given.MONGODB_URL === undefined) {
+    const engine = readOr(undefined, () => chooseEngine(given));
+    if (engine !== undefined && engine.name !== 'mongod')
+      faults.push(`MONGODB_URL: not set, wanted a replica set; ${engine.is} is a stand-in for development`);
+  }
+  if (faults.length > 0) throw refused(faults);
+
+  const processes = running.flatMap(({ name, command }) => {
+    const count = formation.get(name) ?? 0;
+    return Array.from({ length: count }, (_, index) => ({
+      name: count === 1 ? name : `${name}${index + 1}`,
+      type: name,
+      command,
+      port: name === 'web' ? port + index : undefined,
+    }));
+  });
+  const url = frontDoorUrl(env, port);
+  return { port, url, folder, env, release: types.find(({ name }) => name === 'release'), processes };
+}
+
+function readProcfile(file: string): string {
+  try {
+    return readFileSync(path.resolve(ROOT, file), 'utf8');
+  } catch (error) {
+    throw new Error(`PROCFILE=${file} cannot be read: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+/** Returns the generated secret of the data folder. If the start is refused anyway, creates no folder and returns a placeholder. */
+function secretIn(folder: string, isRefused: boolean): string {
+  if (isRefused) return 'none';
+  try {
+    return generatedSecret(folder);
+  } catch (error) {
+    throw new Error(`DATA_DIR=${folder} cannot be written: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+function portOf(text: string): number {
+  const port = text === '' ? Number.NaN : Number(text);
+  if (Number.isInteger(port) && port > 0 && port <= 65_535) return port;
+  throw new Error(`PORT=${text}: a cluster listens on a port from 1 to 65535`);
+}
+
+function refused(faults: readonly string[]): StartRefused {
+  return new StartRefused(['not started:', ...faults.map((fault) => `  - ${fault}`)].join('\n'));
+}
