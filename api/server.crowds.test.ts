@@ -15,8 +15,6 @@ import {
 import { until } from '#testing/until.ts';
 
 // A school's address may hold 2 requests and 100 bytes in these tests.
-
-// A school's address may hold 2 requests and 100 bytes in these tests.
 const anonymous = { requests: 16, bodyBytes: 800 };
 const routes = [
   echoRoute({ path: '/v1/open' }),
@@ -115,8 +113,6 @@ t.test('of more slow bodies than may arrive at any rate the oldest gets 408 befo
   left?.write('}');
   t.match(await left?.reply(), { status: 200 }, 'the last slow body has its whole time limit');
 });
-
-// 256 bodies of the largest size of a save fill the budget, as at the defaults: 256 MiB, and 1 MiB for each.
 
 // 256 bodies of the largest size of a save fill the budget, as at the defaults: 256 MiB, and 1 MiB for each.
 const [SAVE, EVENT] = [4_096, 32_768];

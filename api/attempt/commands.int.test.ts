@@ -62,6 +62,10 @@ function saveCall(attempt: Pick<Attempt, '_id' | 'studentId'>, place: number) {
   return callOf(body, { attemptId: attempt._id }, attempt.studentId);
 }
 
+const mongo = await openTestMongo(t);
+
+const sharded = await openTestMongo(t);
+
 t.test('a cold process reads the attempt and its paper once each before its first save', async (t) => {
   const { save } = await watchedFrontDoor(t as Tap);
   t.strictSame(await save(0), ['find', 'find', 'findAndModify']);
@@ -150,8 +154,6 @@ const GRADE = [
 ];
 /** The same, and the grade is published. */
 const PUBLISHED_GRADE = [...GRADE.slice(0, -1), 'insert commands', 'commitTransaction'];
-
-const mongo = await openTestMongo(t);
 
 /** Returns a command with its collection, and the number of its documents if it inserts more than one. */
 function described({ commandName, command }: CommandStartedEvent): string {
@@ -273,8 +275,6 @@ t.test('a process reads the list of wanted types once in 2.5 s, however many sub
     advance(2_500);
   }
 });
-
-const sharded = await openTestMongo(t);
 const workerOf = (actor: string) => testWorker(t, testKernel(sharded), makeActor(actor, testWorkerDeps(sharded)));
 const workers = { grading: [workerOf('grading')], essayhandoff: [workerOf('essayhandoff')] };
 const ATTEMPTS = attempts(sharded).collectionName;

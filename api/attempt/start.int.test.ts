@@ -31,6 +31,8 @@ function startAtSeat(mongo: TestMongo, studentId: string, key: string, before?: 
   return startAttempt(coldFrontDoor({ ...mongo, db }), call);
 }
 
+const mongo = await openTestMongo(t);
+
 for (const at of [1, 2]) {
   for (const [name, winner] of [
     ['the same key', 'key-1'],
@@ -63,8 +65,6 @@ for (const at of [1, 2]) {
     t.equal(await attempts(mongo).countDocuments(), 1);
   });
 }
-
-const mongo = await openTestMongo(t);
 const act = () => ({ operator: 'an', reason: 'a test', now: Date.now() });
 const link = (id: string) => ({ id, mode: 'GUEST_ALLOWED', active: true, studentLimit: 3 });
 

@@ -26,6 +26,9 @@ async function registered(): Promise<string> {
   return email;
 }
 
+/** Client of a door of its own, whose counters begin at 0. */
+const fresh = await authClient(cluster, 3);
+
 t.test('login accepts the e-mail in any case and the password in either Unicode form', async (t) => {
   const email = await registered();
   for (const [written, password] of [
@@ -197,9 +200,6 @@ t.test(
     t.equal((await client.login(other, PASSWORD, from(252))).status, 200, 'other addresses are not slowed');
   },
 );
-
-/** Client of a door of its own, whose counters begin at 0. */
-const fresh = await authClient(cluster, 3);
 const NAMES = /^examhall_(logins|refreshes|registrations)_total\{outcome="(\w+)"\} (\d+)$/gm;
 
 /** Returns the counters of the auth service as a text for each label, such as `logins succeeded 1`. */

@@ -40,6 +40,9 @@ async function threeSessions() {
   return { email, second: second.data, third: third.data, me: client.as(third.data.accessToken) };
 }
 
+/** Client of the door whose sessions last a day at most. */
+const daily = await authClient(cluster, 3);
+
 t.test('lists the live sessions and marks the caller’s own', async (t) => {
   const { second, third, me } = await threeSessions();
   await client.refresh(second.refreshToken);
@@ -137,9 +140,6 @@ t.test('one of several concurrent password changes succeeds', async (t) => {
   );
   t.same(tally(replies.map(({ status }) => status)), { 200: 1, 401: 3 });
 });
-
-/** Client of the door whose sessions last a day at most. */
-const daily = await authClient(cluster, 3);
 
 /** Moves the beginning of the session `seconds` into the past. */
 async function begunEarlier(sid: string, seconds: number): Promise<void> {

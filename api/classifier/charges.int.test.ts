@@ -56,6 +56,9 @@ async function unpaid<Scene extends Awaited<ReturnType<typeof paidDoor>>>(t: Tes
   };
 }
 
+const sharedMongo = await openTestMongo(t);
+const sharedOwners = await openFakeOwners(t);
+
 for (const [settler, open] of BOTH) {
   t.test(`a request waits for a debit that ${settler} began before the end of the day`, async (t) => {
     const scene = await open(t);
@@ -249,9 +252,6 @@ for (const mode of ['door', 'worker'] as const) {
     });
   }
 }
-
-const sharedMongo = await openTestMongo(t);
-const sharedOwners = await openFakeOwners(t);
 /** More write and call points than a generation has. */
 const GENERATION_POINTS = 60;
 

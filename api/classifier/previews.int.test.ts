@@ -17,6 +17,8 @@ import { gate, until } from '#testing/until.ts';
 import { inFlight } from './in-flight.ts';
 import { previewExplanation, previewGeneration } from './previews.ts';
 
+const sharedMongo = await openTestMongo(t);
+
 t.test('fewer questions than wanted cost less; uncounted tokens cost the estimate', async (t) => {
   const { door, models } = await paidDoor(t);
   const written = { content: '?', explanation: '!', options: ['1', '2', '3', '4'], correctIndexes: [0] };
@@ -253,8 +255,6 @@ t.test('a hold ahead counts against usage limits and balance', async (t) => {
   owners.ledger.balance = 12;
   t.equal(wordOf(await previewGeneration(door, generationCall())), 200);
 });
-
-const sharedMongo = await openTestMongo(t);
 const erase = (id: string, on = sharedMongo) =>
   erasePerson(on, id, { operator: 'an', reason: 'a test', now: Date.now() });
 const rowsOf = async (id: string, on = sharedMongo) => (await countRows(on, await findPerson(on, id))).size;

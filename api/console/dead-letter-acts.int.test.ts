@@ -51,6 +51,8 @@ async function supersededLetter(): Promise<string> {
   return _id;
 }
 
+const auditMongo = await openTestMongo(t);
+
 t.test('a form that is sent again with another consent is refused, and links to the first act', async (t) => {
   await storeDeadGrading(mongo);
   const form = { act: 'replay', queue: 'grading', key: 'one-form', reason: 'the disk was cleared' };
@@ -116,8 +118,6 @@ t.test('an act takes the letters that its page counted, and none that died while
   await send({ act: 'ack', queue: 'grading', key: 'late', reason: 'ticket 4711', countedAt });
   t.match(await listBulks(mongo, 1), [{ body: { filter: { queue: 'grading', until: new Date(countedAt) } } }]);
 });
-
-const auditMongo = await openTestMongo(t);
 const auditScreen = audit({ mongo: auditMongo });
 const showAudit = async (query: Record<string, string> = {}, language?: PageCall['language']) =>
   `${await auditScreen.render(callOf(query, language))}`;

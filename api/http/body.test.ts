@@ -93,8 +93,6 @@ t.test('a reply names the fields of the body that were dropped, long ones by the
 });
 
 // Building the route table reads only tokens and senders of its dependencies.
-
-// Building the route table reads only tokens and senders of its dependencies.
 const routes = [
   ...attemptRoutes({ settings: { receiverToken: ['t'], handoffSenders: ['api-gateway'] } } as unknown as AttemptDeps),
   ...authRoutes({ settings: { selfRegisterRoles: new Set() } } as unknown as AuthDeps),

@@ -23,6 +23,21 @@ cluster.neighbours.parents = ['parent-1', 'parent-2'];
 const inbox = async (id: string, role: string, path: string) =>
   (await attempts.call('GET', path, { headers: { 'x-actor-id': id, 'x-actor-role': role } })).data;
 
+const mail = await openMailReceiver(t);
+const mailing = await startCluster(t, {
+  inside: true,
+  workers: ['delivery'],
+  env: {
+    ...mail.env,
+    NOTIFICATION_CHANNELS: 'email',
+    NOTIFICATION_UNSUBSCRIBE_URL: 'https://api.school.example/v1/notifications/unsubscribe',
+    NOTIFICATION_UNSUBSCRIBE_SECRET: 'a secret of the test that is long enough',
+    NOTIFICATION_WEBPUSH_PRIVATE_KEY: 'yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw',
+    NOTIFICATION_WEBPUSH_SUBJECT: 'mailto:it@school.example',
+  },
+});
+const notifications = await notificationClient(mailing);
+
 t.test(
   'a released grade reaches the inboxes of student and parents once, and the channel once for each of them',
   async (t) => {
@@ -98,21 +113,6 @@ t.test('a type that is disabled after its row was stored is not delivered', asyn
   t.notOk(receiver.calls.some(({ body }) => JSON.stringify(body).includes(student.id)));
   t.match(await inbox(student.id, 'STUDENT', '/v1/notifications'), { total: 1 }, 'the notification stays in the inbox');
 });
-
-const mail = await openMailReceiver(t);
-const mailing = await startCluster(t, {
-  inside: true,
-  workers: ['delivery'],
-  env: {
-    ...mail.env,
-    NOTIFICATION_CHANNELS: 'email',
-    NOTIFICATION_UNSUBSCRIBE_URL: 'https://api.school.example/v1/notifications/unsubscribe',
-    NOTIFICATION_UNSUBSCRIBE_SECRET: 'a secret of the test that is long enough',
-    NOTIFICATION_WEBPUSH_PRIVATE_KEY: 'yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw',
-    NOTIFICATION_WEBPUSH_SUBJECT: 'mailto:it@school.example',
-  },
-});
-const notifications = await notificationClient(mailing);
 const producer = notifications.service('exam-service');
 const jobs = mailing.mongo.collection<{ _id: string; status: string }>('notification_deliveries');
 

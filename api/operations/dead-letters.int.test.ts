@@ -36,6 +36,23 @@ async function open(t: Test) {
   return { mongo, get, post, examhall, logged };
 }
 
+const audited = await openTestMongo(t);
+const auditDoor = await openTestDoor(t, {
+  routes: auditRoutes({ mongo: audited, opsToken: [SECRET] }),
+  schemas: 'product',
+});
+
+const READER = 'ADMIN a-1';
+const READ = {
+  action: 'account.trace',
+  subject: await tombstoneId(audited, 'student-7'),
+  detail: { lines: 3 },
+} as const;
+for (let n = 0; n < 5; n += 1) {
+  const act = { operator: n % 2 === 0 ? READER : 'OPS_TOKEN', reason: `r-${n}`, now: Date.now() + n };
+  await writeAudit(audited, act, n === 4 ? { action: 'account.unlock', subject: 'account-1', detail: {} } : READ);
+}
+
 t.test('each route answers as the command of its name does with --json', async (t) => {
   const { mongo, get, post, examhall } = await open(t);
   const [one] = [await storeDeadGrading(mongo), await storeDeadGrading(mongo, 'another cause')];
@@ -209,25 +226,8 @@ t.test('a list has pages that meet each letter once, over all queues', async (t)
   for (const query of ['?cursor=x', '?limit=0', '?limit=501', '?queue=nope', '?since=today'])
     t.match(await get(`/list${query}`), { status: 400, json: { code: 'VALIDATION_FAILED' } }, query);
 });
-
-const audited = await openTestMongo(t);
-const auditDoor = await openTestDoor(t, {
-  routes: auditRoutes({ mongo: audited, opsToken: [SECRET] }),
-  schemas: 'product',
-});
 const readAudit = (query: string, headers = [OPS]) => ask(t, auditDoor.port, 'GET', `/v1/ops/audit${query}`, headers);
 const examhallAudit = (...words: string[]) => callExamhall(audited, ['audit', ...words]);
-
-const READER = 'ADMIN a-1';
-const READ = {
-  action: 'account.trace',
-  subject: await tombstoneId(audited, 'student-7'),
-  detail: { lines: 3 },
-} as const;
-for (let n = 0; n < 5; n += 1) {
-  const act = { operator: n % 2 === 0 ? READER : 'OPS_TOKEN', reason: `r-${n}`, now: Date.now() + n };
-  await writeAudit(audited, act, n === 4 ? { action: 'account.unlock', subject: 'account-1', detail: {} } : READ);
-}
 
 t.test('the route and the command return the same rows for each filter and page', async (t) => {
   const same: [query: string, words: string[], rows: number][] = [

@@ -17,6 +17,11 @@ import { until } from '#testing/until.ts';
 
 const WHY = ['--reason', 'the disk was cleared'];
 
+// A front door counts a Redis that stores no ring as unavailable. The tool has to agree with it.
+const mongo = await openTestMongo(t, { empty: true });
+await migrate(mongo, () => undefined, { isProbed: true });
+const redis = await ownRedis(startThrowAwayServices);
+
 t.test('dead drop --all counts first, then follows a bulk act that a worker carries out', async (t) => {
   const mongo = await openTestMongo(t);
   const examhall = (...args: string[]) => callExamhall(mongo, args);
@@ -77,14 +82,6 @@ t.test('the arguments of a bulk act are checked', async (t) => {
     t.match(await callExamhall(mongo, args), { code, out: '', err }, args.join(' '));
   t.match(await callExamhall(mongo, ['dead', 'jobs', act._id]), { code: 0, err: /no live `upkeep` worker/ });
 });
-
-// A front door counts a Redis that stores no ring as unavailable. The tool has to agree with it.
-
-// A front door counts a Redis that stores no ring as unavailable. The tool has to agree with it.
-
-const mongo = await openTestMongo(t, { empty: true });
-await migrate(mongo, () => undefined, { isProbed: true });
-const redis = await ownRedis(startThrowAwayServices);
 t.teardown(() => redis.close());
 const examhall = (words: string[], url = redis.url) => callExamhall(mongo, words, { env: { REDIS_URL: url } });
 

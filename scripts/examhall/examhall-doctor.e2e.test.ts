@@ -27,6 +27,9 @@ import { settlementActor } from '#workers/settlement/actor.ts';
 const MIGRATE = path.resolve(import.meta.dirname, '../migrate.ts');
 const IGNORES_KILLS: Flaw = { command: (command) => (command.killSessions === undefined ? undefined : { ok: 1 }) };
 
+const mongo = await openTestMongo(t);
+const owners = await openFakeOwners(t);
+
 t.test('examhall doctor and release accept a server that has every required behaviour', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
   const before = await callExamhall(mongo, ['doctor']);
@@ -136,9 +139,6 @@ t.test('examhall migrate prepares a database, and --shard shows a plan with line
   t.match(await callExamhall(mongo, ['migrate', '--shard', '--yes']), { code: 2, out: '' });
   t.match(await callExamhall(mongo, ['migrate', 'now']), { code: 2, err: /^error: too many arguments for 'migrate'/ });
 });
-
-const mongo = await openTestMongo(t);
-const owners = await openFakeOwners(t);
 const actor = settlementActor(testWorkerDeps(mongo, { ...owners.env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' }));
 const run = (command: Command) => runCommand(testKernel(mongo), actor, command);
 const examhall = (...args: string[]) => callExamhall(mongo, args);

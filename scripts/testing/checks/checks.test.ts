@@ -1,7 +1,12 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import t from 'tap';
 import { subjectFaults } from './check-commits.ts';
 import { documentPieces, faultsOf, longLines, sourcePieces } from './check-prose.ts';
 import { createTapReport } from './tap-report.ts';
+import { findTestFiles } from './test-files.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../../..');
 
 const RUN = `TAP version 14
 1..5
@@ -204,4 +209,14 @@ t.test('reads headings, paragraphs, items and cells of a document', async (t) =>
       [10, 'd'],
     ],
   );
+});
+
+t.test('a test file awaits nothing at its top level after its first test', async (t) => {
+  // tap ends a file as soon as no test of it is left, also while the file awaits something before its next test.
+  for (const file of findTestFiles(ROOT, [])) {
+    const source = readFileSync(path.join(ROOT, file), 'utf8');
+    const [, ...afterTests] = source.split(/^t\.test\(/m);
+    const late = /^(?:(?:const|let) .*= )?await (?!t\.test\().*/m.exec(afterTests.join(''));
+    t.equal(late?.[0], undefined, file);
+  }
 });

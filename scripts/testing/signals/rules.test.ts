@@ -27,6 +27,12 @@ function metricsOf(rule: string): Set<string> {
   return new Set(names.flatMap((name) => (EXPRESSIONS.has(name) ? [...metricsOf(name)] : [name])));
 }
 
+const promtool = await optionalTool(
+  'PROMTOOL',
+  async () =>
+    onPath(['promtool'], process.env.PATH) ?? `${await unpackedPackage('prometheus', false)}/usr/bin/promtool`,
+);
+
 t.test(
   'each alert has a case in which it fires, one in which its metrics leave it silent, and a live fault',
   async (t) => {
@@ -54,12 +60,6 @@ t.test(
       t.match(faults.join('\n'), `'${alert}'`);
     }
   },
-);
-
-const promtool = await optionalTool(
-  'PROMTOOL',
-  async () =>
-    onPath(['promtool'], process.env.PATH) ?? `${await unpackedPackage('prometheus', false)}/usr/bin/promtool`,
 );
 const skip = 'missing' in promtool && promtool.missing;
 t.test('promtool finds every case of the rules right', { skip }, async (t) => {
