@@ -1,6 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
+import {
+  startThrowAwayServices,
+  type ThrowAwayOptions,
+  type ThrowAwayServices,
+} from '#scripts/start/services/throw-away.ts';
 import { identify, isAlive, type ProcessIdentity } from '#scripts/start/supervisor/processes.ts';
 
 /**
@@ -23,10 +27,18 @@ export async function startStores(runner: number, count: number): Promise<void> 
   const { MONGODB_URL, REDIS_URL } = process.env;
   const wanted = { mongodb: !MONGODB_URL, redis: !REDIS_URL, outlives: true };
   const say = (line: string) => void process.stderr.write(`${line}\n`);
-  // The first start installs the servers; the others find them.
-  const first = await startThrowAwayServices({ ...wanted, say });
-  const others = await Promise.all(Array.from({ length: count - 1 }, () => startThrowAwayServices(wanted)));
-  const all = [first, ...others];
+  const all: ThrowAwayServices[] = [];
+  const start = async (options: ThrowAwayOptions) => void all.push(await startThrowAwayServices(options));
+  try {
+    // The first start installs the servers; the others find them.
+    await start({ ...wanted, say });
+    const others = await Promise.allSettled(Array.from({ length: count - 1 }, () => start(wanted)));
+    for (const other of others) if (other.status === 'rejected') throw other.reason;
+  } catch (error) {
+    // No record names these servers yet, so nothing else would end them.
+    await Promise.all(all.map((services) => services.close()));
+    throw error;
+  }
 
   const identity = identify(runner);
   if (identity === undefined) throw new Error(`the runner ${runner} has ended`);
