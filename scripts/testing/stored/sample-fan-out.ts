@@ -1,12 +1,13 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { fanOuts } from '#infra/mongo/notification/collections.ts';
 import type { NewFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { openFanOut, stageRows } from '#infra/mongo/notification/stage-fan-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { atOnce } from '#shared/kernel/pieces.ts';
 import { finishFanOutOrder } from '#shared/notification/commands.ts';
 import { type EventInput, newEvent, sourceEventRef } from '#shared/notification/event.ts';
-import { planFanOut } from '#shared/notification/fan-out.ts';
+import { type FanOut, planFanOut } from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
 
 /** Returns the notifications of a producer for `count` recipients, `user-0` and so on. */
@@ -67,4 +68,10 @@ export function sampleFanOut(sample: FanOutSample): NewFanOut {
     deliveries: { channels: channels ?? new Set(), maxAttempts: 6 },
     finish: newCommand({ ...finishFanOutOrder(fanOutId), maxAttempts: 10, now }),
   };
+}
+
+/** Stores fan-outs of one row in these states, as `fan-out-1` and so on. */
+export async function storeFanOutStates(mongo: Mongo, states: readonly FanOut['state'][]): Promise<void> {
+  const common = { source: null, rows: 1, staged: 1, stageBy: new Date(), publishedAt: null };
+  await fanOuts(mongo).insertMany(states.map((state, n) => ({ _id: `fan-out-${n + 1}`, state, ...common })));
 }

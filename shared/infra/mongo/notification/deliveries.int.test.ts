@@ -5,10 +5,11 @@ import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Channel, DeliveryAttempt } from '#shared/notification/delivery.ts';
+import { storeFanOutStates } from '#testing/stored/sample-fan-out.ts';
 import { freshNotification as undelivered } from '#testing/stored/stored-deliveries.ts';
 import { freshNotification } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { fanOuts, notificationEvents, notifications } from './collections.ts';
+import { notificationEvents, notifications } from './collections.ts';
 import { queueDeliveries } from './deliveries.ts';
 import { insertDeliveryAttempt, listDeliveryAttempts, type WantedAttempts } from './delivery-attempts.ts';
 import { summarizeSupport } from './summarize-support.ts';
@@ -175,17 +176,7 @@ t.test('the support summary counts support and nothing else', async (t) => {
     make({ type: 'GRADE_RELEASED' }),
   ];
   await notifications(mongo).insertMany(rows);
-  await fanOuts(mongo).insertMany(
-    (['PUBLISHED', 'STAGING'] as const).map((state, n) => ({
-      _id: `fan-out-${n + 1}`,
-      state,
-      source: null,
-      rows: 1,
-      staged: 1,
-      stageBy: new Date(),
-      publishedAt: null,
-    })),
-  );
+  await storeFanOutStates(mongo, ['PUBLISHED', 'STAGING']);
   const event = {
     sourceService: null,
     sourceEventId: null,

@@ -6,11 +6,12 @@ import { CONSISTENT_READ_MS } from '#shared/notification/fan-out.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { newFromSnapshot, type Snapshot } from '#shared/notification/snapshot.ts';
 import { scaled } from '#testing/chance.ts';
+import { storeFanOutStates } from '#testing/stored/sample-fan-out.ts';
 import { freshNotification, storeNotifications } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { isStandInInPython } from '#testing/stores/plans.ts';
 import { type Method, tappedDb } from '#testing/stores/tapped-db.ts';
-import { fanOuts, NOTIFICATIONS, notifications } from './collections.ts';
+import { NOTIFICATIONS, notifications } from './collections.ts';
 import { readConsistently } from './inbox.ts';
 import { deleteAll, markAllRead } from './inbox-changes.ts';
 import { putSnapshot } from './snapshots.ts';
@@ -45,17 +46,7 @@ t.test('read-all and delete-all reach every row of one user, whatever its time, 
   const others = await storeNotifications(mongo, 2, () => ({ userId: 'another' }));
   const published = freshNotification({ place: 'fan-out-1' });
   const staged = freshNotification({ place: 'fan-out-2' });
-  await fanOuts(mongo).insertMany(
-    (['PUBLISHED', 'STAGING'] as const).map((state, n) => ({
-      _id: `fan-out-${n + 1}`,
-      state,
-      source: null,
-      rows: 1,
-      staged: 1,
-      stageBy: new Date(),
-      publishedAt: null,
-    })),
-  );
+  await storeFanOutStates(mongo, ['PUBLISHED', 'STAGING']);
   await notifications(mongo).insertMany([published, staged]);
 
   const read = ROWS / 100;
