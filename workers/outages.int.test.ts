@@ -2,7 +2,6 @@ import t from 'tap';
 import { findAttemptById } from '#infra/mongo/attempt/attempts.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { scriptActor, withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
@@ -10,6 +9,7 @@ import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-att
 import { again, expire } from '#testing/stored/stored-commands.ts';
 import { type FaultPlan, faultyMongo, settles } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { actorSubjects, makeActor } from '#testing/suites/actor-subjects.ts';
 import { endedWell } from '#testing/suites/kernel-suite.ts';
 import { despiteOutages, gate, until } from '#testing/until.ts';

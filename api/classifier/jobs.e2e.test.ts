@@ -1,10 +1,10 @@
 import type { Test } from 'tap';
 import t from 'tap';
-import { chatCompletion } from '#scripts/sandbox/http/chat-completion.ts';
-import { answerJson, openReceiver } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
 import { checkedApi } from '#testing/doors/checked-api.ts';
+import { chatCompletion } from '#testing/models/generation-server.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { questionIds } from '#testing/stored/stored-jobs.ts';

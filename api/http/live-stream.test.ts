@@ -3,7 +3,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import type { Call } from '#api/route.ts';
 import { countedAs, networksOf } from '#infra/net/ip-address.ts';
-import { openReceiver } from '#scripts/sandbox/http/local-server.ts';
+import { openReceiver } from '#scripts/sandbox/local-server.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
 import { echoRoute, openTestDoor } from '#testing/doors/test-door.ts';

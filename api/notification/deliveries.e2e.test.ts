@@ -1,9 +1,8 @@
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { mailHeaders } from '#scripts/sandbox/neighbours/mail.ts';
 import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { notificationClient } from '#testing/clients/notification-client.ts';
-import { openMailReceiver } from '#testing/neighbours/mail-receiver.ts';
+import { mailHeaders, openMailReceiver } from '#testing/neighbours/mail-receiver.ts';
 import { openNeighbours, WEBHOOK_SECRET } from '#testing/neighbours/neighbours.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { testBrowser } from '#testing/stored/test-browser.ts';

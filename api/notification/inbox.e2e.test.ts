@@ -1,8 +1,8 @@
 import t from 'tap';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { newUserId, notificationBody, notificationClient } from '#testing/clients/notification-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 
 const cluster = await startCluster(t, { inside: true, workers: [], neighbours: false });
 const client = await notificationClient(cluster);

@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, { inside: true, doors: 2, workers: [] });

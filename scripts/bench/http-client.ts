@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Agent } from 'node:http';
 import { connect } from 'node:net';
-import { type HttpAnswer, send } from '#scripts/sandbox/http/call.ts';
+import { type HttpAnswer, send } from '#testing/clients/call.ts';
 
 /** One keep-alive connection that sends one request at a time. */
 export interface HttpClient {

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { chooseEngine } from '#scripts/start/services/mongodb.ts';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { identifyMongodb } from './machine.ts';
 
 const EXPECTED = { mongod: 'mongod', rust: 'secantusd-rs', python: 'SecantusDB' };

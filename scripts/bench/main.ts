@@ -13,7 +13,7 @@ import { measureStretches } from '#scripts/bench/measures/stretches.ts';
 import { measureSubmit } from '#scripts/bench/measures/submit.ts';
 import { openProgress } from '#scripts/start/progress.ts';
 import { type EngineName, enginesHere } from '#scripts/start/services/mongodb.ts';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { identifyMongodb, machineLines, redisLine } from './machine.ts';
 import type { Measure, ReportRow } from './measure.ts';
 import { installPeers } from './peers.ts';

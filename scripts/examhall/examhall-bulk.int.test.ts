@@ -3,7 +3,6 @@ import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { findBulk, listBulks } from '#infra/mongo/operations/bulk-acts.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { bulkView } from '#shared/operations/bulk-act.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
@@ -12,6 +11,7 @@ import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-lette
 import { workerRow } from '#testing/stored/stored-workers.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
 

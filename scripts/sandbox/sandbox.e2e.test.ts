@@ -4,7 +4,7 @@ import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
-import { answerJson, listenLocally } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, listenLocally } from '#scripts/sandbox/local-server.ts';
 import { openStandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
 import { mathsPaper } from '#scripts/sandbox/school/paper.ts';
 import { contactsOf, schoolOf } from '#scripts/sandbox/school/school.ts';

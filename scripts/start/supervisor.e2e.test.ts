@@ -5,10 +5,10 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
 import { freePort, isPortFree } from '#scripts/start/services/port.ts';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { createPrefixedOutput } from '#scripts/start/supervisor/prefixed-output.ts';
 import { identify, isAlive, type ProcessIdentity, signalGroup } from '#scripts/start/supervisor/processes.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import { createSupervisor } from './supervisor.ts';
 

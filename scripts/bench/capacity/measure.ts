@@ -13,12 +13,12 @@ import { processorMs } from '#scripts/bench/processor.ts';
 import { login, refresh, register, type Tokens } from '#scripts/bench/sign-in.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
 import type { MeasuredCosts, OperationCost } from '#scripts/generate/capacity/costs.ts';
-import { answerJson, listenLocally } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, listenLocally } from '#scripts/sandbox/local-server.ts';
 import { openProgress } from '#scripts/start/progress.ts';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { type MongoTap, openMongoTap } from '#testing/stores/mongo-tap.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 
 /** Operations of one measurement; enough that a clock tick of 10 ms is small. */
 const TIMES = 300;

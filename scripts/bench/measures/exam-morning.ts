@@ -8,7 +8,7 @@ import { type Arrival, highestRate, type LoopResult, openLoop, type RouteTimes }
 import { limitOf, openShares, type Shares, sharesText } from '#scripts/bench/processor.ts';
 import { openBacklog } from '#scripts/bench/queue-ages.ts';
 import { openStage, type Stage } from '#scripts/bench/stage.ts';
-import { send } from '#scripts/sandbox/http/call.ts';
+import { send } from '#testing/clients/call.ts';
 
 const EXAM = 'bench-morning';
 /** The 99th percentile (ms) that a rate must hold. */

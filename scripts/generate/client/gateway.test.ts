@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
-import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import type { SessionEnvelope } from '../../../clients/typescript/src/index.ts';
 import { openGateway } from './examples.ts';
 import { failure, hangUp, openScript, type Scripted, success } from './scripted-server.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { answerJson } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson } from '#scripts/sandbox/local-server.ts';
 import { type FailureKind, failureKind } from '../../../clients/typescript/src/failure-kind.ts';
 import { operationAt } from '../../../clients/typescript/src/forward.ts';
 import type { ErrorCode, InboxEvent } from '../../../clients/typescript/src/index.ts';

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import { type Client, type ClientOptions, type Clock, createClient } from '../../../clients/typescript/src/index.ts';
 
 /** One reply of the script: a status with its body, or a function that misbehaves. */

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { listenLocally } from '#scripts/sandbox/http/local-server.ts';
+import { listenLocally } from '#scripts/sandbox/local-server.ts';
 import { type ClassifiedItem, createClient, type Job, type JobErrors } from '../../../clients/typescript/src/index.ts';
 import { followJob, verifyJob } from './classify-paper.ts';
 

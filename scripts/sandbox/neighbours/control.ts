@@ -1,4 +1,4 @@
-import type { ReceivedCall } from '#scripts/sandbox/http/local-server.ts';
+import type { ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import { NEIGHBOUR_NAMES, type NeighbourName } from './environment.ts';
 import { type Failure, type FailureSwitch, type ReadFailure, readFailure, readMailFailure } from './failure.ts';
 import type { MailStandIn } from './mail.ts';

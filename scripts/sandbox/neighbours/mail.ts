@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { decodeWords } from 'postal-mime';
+import PostalMime from 'postal-mime';
 import { SMTPServer, type SMTPServerSession } from 'smtp-server';
 import { STAND_IN_MAIL_LOGIN } from './environment.ts';
 import { type FailureSwitch, failureSwitch, type MailFailure, type MailStep, UNDISTURBED } from './failure.ts';
@@ -84,23 +84,23 @@ export async function openMailStandIn(options: MailOptions = {}): Promise<MailSt
   async function play(
     { at, address, session }: { at: MailStep; address: string; session: SMTPServerSession },
     done: (error?: Error) => void,
-    perform: () => Promise<Error | undefined> = async () => undefined,
+    perform: () => Promise<void> = async () => undefined,
   ): Promise<void> {
     const present = failure.shown();
     const { delayMs, performs, reply } = at === stepOf(present) ? failure.next(address) : UNDISTURBED;
     if (delayMs > 0) await delay(delayMs, undefined, { ref: false });
-    const fault = performs ? await perform() : undefined;
-    if (reply === 'real') return done(fault);
+    if (performs) await perform();
+    if (reply === 'real') return done();
     const status = reply === 'none' ? null : reply.status;
     note({ status, about: `${at} ${address}` });
     if (status === null) cut((connection) => connection.session === session);
     else done(refused(status, present?.text ?? 'this failure is scripted'));
   }
 
-  function take(raw: string, { envelope, secure, user }: SMTPServerSession): void {
+  async function take(raw: string, { envelope, secure, user }: SMTPServerSession): Promise<void> {
     const { mailFrom } = envelope;
     const from = mailFrom === false ? '' : mailFrom.address;
-    const subject = decodeWords(mailHeaders(raw).get('subject') ?? '');
+    const { subject = '' } = await PostalMime.parse(raw);
     const [to, at] = [recipientsOf(envelope), new Date().toISOString()];
     mails.push({ at, from, to, subject, raw, secure, user: user ?? null });
     if (mails.length > MAX_KEPT_MAILS) mails.shift();
@@ -113,6 +113,7 @@ export async function openMailStandIn(options: MailOptions = {}): Promise<MailSt
     disableReverseLookup: true,
     closeTimeout: 1,
     size: MAX_MAIL_BYTES,
+    rejectOversized: true,
     authOptional: login === null,
     secure: implicit,
     hideSTARTTLS: certificate === undefined,
@@ -131,12 +132,11 @@ export async function openMailStandIn(options: MailOptions = {}): Promise<MailSt
     onMailFrom: ({ address }, session, done) => void play({ at: 'sender', address, session }, done),
     onRcptTo: ({ address }, session, done) => void play({ at: 'recipient', address, session }, done),
     onData(stream, session, done) {
-      const arrived = textOf(stream);
-      void play({ at: 'text', address: recipientsOf(session.envelope).join(' '), session }, done, async () => {
-        const text = await arrived;
-        if (text === null) return refused(552, 'too large');
-        take(text, session);
-        return undefined;
+      const address = recipientsOf(session.envelope).join(' ');
+      const arrived = text(stream).catch(() => null);
+      void play({ at: 'text', address, session }, done, async () => {
+        const raw = await arrived;
+        if (raw !== null && !stream.sizeExceeded) await take(raw, session);
       });
     },
   });
@@ -172,18 +172,6 @@ export async function openMailStandIn(options: MailOptions = {}): Promise<MailSt
   };
 }
 
-/** Reads the text of an e-mail; null if it is too large. Stays pending if the connection is cut before its end. */
-async function textOf(stream: Readable): Promise<string | null> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  stream.on('data', (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes <= MAX_MAIL_BYTES) chunks.push(chunk);
-  });
-  await new Promise((resolve) => stream.on('end', resolve));
-  return bytes > MAX_MAIL_BYTES ? null : Buffer.concat(chunks).toString('utf8');
-}
-
 /** Returns the step that a failure concerns; undefined without a failure. */
 function stepOf(failure: MailFailure | null): MailStep | undefined {
   if (failure === null) return undefined;
@@ -196,17 +184,4 @@ function recipientsOf({ rcptTo }: SMTPServerSession['envelope']): string[] {
 
 function refused(responseCode: number, message: string): Error {
   return Object.assign(new Error(message), { responseCode });
-}
-
-/** Returns the headers of an e-mail by their names in lower case, unfolded. Repeats are joined by a line break. */
-export function mailHeaders(raw: string): Map<string, string> {
-  const headers = new Map<string, string>();
-  const head = raw.slice(0, raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]+/g, ' ');
-  for (const line of head.split('\r\n')) {
-    const [name = '', ...value] = line.split(':');
-    const known = headers.get(name.toLowerCase());
-    const text = value.join(':').trim();
-    headers.set(name.toLowerCase(), known === undefined ? text : `${known}\n${text}`);
-  }
-  return headers;
 }

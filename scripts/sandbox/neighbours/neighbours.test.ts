@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { answerJson, listenLocally } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, listenLocally } from '#scripts/sandbox/local-server.ts';
 import { classifyTask, readClassification } from '#shared/classifier/tasks/classify.ts';
 import { generateTask, readGeneration } from '#shared/classifier/tasks/generate.ts';
 import { exchange } from '#testing/clients/http-call.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { answerJson, listenLocally } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, listenLocally } from '#scripts/sandbox/local-server.ts';
 import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { answerControl, jsonOf, type Kept, type KeptCall } from './control.ts';
 import {

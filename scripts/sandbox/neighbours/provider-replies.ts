@@ -2,43 +2,6 @@ import type { ProviderName } from '#shared/classifier/provider/names.ts';
 
 export type HttpProvider = Exclude<ProviderName, 'mock'>;
 
-/** Providers that differ in their protocol, or in details of a shared one. */
-export const HTTP_PROVIDERS: readonly HttpProvider[] = ['openai', 'deepseek', 'local', 'anthropic', 'gemini'];
-
-/**
- * Addresses at which tests call each provider: the official origins, and for `local` the one that the environment sets. `base` is the
- * path of the base URL.
- */
-export const ASKED_AT: Readonly<
-  Record<HttpProvider, { origin: string; base: string; path: string; streamPath: string }>
-> = {
-  openai: {
-    origin: 'https://api.openai.com',
-    base: '/v1',
-    path: '/v1/chat/completions',
-    streamPath: '/v1/chat/completions',
-  },
-  deepseek: {
-    origin: 'https://api.deepseek.com',
-    base: '',
-    path: '/chat/completions',
-    streamPath: '/chat/completions',
-  },
-  local: {
-    origin: 'https://models.example',
-    base: '/v1',
-    path: '/v1/chat/completions',
-    streamPath: '/v1/chat/completions',
-  },
-  anthropic: { origin: 'https://api.anthropic.com', base: '', path: '/v1/messages', streamPath: '/v1/messages' },
-  gemini: {
-    origin: 'https://generativelanguage.googleapis.com',
-    base: '/v1beta',
-    path: '/v1beta/models/test-model:generateContent',
-    streamPath: '/v1beta/models/test-model:streamGenerateContent?alt=sse',
-  },
-};
-
 /** Provider-independent reason why an answer ended. */
 export type FinishReason = 'stop' | 'length' | 'filter';
 

@@ -1,4 +1,4 @@
-import type { ReceivedCall } from '#scripts/sandbox/http/local-server.ts';
+import type { ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { CALLER_OF_OWNERS, OWNER_HEADERS } from './ledger.ts';
 import { closed, type StandIn, TEXT } from './stand-in.ts';

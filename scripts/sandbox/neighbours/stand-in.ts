@@ -1,5 +1,5 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import type { ReceivedCall } from '#scripts/sandbox/http/local-server.ts';
+import type { ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
 
 /** The reply of a stand-in. A body that is a string is sent unchanged. */

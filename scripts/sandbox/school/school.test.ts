@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { asStudent, countRequests, openGateway, openLatencies } from '#scripts/sandbox/gateway.ts';
-import { answerJson, openReceiver } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
 import { contactsOf, runtimeOf, schoolOf } from '#scripts/sandbox/school/school.ts';
 import { DEVELOPMENT_PASSWORD } from '#scripts/sandbox/seed/people.ts';
 import { runSeed, startingPoints } from '#scripts/sandbox/seed/run-seed.ts';

@@ -127,20 +127,3 @@ function lastLines(messages: string): string {
     .slice(-QUOTED_LINES)
     .join('\n');
 }
-
-/**
- * Returns the tool that `find` finds, or the reason why this machine has none, for a test that is skipped then.
- * @throws Error with the reason if the variable of the environment is `required`, as in CI
- */
-export async function optionalTool<T>(
-  variable: string,
-  find: () => Promise<T>,
-): Promise<{ tool: T } | { missing: string }> {
-  try {
-    return { tool: await find() };
-  } catch (error) {
-    if (process.env[variable] === 'required') throw error;
-    const [reason = ''] = (error instanceof Error ? error.message : String(error)).trim().split('\n');
-    return { missing: reason };
-  }
-}

@@ -3,8 +3,8 @@ import path from 'node:path';
 import type { AxeResults } from 'axe-core';
 import { type BrowserContext, chromium, type Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { unpackedPackage } from '#scripts/start/services/debian.ts';
 import { onPath } from '#scripts/start/services/tools.ts';
+import { unpackedPackage } from '#testing/optional-tool.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 const AXE = readFileSync(path.join(ROOT, 'node_modules/axe-core/axe.min.js'), 'utf8');

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
-import { optionalTool } from '#scripts/start/services/tools.ts';
+import { optionalTool } from '#testing/optional-tool.ts';
 import type { Cluster } from '#testing/processes/cluster.ts';
 import { type OpenWindow, openBrowser } from './open-browser.ts';
 

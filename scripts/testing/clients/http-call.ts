@@ -1,5 +1,5 @@
 import { Agent } from 'node:http';
-import { type HttpAnswer, type HttpCall, type HttpHeaders, NoReply, send } from '#scripts/sandbox/http/call.ts';
+import { type HttpAnswer, type HttpCall, type HttpHeaders, NoReply, send } from '#testing/clients/call.ts';
 
 export type HttpRequest = Pick<HttpCall, 'headers' | 'body'>;
 

@@ -1,5 +1,5 @@
 import { createParser } from 'eventsource-parser';
-import { openReply } from '#scripts/sandbox/http/call.ts';
+import { openReply } from '#testing/clients/call.ts';
 import { until } from '#testing/until.ts';
 
 /** A server-sent event as a browser's EventSource would deliver it, with parsed data. */

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { NoReply } from '#scripts/sandbox/http/call.ts';
 import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
+import { NoReply } from '#testing/clients/call.ts';
 import { tally } from '#testing/clients/crowd.ts';
 import { exchange, type HttpReply } from '#testing/clients/http-call.ts';
 import { doorsOf, type ExamPlan, readAsTeacher, type Student, student } from '#testing/clients/sitting.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { answerJson, openReceiver } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
 import { attemptClient, choice, essay, options } from '#testing/clients/attempt-client.ts';
 import { authClient } from '#testing/clients/auth-client.ts';
 import { retryOn503, tally } from '#testing/clients/crowd.ts';

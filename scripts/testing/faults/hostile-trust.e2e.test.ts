@@ -4,7 +4,7 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
-import { answerJson, openReceiver } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
 import { freePort } from '#scripts/start/services/port.ts';
 import { type Headers, newExamId, startBody } from '#testing/clients/attempt-client.ts';
 import { newUserId, notificationBody } from '#testing/clients/notification-client.ts';

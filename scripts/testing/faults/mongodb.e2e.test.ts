@@ -1,14 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { NoReply } from '#scripts/sandbox/http/call.ts';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
+import { NoReply } from '#testing/clients/call.ts';
 import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
 import type { HttpReply } from '#testing/clients/http-call.ts';
 import { doorsOf, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until, untilSlowly } from '#testing/until.ts';
 
 const QUESTIONS = 4;

@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import t from 'tap';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
 import { doorsOf, release, sendHandoff, started, student } from '#testing/clients/sitting.ts';
 import { type Cluster, startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until, untilSlowly } from '#testing/until.ts';
 
 type Tap = typeof t;

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { openReceiver } from '#scripts/sandbox/http/local-server.ts';
+import { openReceiver } from '#scripts/sandbox/local-server.ts';
 import { freePort } from '#scripts/start/services/port.ts';
 import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { callHttp } from '#testing/clients/http-call.ts';

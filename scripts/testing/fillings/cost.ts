@@ -1,5 +1,5 @@
 import { Agent } from 'node:http';
-import { send } from '#scripts/sandbox/http/call.ts';
+import { send } from '#testing/clients/call.ts';
 import { type Filling, sampleOf } from './fillings.ts';
 import type { Hall } from './hall.ts';
 import type { BodyOperation, Place } from './places.ts';

@@ -10,6 +10,43 @@ import type { ModelTask } from '#shared/classifier/tasks/task.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import { taskModels } from './task-models.ts';
 
+/** Providers that differ in their protocol, or in details of a shared one. */
+export const HTTP_PROVIDERS: readonly HttpProvider[] = ['openai', 'deepseek', 'local', 'anthropic', 'gemini'];
+
+/**
+ * Addresses at which tests call each provider: the official origins, and for `local` the one that the environment sets. `base` is the
+ * path of the base URL.
+ */
+export const ASKED_AT: Readonly<
+  Record<HttpProvider, { origin: string; base: string; path: string; streamPath: string }>
+> = {
+  openai: {
+    origin: 'https://api.openai.com',
+    base: '/v1',
+    path: '/v1/chat/completions',
+    streamPath: '/v1/chat/completions',
+  },
+  deepseek: {
+    origin: 'https://api.deepseek.com',
+    base: '',
+    path: '/chat/completions',
+    streamPath: '/chat/completions',
+  },
+  local: {
+    origin: 'https://models.example',
+    base: '/v1',
+    path: '/v1/chat/completions',
+    streamPath: '/v1/chat/completions',
+  },
+  anthropic: { origin: 'https://api.anthropic.com', base: '', path: '/v1/messages', streamPath: '/v1/messages' },
+  gemini: {
+    origin: 'https://generativelanguage.googleapis.com',
+    base: '/v1beta',
+    path: '/v1beta/models/test-model:generateContent',
+    streamPath: '/v1beta/models/test-model:streamGenerateContent?alt=sse',
+  },
+};
+
 /** A provider key that may appear only in requests to the provider. */
 export const SENTINEL_KEY = 'sk-sentinel-7f3a9b2c-never-shown';
 

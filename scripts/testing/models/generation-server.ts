@@ -1,5 +1,4 @@
-import { chatCompletion } from '#scripts/sandbox/http/chat-completion.ts';
-import { answerJson, openReceiver } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
 export interface GenerationServer {
@@ -38,4 +37,24 @@ export async function openGenerationServer(t: Teardown): Promise<GenerationServe
     },
   };
   return server;
+}
+
+/** Returns the body of a chat completion whose answer is this text. */
+export function chatCompletion(
+  model: string,
+  content: string,
+  { promptTokens, completionTokens }: { promptTokens: number; completionTokens: number },
+) {
+  return {
+    id: 'chatcmpl-1',
+    object: 'chat.completion',
+    created: 1_800_000_000,
+    model,
+    choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
+    usage: {
+      prompt_tokens: promptTokens,
+      completion_tokens: completionTokens,
+      total_tokens: promptTokens + completionTokens,
+    },
+  };
 }

@@ -1,7 +1,7 @@
 import nock from 'nock';
 import type { Test } from 'tap';
-import { ASKED_AT, type HttpProvider, replyOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
-import { type AskedModels, askedModels, GOOD, SENTINEL_KEY, settingsFor } from './asked-models.ts';
+import { type HttpProvider, replyOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
+import { ASKED_AT, type AskedModels, askedModels, GOOD, SENTINEL_KEY, settingsFor } from './asked-models.ts';
 
 /** Disables the network for a test file: calls without a mock fail, and mocks end with their test. */
 export function mockProviders(t: Test): void {

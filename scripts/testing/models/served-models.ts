@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Test } from 'tap';
-import { openReceiver, type ReceivedCall } from '#scripts/sandbox/http/local-server.ts';
+import { openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import { replyOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import { askedModels, GOOD, settingsFor } from './asked-models.ts';
 

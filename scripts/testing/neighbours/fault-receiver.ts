@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { openReceiver, type ReceivedCall } from '#scripts/sandbox/http/local-server.ts';
+import { openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
 /** Behaviour of the receiver; apart from `answer`, faults that occur in real servers. */

@@ -23,3 +23,16 @@ export async function openMailReceiver(t: Teardown, options: MailOptions = {}): 
     },
   };
 }
+
+/** Returns the headers of an e-mail by their names in lower case, unfolded. Repeats are joined by a line break. */
+export function mailHeaders(raw: string): Map<string, string> {
+  const headers = new Map<string, string>();
+  const head = raw.slice(0, raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]+/g, ' ');
+  for (const line of head.split('\r\n')) {
+    const [name = '', ...value] = line.split(':');
+    const known = headers.get(name.toLowerCase());
+    const text = value.join(':').trim();
+    headers.set(name.toLowerCase(), known === undefined ? text : `${known}\n${text}`);
+  }
+  return headers;
+}

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import { answerFrom, type Ledger, newLedger } from '#scripts/sandbox/neighbours/ledger.ts';
 import { CONTEXT_PATH, questionsAnswer } from '#scripts/sandbox/neighbours/question-bank.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';

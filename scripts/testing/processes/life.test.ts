@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { openReceiver } from '#scripts/sandbox/http/local-server.ts';
+import { openReceiver } from '#scripts/sandbox/local-server.ts';
 import { until } from '#testing/until.ts';
 import { beginLife, type Traffic } from './life.ts';
 

@@ -1,5 +1,5 @@
-import { chatCompletion } from '#scripts/sandbox/http/chat-completion.ts';
-import { answerJson, openReceiver } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
+import { chatCompletion } from '#testing/models/generation-server.ts';
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 

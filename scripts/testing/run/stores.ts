@@ -1,11 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import {
-  startThrowAwayServices,
-  type ThrowAwayOptions,
-  type ThrowAwayServices,
-} from '#scripts/start/services/throw-away.ts';
 import { identify, isAlive, type ProcessIdentity } from '#scripts/start/supervisor/processes.ts';
+import { startThrowAwayServices, type ThrowAwayOptions, type ThrowAwayServices } from '#testing/stores/throw-away.ts';
 
 /**
  * The MongoDB and the Redis of each lane of one run of tap. A lane is the files that run one after the other under one TAP_JOB_ID, so no

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { BACKGROUND_CONCURRENCY } from '#infra/process/background.ts';
-import { answerJson, openReceiver } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
 import { freePort } from '#scripts/start/services/port.ts';
 import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { authClient, newEmail } from '#testing/clients/auth-client.ts';

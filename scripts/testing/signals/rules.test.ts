@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { parse } from 'yaml';
-import { unpackedPackage } from '#scripts/start/services/debian.ts';
-import { onPath, optionalTool } from '#scripts/start/services/tools.ts';
+import { onPath } from '#scripts/start/services/tools.ts';
+import { optionalTool, unpackedPackage } from '#testing/optional-tool.ts';
 
 interface Case {
   readonly input_series: readonly { readonly series: string }[];

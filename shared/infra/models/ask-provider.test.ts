@@ -1,7 +1,7 @@
 import nock from 'nock';
 import t from 'tap';
-import { ASKED_AT, HTTP_PROVIDERS, replyOf, streamOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
-import { GOOD } from '#testing/models/asked-models.ts';
+import { replyOf, streamOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
+import { ASKED_AT, GOOD, HTTP_PROVIDERS } from '#testing/models/asked-models.ts';
 import { at, failed, good, keepBodies, mockProviders, opened, streamAt } from '#testing/models/mocked-provider.ts';
 
 mockProviders(t);

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { mock } from 'node:test';
 import pLimit from 'p-limit';
 import t from 'tap';
-import { answerJson as answer, type ReceivedCall } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson as answer, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import { streamOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import { GOOD, SENTINEL_KEY } from '#testing/models/asked-models.ts';
 import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';

@@ -1,7 +1,7 @@
 import nock from 'nock';
 import t from 'tap';
-import { HTTP_PROVIDERS, refusalBody, replyOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
-import { GOOD, SENTINEL_KEY } from '#testing/models/asked-models.ts';
+import { refusalBody, replyOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
+import { GOOD, HTTP_PROVIDERS, SENTINEL_KEY } from '#testing/models/asked-models.ts';
 import { at, failed, good, mockProviders, opened } from '#testing/models/mocked-provider.ts';
 
 mockProviders(t);

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { readConfig } from '#infra/config/config.ts';
 import { openMetrics } from '#infra/metrics/metrics.ts';
 import { dependencyMetrics } from '#infra/metrics/process-metrics.ts';
-import { answerJson, openReceiver } from '#scripts/sandbox/http/local-server.ts';
+import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { sendToAnalytics } from './analytics.ts';
 import { retryAfterMs } from './call.ts';

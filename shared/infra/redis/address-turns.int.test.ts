@@ -1,9 +1,9 @@
 import { createServer } from 'node:net';
 import t from 'tap';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import { type AddressTurns, type AllTurns, openAddressTurns } from './address-turns.ts';
 

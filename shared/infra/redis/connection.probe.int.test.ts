@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import { redisProbe } from './connection.ts';
 

@@ -1,9 +1,9 @@
 import { type AddressInfo, connect, createServer } from 'node:net';
 import t, { type Test } from 'tap';
 import { freePort } from '#scripts/start/services/port.ts';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import { openDoorbells, type Ring } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';

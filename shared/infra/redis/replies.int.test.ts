@@ -1,7 +1,7 @@
 import t from 'tap';
 import { freePort } from '#scripts/start/services/port.ts';
-import { startThrowAwayServices } from '#scripts/start/services/throw-away.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import type { LinkLog } from './link.ts';
 import { openReplySender, openReplyWaiters, type ReplySender, type ReplyWaiters } from './replies.ts';

@@ -1,8 +1,25 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import { onPath, toolsCache } from '#scripts/start/services/tools.ts';
 import { withLock } from '#scripts/start/supervisor/file-lock.ts';
-import { onPath, toolsCache } from './tools.ts';
+
+/**
+ * Returns the tool that `find` finds, or the reason why this machine has none, for a test that is skipped then.
+ * @throws Error with the reason if the variable of the environment is `required`, as in CI
+ */
+export async function optionalTool<T>(
+  variable: string,
+  find: () => Promise<T>,
+): Promise<{ tool: T } | { missing: string }> {
+  try {
+    return { tool: await find() };
+  } catch (error) {
+    if (process.env[variable] === 'required') throw error;
+    const [reason = ''] = (error instanceof Error ? error.message : String(error)).trim().split('\n');
+    return { missing: reason };
+  }
+}
 
 /** Time limit of a download (ms). */
 const DOWNLOAD_MS = 300_000;

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { bytesOf } from './call.ts';
 
 /** An HTTP server on the loopback address, which other machines cannot reach. */
 export interface LocalServer {
@@ -82,4 +81,20 @@ export function answerJson(
   // Two calls: in a process that has loaded restify, writeHead is restify's and returns nothing.
   response.writeHead(status, { 'content-type': 'application/json', ...headers });
   response.end(typeof body === 'string' ? body : JSON.stringify(body));
+}
+
+/** Reads the body of a request or a reply. @throws Error if the body is cut or longer than `maxBytes` */
+export function bytesOf(message: IncomingMessage, maxBytes: number = Number.POSITIVE_INFINITY): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    message.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > maxBytes) message.destroy(new Error('the body is too large'));
+      else chunks.push(chunk);
+    });
+    message.on('error', reject);
+    message.on('end', () => (message.complete ? resolve(Buffer.concat(chunks)) : reject(new Error('cut'))));
+    message.on('close', () => reject(new Error('cut')));
+  });
 }

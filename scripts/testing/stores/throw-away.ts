@@ -3,11 +3,11 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type EngineName, localMongodb } from './mongodb.ts';
-import { freePort } from './port.ts';
-import { localRedis } from './redis.ts';
-import { type Service, untilReady } from './service.ts';
-import { toolsCache } from './tools.ts';
+import { type EngineName, localMongodb } from '#scripts/start/services/mongodb.ts';
+import { freePort } from '#scripts/start/services/port.ts';
+import { localRedis } from '#scripts/start/services/redis.ts';
+import { type Service, untilReady } from '#scripts/start/services/service.ts';
+import { toolsCache } from '#scripts/start/services/tools.ts';
 
 /** A temporary service for tests. It keeps its URL and data over stops and starts, until `close`. */
 export interface ThrowAwayService {

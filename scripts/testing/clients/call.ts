@@ -1,4 +1,5 @@
 import { type Agent, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
+import { bytesOf } from '#scripts/sandbox/local-server.ts';
 
 /** One HTTP request to `origin`. */
 export interface HttpCall {
@@ -60,22 +61,6 @@ export function send(origin: string, call: HttpCall): Promise<HttpAnswer> {
 /** Sends one request and returns the head of the reply; the caller reads the body. @throws NoReply */
 export function openReply(origin: string, call: HttpCall): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => void begin(origin, call, reject, resolve));
-}
-
-/** Reads the body of a request or a reply. @throws Error if the body is cut or longer than `maxBytes` */
-export function bytesOf(message: IncomingMessage, maxBytes: number = Number.POSITIVE_INFINITY): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    message.on('data', (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > maxBytes) message.destroy(new Error('the body is too large'));
-      else chunks.push(chunk);
-    });
-    message.on('error', reject);
-    message.on('end', () => (message.complete ? resolve(Buffer.concat(chunks)) : reject(new Error('cut'))));
-    message.on('close', () => reject(new Error('cut')));
-  });
 }
 
 function begin(
