@@ -60,7 +60,7 @@ export async function runDemo(run: DemoRun): Promise<number> {
     progress.line('  the cluster serves no classifier: the paper stays unclassified, and the demo marks the essays');
   if (!hasInboxes) progress.line('  the cluster serves no notification service: the notices cannot be read');
 
-  const bank = run.own === null ? null : run.standIns.questionBank;
+  const bank = run.own === null ? null : run.standIns['question-bank'];
   const classification = hasClassifier ? await classifyPaper(deps, progress, questions, bank) : null;
 
   const sittings = new Array<Sitting>(students.length);

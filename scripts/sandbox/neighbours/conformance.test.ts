@@ -117,7 +117,7 @@ async function setUp(t: Test, env: NodeJS.ProcessEnv = {}) {
         signal: new AbortController().signal,
       }),
   };
-  const ledger = standIns.owners.ledgerOf('org-1');
+  const ledger = standIns.ledgerOf('org-1');
   const size = (state: object) => Object.keys((state as { byId: object }).byId).length;
   /** Number of effects that each stand-in has stored; a read has none. */
   const effects: Record<Called, () => number> = {
@@ -180,10 +180,10 @@ t.test('usage service and wallet apply each key once and refuse what exceeds lim
   t.equal(await readBalance(of('wallet'), SCOPE, limits()), 94);
   t.equal(await readBalance(of('wallet'), { ...SCOPE, organizationId: 'org-2' }, limits()), 100);
   t.strictSame(await checkUsage(of('usage'), SCOPE, CHARGE, limits()), []);
-  standIns.owners.usage.learn({ limits: { 'org-1': { credits_hourly: 11 } } });
+  standIns.usage.learn({ limits: { 'org-1': { credits_hourly: 11 } } });
   t.strictSame(await checkUsage(of('usage'), SCOPE, CHARGE, limits()), ['credits_hourly']);
   t.ok(COUNTERS.includes('credits_hourly'));
-  standIns.owners.wallet.learn({ balances: { 'org-1': 5 } });
+  standIns.wallet.learn({ balances: { 'org-1': 5 } });
   const poor = { ...row, _id: newId(), usageConsumed: true };
   await t.rejects(
     chargeOwners(payees, poor, async () => undefined, limits()),

@@ -60,38 +60,10 @@ const MAIL_SHAPE = allOptional<MailFailure>({
   ...COMMON,
 });
 
+const RESET = closed({ reset: { const: true } });
+
 function allOptional<Shown>(shapes: Readonly<Record<keyof Shown, Schema>>): Schema {
   return closed(shapes, Object.keys(shapes));
-}
-
-export type ReadFailure<Read extends Failure> = { failure: Read } | { faults: Fault[] };
-
-/** Reads a failure of the control interface. */
-export function readFailure(value: unknown): ReadFailure<Failure> {
-  return readAs<Failure>(SHAPE, value, ({ answer, refuse, retryAfter, body }) =>
-    answer === undefined && refuse === undefined && (retryAfter !== undefined || body !== undefined)
-      ? [{ path: '', message: 'has retryAfter or body without answer or refuse' }]
-      : [],
-  );
-}
-
-/** Reads a failure of the mail server. */
-export function readMailFailure(value: unknown): ReadFailure<MailFailure> {
-  return readAs<MailFailure>(MAIL_SHAPE, value, ({ lose, at = 'text' }) =>
-    lose === true && at !== 'text' ? [{ path: '/at', message: 'must be text beside lose' }] : [],
-  );
-}
-
-function readAs<Read extends Failure>(
-  shape: Schema,
-  value: unknown,
-  furtherFaultsIn: (failure: Read) => Fault[],
-): ReadFailure<Read> {
-  const faults = faultsOf(shape, value);
-  if (faults.length > 0) return { faults };
-  const failure = value as Read;
-  faults.push(...contradictionsIn(failure), ...furtherFaultsIn(failure));
-  return faults.length > 0 ? { faults } : { failure };
 }
 
 function contradictionsIn({ answer, refuse, drop, lose, delayMs }: Failure): Fault[] {
@@ -116,6 +88,8 @@ export const UNDISTURBED: Effect = { delayMs: 0, performs: true, reply: 'real' }
 export interface FailureSwitch<Own extends Failure = Failure> {
   /** Begins a failure, or ends the present one (null). */
   set(failure: Own | null): void;
+  /** Begins the failure that this JSON is, or ends the present one by `{"reset": true}`. Returns the faults of any other value. */
+  read(value: unknown): Fault[];
   /** Returns the present failure with the number of calls that it has failed; null without one. */
   shown(): (Own & { failed: number }) | null;
   /** Returns how the next call goes, and counts it. */
@@ -123,12 +97,43 @@ export interface FailureSwitch<Own extends Failure = Failure> {
 }
 
 /** Returns a switch without a failure. */
-export function failureSwitch<Own extends Failure = Failure>(): FailureSwitch<Own> {
+export function failureSwitch(): FailureSwitch {
+  return openSwitch<Failure>(SHAPE, ({ answer, refuse, retryAfter, body }) =>
+    answer === undefined && refuse === undefined && (retryAfter !== undefined || body !== undefined)
+      ? [{ path: '', message: 'has retryAfter or body without answer or refuse' }]
+      : [],
+  );
+}
+
+/** Returns the switch of a mail server, which is told about each failure that begins or ends. */
+export function mailFailureSwitch(changed: (failure: MailFailure | null) => void): FailureSwitch<MailFailure> {
+  const furtherFaultsIn = ({ lose, at = 'text' }: MailFailure) =>
+    lose === true && at !== 'text' ? [{ path: '/at', message: 'must be text beside lose' }] : [];
+  return openSwitch(MAIL_SHAPE, furtherFaultsIn, changed);
+}
+
+function openSwitch<Own extends Failure>(
+  shape: Schema,
+  furtherFaultsIn: (failure: Own) => Fault[],
+  changed: (failure: Own | null) => void = () => undefined,
+): FailureSwitch<Own> {
   let current: Own | null = null;
   let [met, failed] = [0, 0];
+
+  function set(failure: Own | null): void {
+    [current, met, failed] = [failure, 0, 0];
+    changed(failure);
+  }
+
   return {
-    set(failure) {
-      [current, met, failed] = [failure, 0, 0];
+    set,
+    read(value) {
+      const failure = faultsOf(RESET, value).length === 0 ? null : (value as Own);
+      const faults = failure === null ? [] : faultsOf(shape, failure);
+      if (failure !== null && faults.length === 0)
+        faults.push(...contradictionsIn(failure), ...furtherFaultsIn(failure));
+      if (faults.length === 0) set(failure);
+      return faults;
     },
     shown: () => (current === null ? null : { ...current, failed }),
     next(path) {

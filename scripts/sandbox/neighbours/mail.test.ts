@@ -2,21 +2,21 @@ import t, { type Test } from 'tap';
 import { Permanent, Retryable } from '#infra/channels/channel.ts';
 import { openMailServer } from '#infra/channels/mail-server.ts';
 import { readConfig } from '#infra/config/config.ts';
+import { runNeighbours } from '#scripts/sandbox/neighbours.ts';
 import { exchange } from '#testing/clients/http-call.ts';
 import { holdTimeLimits } from '#testing/held-time-limits.ts';
 import { until } from '#testing/until.ts';
 import { mailEnvironment, standInEnvironment } from './environment.ts';
 import type { MailFailure } from './failure.ts';
-import { type MailCall, openMailStandIn } from './mail.ts';
-import { openStandIns } from './open-stand-ins.ts';
-import { failNeighbour, showNeighbours } from './remote.ts';
+import { openMailStandIn } from './mail.ts';
+import { type HeardCall, openStandIns } from './open-stand-ins.ts';
 
 const SUBJECT = 'Điểm bài kiểm tra một tiết môn Toán của em Nguyễn Thị Phương Quỳnh đã có, lớp 12A1';
 
 /** Opens the stand-ins, and the product's own mail client by the environment that they print. */
 async function setUp(t: Test) {
-  const heard: MailCall[] = [];
-  const standIns = await openStandIns({ env: {}, mailPort: 0, heardMail: (call) => void heard.push(call) });
+  const heard: HeardCall[] = [];
+  const standIns = await openStandIns({ env: {}, mailPort: 0, heard: (call) => void heard.push(call) });
   t.teardown(standIns.close);
   const { mail: standIn, env } = standIns;
   const set = { MONGODB_URL: 'mongodb://127.0.0.1/', INTERNAL_SERVICE_TOKEN: 'dev-internal-token', ...env };
@@ -41,8 +41,8 @@ t.test('the mail server takes e-mails of the email channel and shows them over H
   t.equal(await send(), null);
   t.equal(await send({ subject: 'plain' }), null);
   t.strictSame(heard, [
-    { status: 250, about: `hs001@hocsinh.example: ${SUBJECT}` },
-    { status: 250, about: 'hs001@hocsinh.example: plain' },
+    { name: 'mail', status: 250, about: `hs001@hocsinh.example: ${SUBJECT}` },
+    { name: 'mail', status: 250, about: 'hs001@hocsinh.example: plain' },
   ]);
   const shown = { from: email.from, to: ['hs001@hocsinh.example'], subject: SUBJECT };
   const data = { mails: [shown, { subject: 'plain' }], calls: 2, answered: { 250: 2 }, failure: null };
@@ -114,11 +114,17 @@ t.test('greylisting is a failure that ends, of one address, begun and shown by t
   const { standIns, send, control } = await setUp(t);
   const lines: string[] = [];
   const faults: string[] = [];
-  const terminal = { print: (line: string) => void lines.push(line), fail: (line: string) => void faults.push(line) };
-  const fail = (...members: string[]) => failNeighbour(standIns.url, ['mail', ...members], terminal);
+  const around = {
+    env: {},
+    print: (line: string) => void lines.push(line),
+    fail: (line: string) => void faults.push(line),
+    signal: new AbortController().signal,
+  };
+  const run = (...words: string[]) => runNeighbours([...words, '--port', new URL(standIns.url).port], around);
+  const fail = (...members: string[]) => run('fail', 'mail', ...members);
   t.equal(await fail('answer=450', 'times=1', 'only=hs001@'), 0);
   t.equal(await send({ to: 'hs002@hocsinh.example' }), null, 'another address');
-  await showNeighbours(standIns.url, terminal);
+  await run('show');
   t.match(lines.at(-1), /^mail +1 calls {2}250=1 {2}fails: answer=450 times=1 only=hs001@ failed=0$/);
   t.ok((await send()) instanceof Retryable);
   t.equal(await send(), null, 'the second attempt succeeds');

@@ -4,8 +4,9 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import PostalMime from 'postal-mime';
 import { SMTPServer, type SMTPServerSession } from 'smtp-server';
+import { type Arrivals, openArrivals } from './control.ts';
 import { STAND_IN_MAIL_LOGIN } from './environment.ts';
-import { type FailureSwitch, failureSwitch, type MailFailure, type MailStep, UNDISTURBED } from './failure.ts';
+import { type FailureSwitch, type MailFailure, type MailStep, mailFailureSwitch, UNDISTURBED } from './failure.ts';
 
 /** One e-mail that arrived. */
 export interface KeptMail {
@@ -32,16 +33,17 @@ export interface MailCall {
 
 /** A mail server that takes every e-mail and passes none on, unless a failure is scripted. */
 export interface MailStandIn {
+  url: string;
   port: number;
   /** The newest e-mails, oldest first. */
   mails: readonly KeptMail[];
-  /** Number of calls by their status; `none`: the connection was closed. */
-  answered: Readonly<Record<string, number>>;
-  failure: Pick<FailureSwitch<MailFailure>, 'set' | 'shown'>;
+  arrivals: Arrivals<KeptMail>;
+  failure: FailureSwitch<MailFailure>;
   /** Number of connections that were opened so far. */
   connections(): number;
   /** Closes every open connection, as a server does that restarts. */
   cutAll(): void;
+  details(): object;
   /** Ends the failure, and deletes e-mails and numbers. */
   forget(): void;
   close(): Promise<void>;
@@ -60,20 +62,20 @@ export interface MailOptions {
   heard?: (call: MailCall) => void;
 }
 
-const MAX_KEPT_MAILS = 200;
 const MAX_MAIL_BYTES = 1024 * 1024;
 
 /** Opens the mail server. */
 export async function openMailStandIn(options: MailOptions = {}): Promise<MailStandIn> {
   const { port = 0, login = STAND_IN_MAIL_LOGIN, certificate, implicit = false, heard } = options;
-  const mails: KeptMail[] = [];
-  const answered: Record<string, number> = {};
-  const failure = failureSwitch<MailFailure>();
+  const arrivals = openArrivals<KeptMail>();
+  const failure = mailFailureSwitch((begun) => {
+    // A sender keeps its connections, and would meet a failure of the connection or the sign-in only with the next one.
+    if (begun?.at === 'connection' || begun?.at === 'sign-in') cut(() => true);
+  });
   let connections = 0;
 
   function note(call: MailCall): void {
-    const key = call.status === null ? 'none' : String(call.status);
-    answered[key] = (answered[key] ?? 0) + 1;
+    arrivals.count(call.status);
     heard?.(call);
   }
 
@@ -102,8 +104,7 @@ export async function openMailStandIn(options: MailOptions = {}): Promise<MailSt
     const from = mailFrom === false ? '' : mailFrom.address;
     const { subject = '' } = await PostalMime.parse(raw);
     const [to, at] = [recipientsOf(envelope), new Date().toISOString()];
-    mails.push({ at, from, to, subject, raw, secure, user: user ?? null });
-    if (mails.length > MAX_KEPT_MAILS) mails.shift();
+    arrivals.keep({ at, from, to, subject, raw, secure, user: user ?? null });
     note({ status: 250, about: `${to.join(' ')}: ${subject}` });
   }
 
@@ -149,24 +150,19 @@ export async function openMailStandIn(options: MailOptions = {}): Promise<MailSt
     for (const connection of server.connections) if (isMeant(connection)) connection._socket.destroy();
   }
 
+  const { port: open } = server.server.address() as AddressInfo;
   return {
-    port: (server.server.address() as AddressInfo).port,
-    mails,
-    answered,
-    failure: {
-      shown: failure.shown,
-      set(wanted) {
-        failure.set(wanted);
-        // A sender keeps its connections, and would meet a failure of the connection or the sign-in only with the next one.
-        if (wanted?.at === 'connection' || wanted?.at === 'sign-in') cut(() => true);
-      },
-    },
+    url: `smtp://127.0.0.1:${open}`,
+    port: open,
+    mails: arrivals.newest,
+    arrivals,
+    failure,
     connections: () => connections,
     cutAll: () => cut(() => true),
+    details: () => ({ mails: arrivals.newest }),
     forget() {
       failure.set(null);
-      mails.splice(0);
-      for (const key of Object.keys(answered)) delete answered[key];
+      arrivals.forget();
     },
     close: () => new Promise((resolve) => void server.close(() => resolve())),
   };

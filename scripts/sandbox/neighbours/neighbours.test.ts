@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap';
 import { answerJson, listenLocally } from '#scripts/sandbox/local-server.ts';
+import { runNeighbours } from '#scripts/sandbox/neighbours.ts';
 import { classifyTask, readClassification } from '#shared/classifier/tasks/classify.ts';
 import { generateTask, readGeneration } from '#shared/classifier/tasks/generate.ts';
 import { exchange } from '#testing/clients/http-call.ts';
@@ -10,7 +11,6 @@ import { NEIGHBOUR_NAMES } from './environment.ts';
 import type { Failure } from './failure.ts';
 import { openStandIns } from './open-stand-ins.ts';
 import type { HttpProvider } from './provider-replies.ts';
-import { runNeighbours } from './run-neighbours.ts';
 
 async function open(t: Test) {
   const standIns = await openStandIns({ env: {} });
@@ -88,7 +88,7 @@ t.test('a stand-in refuses each call that a strict service would refuse, before 
   for (const [status, target, body, headers] of cases)
     t.equal((await call('POST', target, body, headers)).status, status, `${target} ${JSON.stringify(body)} ${status}`);
   t.equal((await call('GET', path, undefined, owner)).status, 405);
-  t.equal(standIns.owners.ledgerOf('org-1').debits.size, 0);
+  t.equal(standIns.ledgerOf('org-1').debits.size, 0);
   t.equal((await call('POST', path, good, owner)).status, 200);
   t.equal((await call('POST', path, { ...good, amount: 7 }, owner)).status, 422, 'a key belongs to one debit');
 });

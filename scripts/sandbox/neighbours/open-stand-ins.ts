@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { answerJson, listenLocally } from '#scripts/sandbox/local-server.ts';
 import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
-import { answerControl, jsonOf, type Kept, type KeptCall } from './control.ts';
+import { type Arrivals, answerControl, type Controlled, jsonOf, openArrivals } from './control.ts';
 import {
   intakeEnvironment,
   mailEnvironment,
@@ -11,19 +11,25 @@ import {
   standInEnvironment,
   tokensSentBy,
 } from './environment.ts';
-import { analyticsStandIn, auditStandIn } from './events.ts';
-import { type Effect, type Failure, failureSwitch } from './failure.ts';
+import { type Failure, type FailureSwitch, failureSwitch } from './failure.ts';
 import { ownerStandIns } from './ledger.ts';
-import { type MailCall, openMailStandIn } from './mail.ts';
+import { openMailStandIn } from './mail.ts';
 import { modelsStandIn } from './models.ts';
 import { notificationStandIn } from './notification.ts';
 import { profileStandIn } from './profile.ts';
 import { bankQuestion, bankStandIn } from './question-bank.ts';
+import { analyticsStandIn, auditStandIn, webhookStandIn } from './receivers.ts';
 import { answerOf, type NeighbourCall, type Reply, type StandIn } from './stand-in.ts';
-import { webhookStandIn } from './webhook.ts';
 
 /** Stand-ins for all services that examhall calls, behind one port of the loopback address. */
 export type StandIns = Awaited<ReturnType<typeof openStandIns>>;
+
+/** A call that has ended: its neighbour, the status of its reply, null for a closed connection, and what it was about. */
+export interface HeardCall {
+  name: NeighbourName | 'mail';
+  status: number | null;
+  about: string;
+}
 
 export interface StandInOptions {
   /** Default: a free port. */
@@ -36,42 +42,52 @@ export interface StandInOptions {
   balance?: number;
   /** Port of the mail server; 0: any free one. Absent: none is open. */
   mailPort?: number;
-  /** Receives each e-mail that was taken, and each command that a failure met. */
-  heardMail?: (call: MailCall) => void;
-  /** Receives each call after its reply. */
-  heard?: (name: NeighbourName, call: KeptCall) => void;
+  heard?: (call: HeardCall) => void;
+}
+
+/** One call that arrived, as the control interface shows it. */
+interface KeptCall {
+  at: string;
+  method: string;
+  path: string;
+  sender: string | null;
+  body: unknown;
+  /** Status of the reply; null while it is awaited, and for a closed connection. */
+  status: number | null;
+}
+
+/** A stand-in with its failure and its calls. */
+interface Kept extends Controlled {
+  name: NeighbourName;
+  standIn: StandIn;
+  failure: FailureSwitch;
+  arrivals: Arrivals<KeptCall>;
 }
 
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 const BALANCE = 10_000;
-/** Calls of one neighbour that the control interface shows. */
-const MAX_KEPT_CALLS = 200;
 
 /** Opens all stand-ins. Each has a prefix of its own: `/profile`, `/wallet`, … */
 export async function openStandIns(options: StandInOptions) {
-  const tokenOf = tokensSentBy(options.env);
-  const owners = ownerStandIns(options.balance ?? BALANCE);
-  const profile = profileStandIn();
-  const analytics = analyticsStandIn();
-  const audit = auditStandIn();
-  const questionBank = bankStandIn((options.questions ?? []).map(bankQuestion));
-  const notification = notificationStandIn();
-  const webhook = webhookStandIn(STAND_IN_WEBHOOK_SECRET);
-  const standIns: Record<NeighbourName, StandIn> = {
-    profile,
-    analytics,
-    audit,
-    'question-bank': questionBank,
-    usage: owners.usage,
-    wallet: owners.wallet,
-    notification,
+  const { port = 0, env, questions = [], balance = BALANCE, mailPort, heard = () => undefined } = options;
+  const tokenOf = tokensSentBy(env);
+  const { usage, wallet, ledgerOf } = ownerStandIns(balance);
+  const standIns = {
+    profile: profileStandIn(),
+    analytics: analyticsStandIn(),
+    audit: auditStandIn(),
+    'question-bank': bankStandIn(questions.map(bankQuestion)),
+    usage,
+    wallet,
+    notification: notificationStandIn(),
     models: modelsStandIn(),
-    webhook,
-  };
+    webhook: webhookStandIn(STAND_IN_WEBHOOK_SECRET),
+  } satisfies Record<NeighbourName, StandIn>;
   const kept = new Map<string, Kept>();
-  const { mailPort, heardMail } = options;
-  const heard = heardMail === undefined ? {} : { heard: heardMail };
-  const mail = mailPort === undefined ? null : await openMailStandIn({ port: mailPort, ...heard });
+  const mail =
+    mailPort === undefined
+      ? null
+      : await openMailStandIn({ port: mailPort, heard: (call) => heard({ name: 'mail', ...call }) });
 
   const opening = listenLocally(
     async (received, response) => {
@@ -79,31 +95,21 @@ export async function openStandIns(options: StandInOptions) {
       const [, first = '', ...rest] = target.split('/');
       const found = kept.get(first);
       if (found === undefined) {
-        const reply = answerControl({ env: environment(), mail, kept }, received, [first, ...rest]);
-        return answerJson(response, reply);
+        const neighbours = new Map<string, Controlled>(mail === null ? kept : [...kept, ['mail', mail]]);
+        return answerJson(response, answerControl({ env: environment(), neighbours }, received, [first, ...rest]));
       }
       const call: NeighbourCall = { ...received, path: `/${rest.join('/')}`, body: jsonOf(received) };
-      const entry = keep(found, call);
-      const reply = await answerWith(found, call, found.failure.next(call.path));
-      entry.status = reply?.status ?? null;
-      options.heard?.(found.name, entry);
+      const reply = await answerAt(found, call);
       if (reply === null) response.socket?.destroy();
       else answerJson(response, reply);
     },
-    {
-      ...(options.port === undefined ? {} : { port: options.port }),
-      maxBodyBytes: MAX_BODY_BYTES,
-      survivesErrors: true,
-    },
+    { port, maxBodyBytes: MAX_BODY_BYTES, survivesErrors: true },
   );
   const server = await opening.catch(async (error: unknown) => {
     await mail?.close();
     throw error;
   });
-  for (const name of NEIGHBOUR_NAMES) {
-    const [url, standIn] = [`${server.url}/${name}`, standIns[name]];
-    kept.set(name, { name, url, standIn, failure: failureSwitch(), calls: [], count: 0 });
-  }
+  for (const name of NEIGHBOUR_NAMES) kept.set(name, keep(name, `${server.url}/${name}`, standIns[name]));
 
   function environment(): Record<string, string> {
     const { url } = server;
@@ -112,13 +118,21 @@ export async function openStandIns(options: StandInOptions) {
   }
 
   /** Returns the reply of a call after its effect; null: the connection is closed. */
-  async function answerWith(found: Kept, call: NeighbourCall, effect: Effect): Promise<Reply | null> {
-    const { delayMs, performs, reply } = effect;
+  async function answerAt({ name, standIn, failure, arrivals }: Kept, call: NeighbourCall): Promise<Reply | null> {
+    const { method, path } = call;
+    const arrived = keptCall(call);
+    arrivals.keep(arrived);
+    const { delayMs, performs, reply: wanted } = failure.next(path);
     if (delayMs > 0) await delay(delayMs, undefined, { ref: false });
-    const real = performs ? await answerOf(found.standIn, call, (sender) => tokenOf(found.name, sender)) : null;
-    if (reply === 'real') return real;
-    if (real !== null) found.standIn.replyLost?.(call, real);
-    return reply === 'none' ? null : reply;
+
+    const real = performs ? await answerOf(standIn, call, (sender) => tokenOf(name, sender)) : null;
+    if (wanted !== 'real' && real !== null) standIn.replyLost?.(call, real);
+    const reply = wanted === 'real' ? real : wanted === 'none' ? null : wanted;
+
+    arrived.status = reply?.status ?? null;
+    arrivals.count(arrived.status);
+    heard({ name, status: arrived.status, about: `${method} ${path}` });
+    return reply;
   }
 
   function keptOf(name: NeighbourName): Kept {
@@ -129,17 +143,13 @@ export async function openStandIns(options: StandInOptions) {
 
   return {
     ...server,
-    /** Environment that points a cluster at them, the intake of notices included. */
-    env: environment(),
+    ...standIns,
+    /** Returns the state of usage service and wallet for an organization. */
+    ledgerOf,
     /** null: no mail server is open. */
     mail,
-    profile,
-    analytics,
-    audit,
-    questionBank,
-    owners,
-    notification,
-    webhook,
+    /** Environment that points a cluster at them, the intake of notices included. */
+    env: environment(),
     urlOf: (name: NeighbourName) => keptOf(name).url,
     /** Begins a failure of a neighbour, or ends it (null). */
     fail: (name: NeighbourName, failure: Failure | null) => keptOf(name).failure.set(failure),
@@ -150,18 +160,34 @@ export async function openStandIns(options: StandInOptions) {
   };
 }
 
-function keep(found: Kept, { method, path, headers, body }: NeighbourCall): KeptCall {
+function keep(name: NeighbourName, url: string, standIn: StandIn): Kept {
+  const failure = failureSwitch();
+  const arrivals = openArrivals<KeptCall>();
+  return {
+    name,
+    url,
+    standIn,
+    failure,
+    arrivals,
+    facts: standIn.facts,
+    learn: (facts) => standIn.learn?.(facts),
+    details: () => ({ newestCalls: arrivals.newest, state: standIn.state() }),
+    forget() {
+      failure.set(null);
+      arrivals.forget();
+      standIn.forget();
+    },
+  };
+}
+
+function keptCall({ method, path, headers, body = null }: NeighbourCall): KeptCall {
   const sender = headers['x-internal-service'];
-  const call: KeptCall = {
+  return {
     at: new Date().toISOString(),
     method,
     path,
     sender: typeof sender === 'string' ? sender : null,
-    body: body ?? null,
+    body,
     status: null,
   };
-  found.count += 1;
-  found.calls.push(call);
-  if (found.calls.length > MAX_KEPT_CALLS) found.calls.shift();
-  return call;
 }

@@ -1,14 +1,20 @@
+import { Webhook } from 'standardwebhooks';
 import { ATTEMPT_ENTITY, ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import { NOTIFICATION_SERVICE } from '#shared/notification/event.ts';
 import {
   COUNT,
   closed,
+  faultsOf,
   fields,
   INSTANT,
   INSTANT_OR_NULL,
   type Journal,
+  type NeighbourCall,
   NUMBER_OR_NULL,
+  ok,
   openJournal,
+  type Reply,
+  refusal,
   type Schema,
   type StandIn,
   TEXT,
@@ -16,11 +22,11 @@ import {
   textIn,
 } from './stand-in.ts';
 
-/** A stand-in that stores events by their stable id. */
-export type EventStandIn = StandIn & Pick<Journal<object>, 'timesOf'>;
+/** A stand-in that stores what arrives by its stable id, and counts the repeats. */
+type Receiver = StandIn & Pick<Journal<object>, 'timesOf'>;
 
 /** Opens a service that receives events of one sender and recognizes a repeat by its `sourceEventId`. */
-function eventStandIn(sender: string, shape: Schema): EventStandIn {
+function eventStandIn(sender: string, shape: Schema): Receiver {
   const events = openJournal<{ event: unknown }>('events');
   return {
     ...events,
@@ -81,7 +87,7 @@ const ANALYTICS = closed(
 );
 
 /** Opens an analytics service. */
-export function analyticsStandIn(): EventStandIn {
+export function analyticsStandIn(): Receiver {
   return eventStandIn(ATTEMPT_SERVICE, ANALYTICS);
 }
 
@@ -99,6 +105,53 @@ const AUDIT = closed({
 });
 
 /** Opens an audit service. */
-export function auditStandIn(): EventStandIn {
+export function auditStandIn(): Receiver {
   return eventStandIn(NOTIFICATION_SERVICE, AUDIT);
+}
+
+const DELIVERY = closed({
+  deliveryJobId: TEXT,
+  channel: { const: 'webhook' },
+  notification: closed({
+    ...fields(TEXT, 'id', 'userId', 'type', 'title'),
+    ...fields(TEXT_OR_NULL, 'organizationId', 'preferenceType', 'actorId', 'entity', 'entityId', 'sourceEventRef'),
+    content: { type: 'string' },
+    data: { type: ['object', 'null'] },
+    isRead: { type: 'boolean' },
+    readAt: INSTANT_OR_NULL,
+    createdAt: INSTANT,
+  }),
+});
+
+interface Delivery {
+  deliveryJobId: string;
+  notification: { userId: string; type: string; title: string };
+}
+
+/** Opens a receiver of the webhook channel, which verifies signatures by the public library and recognizes a repeat by its id. */
+export function webhookStandIn(secret: string): Receiver {
+  const webhook = new Webhook(secret);
+  const deliveries = openJournal<Delivery['notification']>('deliveries');
+
+  function take(call: NeighbourCall): Reply {
+    const headers = Object.fromEntries(Object.entries(call.headers).map(([name, value]) => [name, String(value)]));
+    try {
+      webhook.verify(call.text, headers);
+    } catch {
+      return refusal(401, 'WEBHOOK_SIGNATURE_INVALID', 'the signature, its time or its id is missing or wrong');
+    }
+    const details = faultsOf(DELIVERY, call.body);
+    if (details.length > 0) return refusal(400, 'VALIDATION_FAILED', 'the body has faults', details);
+    const { deliveryJobId, notification } = call.body as Delivery;
+    if (headers['webhook-id'] !== deliveryJobId)
+      return refusal(400, 'VALIDATION_FAILED', 'the header `webhook-id` names another delivery');
+    const { userId, type, title } = notification;
+    return ok({ deliveryJobId, replayed: deliveries.note(deliveryJobId, { userId, type, title }) > 1 });
+  }
+
+  return {
+    ...deliveries,
+    // The body is checked after the signature, as a receiver of webhooks must.
+    routes: [{ method: 'POST', path: /^\/$/, senders: null, answer: take }],
+  };
 }
