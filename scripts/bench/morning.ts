@@ -1,4 +1,4 @@
-import { seededRandom } from '#scripts/sandbox/school/random.ts';
+import { seededRandom } from '#scripts/sandbox/random.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Arrival } from './open-loop.ts';
 

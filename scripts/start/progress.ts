@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream';
+import pLimit from 'p-limit';
 
 /** Shows the progress of a long run, part by part. */
 export interface Progress {
@@ -61,4 +62,34 @@ export function openProgress(stream: Writable & { isTTY?: boolean }): Progress {
       stream.write(`${isTerminal ? '\r\x1b[2K' : ''}${text}\n`);
     },
   };
+}
+
+/** Runs one part, `work` for every item, at most `atOnce` at a time, and shows its progress. */
+export async function runPart<T>(
+  progress: Progress,
+  title: string,
+  items: readonly T[],
+  work: (item: T, index: number) => Promise<void>,
+  atOnce: number,
+): Promise<void> {
+  progress.begin(title, items.length);
+  await inParallel(items, atOnce, async (item, index) => {
+    await work(item, index);
+    progress.step();
+  });
+  progress.end(`${items.length} of ${items.length}`);
+}
+
+/** Runs `work` for every item, at most `atOnce` at a time. At the first failure it rejects and begins no further item. */
+export async function inParallel<T>(
+  items: readonly T[],
+  atOnce: number,
+  work: (item: T, index: number) => Promise<void>,
+): Promise<void> {
+  const limit = pLimit(atOnce);
+  try {
+    await limit.map(items, work);
+  } finally {
+    limit.clearQueue();
+  }
 }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { mulberry32 } from '#scripts/sandbox/mulberry32.ts';
+import { mulberry32 } from '#scripts/sandbox/random.ts';
 
 /** Random numbers from a seed, so that a failing run can be repeated. */
 export interface Chance {

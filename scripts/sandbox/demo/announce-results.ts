@@ -1,33 +1,39 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { asStudent } from '#scripts/sandbox/gateway.ts';
-import { part } from '#scripts/sandbox/parts.ts';
 import { releaseResults } from '#scripts/sandbox/school/exam-calls.ts';
 import { ORGANIZATION } from '#scripts/sandbox/school/paper.ts';
-import type { Progress } from '#scripts/start/progress.ts';
+import { type Progress, runPart } from '#scripts/start/progress.ts';
 import { type Delivery, deliverNotices } from './deliver-notices.ts';
 import { type Inbox, parentInboxes, readAllNotices, readNotice, studentInboxes, verifyInbox } from './inbox.ts';
-import type { NoticeFacts } from './report.ts';
-import type { DemoDeps, Sitting } from './sitting.ts';
+import type { DemoDeps, Sitting } from './sit-exam.ts';
 
 /** Students who read their own notice at the end. One more student marks a whole inbox as read. */
 const READERS = 3;
 /** Longest wait for the live inbox to open, and for its notice after all other notices have arrived. */
 const LIVE_MS = 10_000;
 const POLL_MS = 20;
+/** Inboxes that are read at the same time. */
+const AT_ONCE = 24;
+
+/** Notices of a run: lines of the report, and those that could not be checked. */
+export interface Announced {
+  lines: string[];
+  unchecked: 'none' | 'parents' | 'all';
+}
 
 /**
- * Releases the results while one student has a live inbox open, and checks that the notices arrive in every inbox.
- * Returns null if the cluster serves no inboxes.
+ * Releases the results while one student has a live inbox open, and checks that the notices arrive in every inbox. Without `delivery`
+ * the cluster serves no inboxes.
  */
 export async function announceResults(
   deps: DemoDeps,
   progress: Progress,
   sittings: readonly Sitting[],
   delivery: Delivery | null,
-): Promise<NoticeFacts | null> {
+): Promise<Announced> {
   if (delivery === null) {
     await release(deps, progress, sittings.length);
-    return null;
+    return { lines: ['  inboxes         none; the cluster serves no notification service'], unchecked: 'all' };
   }
   const students = studentInboxes(sittings);
   const parents = parentInboxes(sittings);
@@ -41,13 +47,24 @@ export async function announceResults(
     if (live !== null && receivedAt === null)
       deps.complain(`${follower?.student.id}: the live inbox received no notice`);
     const arrived = await verifyInboxes(deps, progress, [...students, ...(parentsChecked ? parents : [])]);
+    const { losses } = delivery;
+    const [one, all] = await readSome(deps, students);
+    const owner = follower?.student.id;
     return {
-      students: { arrived: arrived.students, all: students.length },
-      parents: { arrived: arrived.parents, all: parents.length },
-      parentsChecked,
-      intake: intakeFacts(delivery),
-      live: { owner: follower?.student.id ?? '', ms: receivedAt === null ? null : receivedAt - releasedAt },
-      readers: await readSome(deps, students),
+      unchecked: parentsChecked ? 'none' : 'parents',
+      lines: [
+        `  inboxes         ${arrived.students} of ${students.length} students have exactly one notice`,
+        parentsChecked
+          ? `                  ${arrived.parents} of ${parents.length} parents have exactly one notice`
+          : `                  the notices to ${parents.length} parents wait; no worker can deliver them here`,
+        ...(losses === null
+          ? []
+          : [`                  ${losses.lost()} replies lost on purpose, ${losses.recognised()} repeats recognised`]),
+        receivedAt === null
+          ? `  live inbox      ${owner} received no notice`
+          : `  live inbox      ${owner} received the notice ${Math.round(receivedAt - releasedAt)} ms after the release`,
+        `  read            ${one} marked their notice as read, ${all} a whole inbox; the counts were checked`,
+      ],
     };
   } finally {
     await live?.close();
@@ -124,21 +141,18 @@ async function openLive({ gateway, complain }: DemoDeps, { student }: Sitting): 
 async function verifyInboxes(deps: DemoDeps, progress: Progress, inboxes: readonly Inbox[]) {
   const attempts = new Set(inboxes.map(({ attemptId }) => attemptId));
   const arrived = { students: 0, parents: 0 };
-  await part(progress, 'open the inboxes', inboxes, async (inbox) => {
+  const open = async (inbox: Inbox) => {
     if (!(await verifyInbox(deps, inbox, attempts))) return;
     arrived[inbox.owner.role === 'STUDENT' ? 'students' : 'parents'] += 1;
-  });
+  };
+  await runPart(progress, 'open the inboxes', inboxes, open, AT_ONCE);
   return arrived;
 }
 
-async function readSome(deps: DemoDeps, inboxes: readonly Inbox[]): Promise<NoticeFacts['readers']> {
-  const readers = inboxes.slice(0, READERS);
+/** Reads some inboxes. Returns the number of those in which one notice, and in which every notice, was marked as read. */
+async function readSome(deps: DemoDeps, inboxes: readonly Inbox[]): Promise<[one: number, all: number]> {
+  const [readers, readsAll] = [inboxes.slice(0, READERS), inboxes.slice(-1)];
   for (const inbox of readers) await readNotice(deps, inbox);
-  const readsAll = inboxes.at(-1);
-  if (readsAll !== undefined) await readAllNotices(deps, readsAll);
-  return { one: readers.length, all: readsAll === undefined ? 0 : 1 };
-}
-
-function intakeFacts({ losses }: Delivery): NoticeFacts['intake'] {
-  return losses === null ? null : { lost: losses.lost(), recognised: losses.recognised() };
+  for (const inbox of readsAll) await readAllNotices(deps, inbox);
+  return [readers.length, readsAll.length];
 }

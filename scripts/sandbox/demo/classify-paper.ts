@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 import { countRequests } from '#scripts/sandbox/gateway.ts';
-import type { BankStandIn } from '#scripts/sandbox/neighbours/question-bank.ts';
 import type { Progress } from '#scripts/start/progress.ts';
 import type {
   ClassifiedItem,
@@ -10,8 +9,7 @@ import type {
   Job,
   StartQuestion,
 } from '../../../clients/typescript/src/index.ts';
-import type { ClassificationFacts } from './report.ts';
-import { type DemoDeps, THE_TEACHER } from './sitting.ts';
+import { type DemoDeps, differences, THE_TEACHER } from './sit-exam.ts';
 
 /** The fields that the job classifies. */
 const FIELDS = ['topic', 'difficulty'] as const;
@@ -20,14 +18,14 @@ const BATCH = 5;
 
 /**
  * Classifies the paper as a teacher and follows the job live. `bank` is the question bank that the cluster must have called;
- * null if the cluster calls another one.
+ * null if the cluster calls another one. Returns a line of the report.
  */
 export async function classifyPaper(
   deps: DemoDeps,
   progress: Progress,
   questions: readonly StartQuestion[],
-  bank: BankStandIn | null,
-): Promise<ClassificationFacts> {
+  bank: { questionsAsked(): number } | null,
+): Promise<string> {
   const questionIds = questions.map(({ questionId }) => questionId);
   // The exam id makes this job unique: an interrupted earlier demo may have left an equal job open, which would be returned.
   const body: CreateJobRequest = { questionIds, fields: [...FIELDS], filters: { examId: deps.examId } };
@@ -47,7 +45,8 @@ export async function classifyPaper(
   const asked = bank === null ? null : bank.questionsAsked();
   if (asked !== null && asked < questionIds.length) deps.complain(`the question bank returned only ${asked} questions`);
   progress.end(`${classified} of ${questionIds.length}, ${followed.updates} live updates`);
-  return { questions: questionIds.length, classified, updates: followed.updates, asked };
+  const read = asked === null ? '' : `; ${asked} read from the question bank`;
+  return `  classified      ${classified} of ${questionIds.length} questions, ${followed.updates} live updates${read}`;
 }
 
 /** Events that the stream of a classification job has sent. */
@@ -138,11 +137,10 @@ export async function verifyJob(
     complain('the stored job differs from the last state of the stream');
   const hasNone = (questionContext ?? null) === null && !hasBank;
   if (!hasNone && questionContext?.length !== questionIds.length) complain('lacks stored questions');
-  if (job.status !== 'COMPLETED') complain(`is ${job.status} ${job.error?.code ?? ''}`.trim());
   if (errors.total !== 0) complain(`has errors for ${errors.total} questions`);
   if (job.result?.errorCount !== errors.total) complain(`counts ${job.result?.errorCount} errors of ${errors.total}`);
   for (const { questionId, code } of errors.items) complain(`${questionId}: ${code}`);
-  progressFaults(job, questionIds.length).forEach(complain);
+  differences('its', job, { status: 'COMPLETED', error: null, progress: whole(questionIds.length) }).forEach(complain);
   const items = job.result?.items ?? [];
   const ids = items.map(({ questionId }) => questionId);
   if (!isDeepStrictEqual(ids, questionIds))
@@ -151,9 +149,10 @@ export async function verifyJob(
   return new Set(ids).size;
 }
 
-function progressFaults({ progress }: Job, total: number): string[] {
+/** Returns the progress of a finished job without errors. */
+function whole(total: number): Job['progress'] {
   const batches = Math.ceil(total / BATCH);
-  const wanted: Job['progress'] = {
+  return {
     total,
     processed: total,
     succeeded: total,
@@ -162,7 +161,6 @@ function progressFaults({ progress }: Job, total: number): string[] {
     batchesDone: batches,
     percent: 100,
   };
-  return isDeepStrictEqual(progress, wanted) ? [] : [`its progress is ${JSON.stringify(progress)}`];
 }
 
 /** Checks an item: exactly the requested fields, each a text with a confidence from 0 to 1, and not accepted. */

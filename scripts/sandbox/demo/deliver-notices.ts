@@ -1,10 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Gateway } from '#scripts/sandbox/gateway.ts';
 import type { LostReplies } from '#scripts/sandbox/neighbours/notification.ts';
-import { inParallel } from '#scripts/sandbox/parts.ts';
-import type { Progress } from '#scripts/start/progress.ts';
+import { inParallel, type Progress } from '#scripts/start/progress.ts';
 import { type Inbox, readPage } from './inbox.ts';
-import type { DemoDeps } from './sitting.ts';
+import type { DemoDeps } from './sit-exam.ts';
 
 /** The ways on which the notices of a run reach their inboxes. */
 export interface Delivery {

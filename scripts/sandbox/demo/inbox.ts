@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { asStudent, countRequests, type Gateway } from '#scripts/sandbox/gateway.ts';
 import { mathsExam } from '#scripts/sandbox/school/paper.ts';
 import type { Identity, Notification } from '../../../clients/typescript/src/index.ts';
-import type { DemoDeps, Sitting } from './sitting.ts';
+import { type DemoDeps, differences, type Sitting } from './sit-exam.ts';
 
 /** The inbox of a student or parent, and the notice that this run must deliver to it. */
 export interface Inbox {
@@ -45,21 +45,26 @@ export function readPage(gateway: Gateway, { owner }: Inbox, page: number) {
  * Reads the whole inbox. A notification that arrives between two pages, or between rows and counts, makes them differ. The inbox is
  * then read again, up to five times; a difference in the last reading is a fault.
  */
-async function readInbox(gateway: Gateway, inbox: Inbox): Promise<InboxContents> {
+async function readInbox(gateway: Gateway, inbox: Inbox, complain: (fault: string) => void): Promise<InboxContents> {
   for (let reading = 1; ; reading++) {
     const contents = await readPages(gateway, inbox);
-    if (countFaults(contents).length === 0 || reading === READINGS) return contents;
-    await delay(RETRY_MS);
+    const faults = countFaults(contents);
+    if (faults.length > 0 && reading < READINGS) await delay(RETRY_MS);
+    else {
+      faults.forEach(complain);
+      return contents;
+    }
   }
 }
 
 /** Returns the differences between the counts and the rows. */
 function countFaults({ rows, total, unreadCount }: InboxContents): string[] {
+  const counted = { 'number of notifications': total, 'number of unread ones': unreadCount };
   const unread = rows.filter((row) => !row.isRead).length;
-  return [
-    ...(total === rows.length ? [] : [`the inbox counts ${total} notifications and has ${rows.length}`]),
-    ...(unreadCount === unread ? [] : [`the inbox counts ${unreadCount} unread and has ${unread}`]),
-  ];
+  return differences("the inbox's", counted, {
+    'number of notifications': rows.length,
+    'number of unread ones': unread,
+  });
 }
 
 async function readPages(gateway: Gateway, inbox: Inbox): Promise<InboxContents> {
@@ -74,82 +79,72 @@ async function readPages(gateway: Gateway, inbox: Inbox): Promise<InboxContents>
  * counts. `attempts` are all attempts of this run; notices of earlier demos are ignored. Returns whether the notice is there.
  */
 export async function verifyInbox(deps: DemoDeps, inbox: Inbox, attempts: ReadonlySet<string>): Promise<boolean> {
-  const complain = (fault: string) => deps.complain(`${inbox.owner.id}: ${fault}`);
-  const contents = await readInbox(deps.gateway, inbox);
-  countFaults(contents).forEach(complain);
-  if (contents.rows.some((row) => row.userId !== inbox.owner.id)) complain("the inbox shows another user's rows");
-  const noticed = contents.rows.filter((row) => row.entityId !== null && attempts.has(row.entityId));
+  const complain = complaintsOf(deps, inbox);
+  const { rows } = await readInbox(deps.gateway, inbox, complain);
+  if (rows.some((row) => row.userId !== inbox.owner.id)) complain("the inbox shows another user's rows");
+  const noticed = rows.filter((row) => row.entityId !== null && attempts.has(row.entityId));
   const own = noticed.filter((row) => row.entityId === inbox.attemptId);
   if (own.length !== noticed.length) complain("has a notice of another student's result");
   if (own.length !== 1) complain(`has ${own.length} notices, expected one`);
-  for (const row of own) noticeFaults(row, inbox, deps.examId).forEach(complain);
+  for (const row of own) differences("the notice's", row, noticeOf(inbox, deps.examId)).forEach(complain);
   return own.length > 0;
 }
 
-function noticeFaults(row: Notification, { owner, attemptId }: Inbox, examId: string): string[] {
+function complaintsOf(deps: DemoDeps, { owner }: Inbox) {
+  return (fault: string) => deps.complain(`${owner.id}: ${fault}`);
+}
+
+/** Returns what the notice of this run must show. */
+function noticeOf({ owner, attemptId }: Inbox, examId: string): Partial<Notification> {
   const isStudent = owner.role === 'STUDENT';
   const type = isStudent ? 'GRADE_RELEASED' : 'GRADE_RELEASED_PARENT';
-  const source = isStudent ? 'grade_released' : 'grade_released_parent';
   const { title, organizationId } = mathsExam(examId);
-  const wanted: Partial<Notification> = {
+  return {
     type,
     preferenceType: type,
     entity: 'ExamAttempt',
     organizationId: organizationId ?? null,
     title: 'Kết quả bài thi đã được công bố',
     content: `Bài thi ${isStudent ? '' : 'của con bạn '}"${title}" đã có kết quả.`,
-    sourceEventRef: `attempt-service:${attemptId}:notification:${source}`,
+    sourceEventRef: `attempt-service:${attemptId}:notification:${type.toLowerCase()}`,
     isRead: false,
     readAt: null,
   };
-  return Object.entries(wanted)
-    .filter(([field, value]) => row[field as keyof Notification] !== value)
-    .map(([field, value]) => `the notice's ${field} is ${row[field as keyof Notification]}, expected ${value}`);
 }
 
 /** Marks this run's notice as read, then again, which must change nothing. Checks the counts and that no other row changed. */
 export async function readNotice(deps: DemoDeps, inbox: Inbox): Promise<void> {
-  const complain = (fault: string) => deps.complain(`${inbox.owner.id}: ${fault}`);
-  const before = await readInbox(deps.gateway, inbox);
+  const complain = complaintsOf(deps, inbox);
+  const { markRead, markParentAlertRead } = deps.gateway.client('read');
+  const mark = inbox.owner.role === 'PARENT' ? markParentAlertRead : markRead;
+  const before = await readInbox(deps.gateway, inbox, complain);
   const row = before.rows.find(({ entityId }) => entityId === inbox.attemptId);
   // A missing notice has been reported before.
   if (row === undefined) return;
-  const first = await mark(deps, inbox, row.id);
-  const again = await mark(deps, inbox, row.id);
+  const { notification: first } = await mark({ as: inbox.owner, notificationId: row.id });
+  const { notification: again } = await mark({ as: inbox.owner, notificationId: row.id });
   if (!first.isRead || first.readAt === null) complain('a notice stays unread after it is marked as read');
   if (again.readAt !== first.readAt) complain('the second read changed the time of the first');
-  const after = await readInbox(deps.gateway, inbox);
-  countFaults(after).forEach(complain);
-  const others = unreadOf(before).filter((id) => id !== row.id);
-  if (isUnread(after, [row.id])) complain('the list shows a notice as unread after it is marked as read');
-  if (others.some((id) => !isUnread(after, [id]))) complain('marking one notice as read changed another');
+  const unread = new Set(unreadOf(await readInbox(deps.gateway, inbox, complain)));
+  if (unread.has(row.id)) complain('the list shows a notice as unread after it is marked as read');
+  if (unreadOf(before).some((id) => id !== row.id && !unread.has(id)))
+    complain('marking one notice as read changed another');
 }
 
 /** Marks the whole inbox as read. No notification that was there before may stay unread. */
 export async function readAllNotices(deps: DemoDeps, inbox: Inbox): Promise<void> {
-  const complain = (fault: string) => deps.complain(`${inbox.owner.id}: ${fault}`);
-  const unread = unreadOf(await readInbox(deps.gateway, inbox));
+  const complain = complaintsOf(deps, inbox);
   const { markAllRead, markAllParentAlertsRead } = deps.gateway.client('read all');
   const markAll = inbox.owner.role === 'PARENT' ? markAllParentAlertsRead : markAllRead;
+  const before = unreadOf(await readInbox(deps.gateway, inbox, complain));
   const requests = countRequests();
   const { updated } = await markAll({ as: inbox.owner, repeatInDoubt: true, observe: requests.observe });
   // If the call was repeated, an earlier request may have marked them.
-  if (updated < unread.length && requests.count() === 1) complain(`read-all counts ${updated} of ${unread.length}`);
-  const after = await readInbox(deps.gateway, inbox);
-  countFaults(after).forEach(complain);
-  if (isUnread(after, unread)) complain('read-all left notifications unread');
-}
-
-async function mark(deps: DemoDeps, { owner }: Inbox, notificationId: string) {
-  const { markRead, markParentAlertRead } = deps.gateway.client('read');
-  const call = owner.role === 'PARENT' ? markParentAlertRead : markRead;
-  return (await call({ as: owner, notificationId })).notification;
+  if (updated < before.length && requests.count() === 1) complain(`read-all counts ${updated} of ${before.length}`);
+  const after = unreadOf(await readInbox(deps.gateway, inbox, complain));
+  if (before.some((id) => after.includes(id))) complain('read-all left notifications unread');
 }
 
 function unreadOf({ rows }: InboxContents): string[] {
   return rows.filter((row) => !row.isRead).map((row) => row.id);
-}
-
-function isUnread(contents: InboxContents, ids: readonly string[]): boolean {
-  return unreadOf(contents).some((id) => ids.includes(id));
 }

@@ -1,9 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { part } from '#scripts/sandbox/parts.ts';
-import { essayRubric } from '#scripts/sandbox/school/essay-drafts.ts';
 import { handOffGrade, madeUpHandoff } from '#scripts/sandbox/school/exam-calls.ts';
-import { toMicro } from '#scripts/sandbox/school/grader.ts';
-import type { Progress } from '#scripts/start/progress.ts';
+import { essayRubric } from '#scripts/sandbox/school/paper.ts';
+import { type Progress, runPart } from '#scripts/start/progress.ts';
 import type {
   AttemptDetail,
   EssayGradeHandoffRequest,
@@ -11,34 +9,40 @@ import type {
   EssayGradeRequest,
   StartQuestion,
 } from '../../../clients/typescript/src/index.ts';
-import type { EssayFacts } from './report.ts';
-import { type DemoDeps, type Sitting, THE_TEACHER } from './sitting.ts';
+import { type DemoDeps, differences, type Sitting, THE_TEACHER } from './sit-exam.ts';
+import { toMicro } from './verify.ts';
 
 /** Every tenth handoff is sent twice. */
 const REPEAT_EVERY = 10;
 /** Previews that one teacher may have in flight. */
 const PREVIEWS_AT_ONCE = 4;
 
-/** Marks every essay with text and hands the grade off. The grade is a model's preview, or the demo's own if there is no classifier. */
+/**
+ * Marks every essay with text and hands the grade off. The grade is a model's preview, or the demo's own if there is no classifier.
+ * Returns lines of the report.
+ */
 export async function markEssays(
   deps: DemoDeps,
   progress: Progress,
   { sittings, essay, isPreviewed }: { sittings: readonly Sitting[]; essay: StartQuestion; isPreviewed: boolean },
-): Promise<EssayFacts> {
+): Promise<string[]> {
   const written = sittings.filter((sitting) => textOf(sitting, essay).trim() !== '');
   const graders = new Set<string>();
-  let repeated = 0;
   const mark = async (sitting: Sitting, index: number) => {
     const handoff = isPreviewed
       ? await previewEssay(deps, sitting, essay)
       : madeUpHandoff(sitting.attemptId, textOf(sitting, essay), essay);
-    await markEssay(deps, sitting, handoff, index % REPEAT_EVERY === 0);
+    await handOff(deps, sitting, handoff, index % REPEAT_EVERY === 0);
     graders.add(`${handoff.provider} ${handoff.model}`);
-    if (index % REPEAT_EVERY === 0) repeated += 1;
   };
-  await part(progress, 'mark the essays', written, mark, PREVIEWS_AT_ONCE);
+  await runPart(progress, 'mark the essays', written, mark, PREVIEWS_AT_ONCE);
   const points = written.reduce((sum, { essayPoints }) => sum + (essayPoints ?? 0), 0);
-  return { marked: written.length, isPreviewed, graders: [...graders], repeated, points, maxScore: essay.score };
+  const mean = (points / Math.max(1, written.length)).toFixed(2);
+  const how = isPreviewed ? `graded by preview (${[...graders].join(', ')}) and handed off` : 'marked by the demo';
+  return [
+    `  essays          ${written.length} ${how}, mean ${mean} of ${essay.score}`,
+    `                  ${Math.ceil(written.length / REPEAT_EVERY)} handoffs sent twice, the second without effect`,
+  ];
 }
 
 function textOf({ answers }: Sitting, { questionId }: StartQuestion): string {
@@ -46,7 +50,7 @@ function textOf({ answers }: Sitting, { questionId }: StartQuestion): string {
 }
 
 /** Sends one handoff as the AI classifier does. `twice` repeats the handoff, which must change nothing. */
-async function markEssay(
+async function handOff(
   { gateway, complain }: DemoDeps,
   sitting: Sitting,
   handoff: EssayGradeHandoffRequest,
@@ -86,22 +90,21 @@ async function previewEssay(
   };
   const input = { as: THE_TEACHER, body, repeatInDoubt: true };
   const preview = await gateway.client('essay preview').previewEssayGrade(input);
-  for (const fault of previewFaults(preview, body)) complain(`the preview of ${sitting.student.id}'s essay ${fault}`);
+  for (const fault of previewFaults(preview, body)) complain(`the preview of ${sitting.student.id}'s essay: ${fault}`);
   return preview.handoff;
 }
 
 /** Checks that each criterion has points within its bounds, that the grade is their sum, and that the handoff has the same grade. */
 function previewFaults({ score, criteria, handoff }: EssayGradePreview, asked: EssayGradeRequest): string[] {
   const sum = criteria.reduce((micro, criterion) => micro + toMicro(criterion.score), 0);
-  const isWithin = asked.rubric.criteria.every(({ id, maxScore }, index) => {
-    const graded = criteria[index];
-    return graded?.id === id && graded.score >= 0 && graded.score <= maxScore && graded.maxScore === maxScore;
-  });
-  const isSame =
-    handoff.questionId === asked.questionId && handoff.score === score && handoff.maxScore === asked.maxScore;
+  const isGraded = criteria.every((graded) => graded.score >= 0 && graded.score <= graded.maxScore);
+  const criteriaOf = (list: readonly { id: string; maxScore: number }[]) =>
+    list.map(({ id, maxScore }) => ({ id, maxScore }));
+  const { questionId, maxScore, rubric } = asked;
   return [
-    ...(isWithin && criteria.length === asked.rubric.criteria.length ? [] : ['does not follow its rubric']),
-    ...(toMicro(score) === sum ? [] : [`has the score ${score}, but its criteria add up to ${sum / 1e6}`]),
-    ...(isSame ? [] : ['has a handoff with another grade']),
+    ...(isGraded ? [] : ['it has points outside its criteria']),
+    ...differences('its', { criteria: criteriaOf(criteria) }, { criteria: criteriaOf(rubric.criteria) }),
+    ...(toMicro(score) === sum ? [] : [`it has the score ${score}, but its criteria add up to ${sum / 1e6}`]),
+    ...differences("its handoff's", handoff, { questionId, score, maxScore }),
   ];
 }

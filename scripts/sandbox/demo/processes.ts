@@ -1,10 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { DEVELOPMENT_DEFAULTS } from '#infra/config/variable.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { checkInvariants } from '#infra/mongo/operations/invariants.ts';
@@ -67,23 +68,8 @@ export async function startOwnCluster(deps: {
     await stopped(child);
     await rm(folder, { recursive: true, force: true });
   };
-  const tail: string[] = [];
-  let isReady = false;
   try {
-    await new Promise<void>((resolve, reject) => {
-      for (const stream of [child.stdout, child.stderr]) {
-        createInterface({ input: stream }).on('line', (line) => {
-          tail.push(line);
-          if (tail.length > LAST_LINES) tail.shift();
-          if (line.startsWith('ready http')) {
-            isReady = true;
-            resolve();
-          } else if (!isReady && line.startsWith('start ')) deps.say(line);
-        });
-      }
-      child.on('error', reject);
-      child.on('exit', () => reject(new Error(`the cluster did not start:\n${tail.join('\n')}`)));
-    });
+    await untilReady(child, deps.say);
   } catch (error) {
     await stop();
     throw error;
@@ -94,6 +80,25 @@ export async function startOwnCluster(deps: {
       brokenPromisesIn(storesOf(deps.root, { MONGODB_URL: process.env.MONGODB_URL || undefined, DATA_DIR: folder })),
     stop,
   };
+}
+
+/** Waits for the line by which `npm start` reports that it is ready, and reads on, so that the pipe never fills. */
+function untilReady(child: ChildProcessByStdio<null, Readable, Readable>, say: (line: string) => void): Promise<void> {
+  const tail: string[] = [];
+  let isReady = false;
+  return new Promise((resolve, reject) => {
+    for (const input of [child.stdout, child.stderr]) {
+      createInterface({ input }).on('line', (line) => {
+        tail.push(line);
+        if (tail.length > LAST_LINES) tail.shift();
+        isReady ||= line.startsWith('ready http');
+        if (isReady) resolve();
+        else if (line.startsWith('start ')) say(line);
+      });
+    }
+    child.on('error', reject);
+    child.on('exit', () => reject(new Error(`the cluster did not start:\n${tail.join('\n')}`)));
+  });
 }
 
 async function brokenPromisesIn(stores: Stores | undefined): Promise<string[]> {

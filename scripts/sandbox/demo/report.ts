@@ -1,81 +1,34 @@
 import type { Latencies } from '#scripts/sandbox/gateway.ts';
+import type { Announced } from './announce-results.ts';
 
-export interface ReportFacts {
-  attempts: number;
-  acknowledged: number;
-  answered: number;
-  stored: number;
-  graded: number;
-  /** null: the cluster serves no classifier. */
-  classification: ClassificationFacts | null;
-  essays: EssayFacts;
-  repeated: number;
-  /** null: the cluster serves no inboxes. */
-  notices: NoticeFacts | null;
+export interface Report {
+  /** Lines of the parts of the demo. */
+  counts: readonly string[];
   scores: readonly number[];
   maxScore: number;
+  unchecked: Announced['unchecked'];
   seconds: number;
   faults: readonly string[];
-}
-
-export interface ClassificationFacts {
-  questions: number;
-  classified: number;
-  /** Number of states that the stream of the job sent. */
-  updates: number;
-  /** Questions that the cluster read from the demo's question bank; null if it calls another one. */
-  asked: number | null;
-}
-
-export interface EssayFacts {
-  marked: number;
-  /** True if a model graded them, false if the demo did. */
-  isPreviewed: boolean;
-  /** Provider and model of each grade. */
-  graders: readonly string[];
-  /** Number of handoffs that were sent twice. */
-  repeated: number;
-  /** Points of all essays together. */
-  points: number;
-  /** Maximum points of one essay. */
-  maxScore: number;
-}
-
-export interface NoticeFacts {
-  students: { arrived: number; all: number };
-  parents: { arrived: number; all: number };
-  /** False if no worker could deliver the notices to parents. */
-  parentsChecked: boolean;
-  /** null: the cluster does not deliver through the stand-ins of the demo. */
-  intake: { lost: number; recognised: number } | null;
-  /** Milliseconds from the release to the event in the open inbox; null if it did not arrive. */
-  live: { owner: string; ms: number | null };
-  /** Owners who marked their notice as read, and owners who marked a whole inbox as read. */
-  readers: { one: number; all: number };
 }
 
 const BAR = 40;
 const SHOWN_FAULTS = 20;
 
 /** Returns the lines of the report at the end. */
-export function reportLines(facts: ReportFacts, latencies: Latencies): string[] {
+export function reportLines(report: Report, latencies: Latencies): string[] {
+  const { counts, scores, maxScore } = report;
   return [
     '',
     'Times, as the client saw them (ms)',
     ...latencyTable(latencies),
     '',
     'Counts',
-    classificationLine(facts.classification),
-    `  attempts        ${facts.attempts} started, ${facts.graded} graded`,
-    `  answers         ${facts.acknowledged} saves acknowledged; ${facts.stored} of ${facts.answered} final answers stored unchanged`,
-    ...essayLines(facts.essays),
-    `  sent again      ${facts.repeated} requests after a missing reply`,
-    ...noticeLines(facts),
+    ...counts,
     '',
-    `Scores, of ${facts.maxScore}`,
-    ...histogram(facts.scores, facts.maxScore),
+    `Scores, of ${maxScore}`,
+    ...histogram(scores, maxScore),
     '',
-    ...verdict(facts),
+    ...verdict(report),
   ];
 }
 
@@ -94,38 +47,6 @@ function latencyTable(latencies: Latencies): string[] {
       .map(([name, sorted]) =>
         row(name, `${sorted.length}`, ...[0.5, 0.99, 1].map((share) => quantile(sorted, share))),
       ),
-  ];
-}
-
-function classificationLine(classification: ClassificationFacts | null): string {
-  if (classification === null) return '  classified      nothing; the cluster serves no classifier';
-  const { questions, classified, updates, asked } = classification;
-  const bank = asked === null ? '' : `; ${asked} read from the question bank`;
-  return `  classified      ${classified} of ${questions} questions, ${updates} live updates${bank}`;
-}
-
-function essayLines({ marked, isPreviewed, graders, repeated, points, maxScore }: EssayFacts): string[] {
-  const how = isPreviewed ? `graded by preview (${graders.join(', ')}) and handed off` : 'marked by the demo';
-  const mean = (points / Math.max(1, marked)).toFixed(2);
-  return [
-    `  essays          ${marked} ${how}, mean ${mean} of ${maxScore}`,
-    `                  ${repeated} handoffs sent twice, the second without effect`,
-  ];
-}
-
-function noticeLines({ notices }: ReportFacts): string[] {
-  if (notices === null) return ['  inboxes         none; the cluster serves no notification service'];
-  const { students, parents, parentsChecked, intake, live, readers } = notices;
-  return [
-    `  inboxes         ${students.arrived} of ${students.all} students have exactly one notice`,
-    parentsChecked
-      ? `                  ${parents.arrived} of ${parents.all} parents have exactly one notice`
-      : `                  the notices to ${parents.all} parents wait; no worker can deliver them here`,
-    ...(intake === null
-      ? []
-      : [`                  ${intake.lost} replies lost on purpose, ${intake.recognised} repeats recognised`]),
-    `  live inbox      ${live.owner} ${live.ms === null ? 'received no notice' : `received the notice ${Math.round(live.ms)} ms after the release`}`,
-    `  read            ${readers.one} marked their notice as read, ${readers.all} a whole inbox; the counts were checked`,
   ];
 }
 
@@ -148,7 +69,13 @@ function histogram(scores: readonly number[], maxScore: number): string[] {
   ];
 }
 
-function verdict({ faults, notices, seconds }: ReportFacts): string[] {
+const UNCHECKED: Readonly<Record<Announced['unchecked'], readonly string[]>> = {
+  none: [],
+  parents: ['  … but the notices to parents could not be checked'],
+  all: ['  … but the notices could not be read: the cluster serves no notification service'],
+};
+
+function verdict({ faults, unchecked, seconds }: Report): string[] {
   const time = `${seconds.toFixed(1)} s`;
   if (faults.length > 0) {
     const more = faults.length - SHOWN_FAULTS;
@@ -158,9 +85,9 @@ function verdict({ faults, notices, seconds }: ReportFacts): string[] {
       ...(more > 0 ? [`  … and ${more} more`] : []),
     ];
   }
-  const what = notices === null ? 'answer, score and total' : 'answer, score, total and inbox';
-  const held = `✓ nothing lost, nothing duplicated: every ${what} was read again and compared (${time})`;
-  if (notices === null)
-    return [held, '  … but the notices could not be read: the cluster serves no notification service'];
-  return notices.parentsChecked ? [held] : [held, '  … but the notices to parents could not be checked'];
+  const what = unchecked === 'all' ? 'answer, score and total' : 'answer, score, total and inbox';
+  return [
+    `✓ nothing lost, nothing duplicated: every ${what} was read again and compared (${time})`,
+    ...UNCHECKED[unchecked],
+  ];
 }

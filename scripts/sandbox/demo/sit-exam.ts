@@ -1,16 +1,54 @@
 import { isDeepStrictEqual } from 'node:util';
-import { asStudent, countRequests, refusalOf } from '#scripts/sandbox/gateway.ts';
+import { asStudent, countRequests, type Gateway, refusalOf } from '#scripts/sandbox/gateway.ts';
 import type { Step } from '#scripts/sandbox/school/answer-sheet.ts';
 import { startAttempt, submitAttempt } from '#scripts/sandbox/school/exam-calls.ts';
-import { mathsExam } from '#scripts/sandbox/school/paper.ts';
-import type { Student } from '#scripts/sandbox/school/students.ts';
+import { mathsExam, ORGANIZATION, TEACHER } from '#scripts/sandbox/school/paper.ts';
+import type { Student } from '#scripts/sandbox/school/school.ts';
 import {
+  type Answer,
   type AnswerConflict,
   type AttemptDetail,
   ExamhallError,
+  type Identity,
   type StartQuestion,
 } from '../../../clients/typescript/src/index.ts';
-import type { DemoDeps, Sitting } from './sitting.ts';
+
+/** Record of one student's attempt: everything that the service acknowledged. Later readings are compared with it. */
+export interface Sitting {
+  student: Student;
+  attemptId: string;
+  /** The last acknowledged answer to each question. */
+  answers: Map<string, Answer>;
+  /** The server's version of each answer. */
+  versions: Map<string, number>;
+  savesAcknowledged: number;
+  eventsAcknowledged: number;
+  /** Requests of saves and events that had no reply; each may have been stored. */
+  actsInDoubt: number;
+  /** Points of the essay's handoff; null without one. */
+  essayPoints: number | null;
+}
+
+/** Dependencies of every part of the demo. */
+export interface DemoDeps {
+  gateway: Gateway;
+  examId: string;
+  /** Records a fault. The demo continues and fails at its end. */
+  complain(fault: string): void;
+}
+
+/** The teacher of the exam, with its organization. */
+export const THE_TEACHER: Identity = { id: TEACHER, role: 'TEACHER', organizationId: ORGANIZATION };
+
+/** Returns a fault for each field of `wanted` that is shown with another value. `whose` names its owner, such as `the result's`. */
+export function differences(whose: string, shown: object, wanted: object): string[] {
+  const values: Readonly<Record<string, unknown>> = { ...shown };
+  return Object.entries(wanted)
+    .filter(([field, value]) => !isDeepStrictEqual(values[field], value))
+    .map(
+      ([field, value]) => `${whose} ${field} is ${JSON.stringify(values[field])}, expected ${JSON.stringify(value)}`,
+    );
+}
 
 /** Every twentieth student starts twice. */
 const DOUBLE_START_EVERY = 20;

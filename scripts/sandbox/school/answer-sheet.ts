@@ -1,7 +1,7 @@
+import { type Random, seededRandom } from '#scripts/sandbox/random.ts';
 import type { Answer, StartQuestion, StatementAnswer } from '../../../clients/typescript/src/index.ts';
-import { essayDraft } from './essay-drafts.ts';
-import { type Random, seededRandom } from './random.ts';
-import type { Student } from './students.ts';
+import { essayDraft } from './paper.ts';
+import type { Student } from './school.ts';
 
 /** A mishap of a save: its reply is lost and the client repeats it, or a second tab then saves with an outdated version. */
 export type Mishap = 'none' | 'lost reply' | 'stale tab';

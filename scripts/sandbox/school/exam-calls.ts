@@ -9,8 +9,8 @@ import type {
   StartQuestion,
   StartReply,
 } from '../../../clients/typescript/src/index.ts';
-import { gradeEssay } from './essay-drafts.ts';
-import type { Student } from './students.ts';
+import { gradeEssay } from './paper.ts';
+import type { Student } from './school.ts';
 
 /** A start of an attempt. */
 export interface Start {

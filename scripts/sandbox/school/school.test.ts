@@ -3,11 +3,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
+import { gradeAnswer, toMicro } from '#scripts/sandbox/demo/verify.ts';
 import { asStudent, countRequests, openGateway, openLatencies } from '#scripts/sandbox/gateway.ts';
 import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
 import { contactsOf, runtimeOf, schoolOf } from '#scripts/sandbox/school/school.ts';
 import { DEVELOPMENT_PASSWORD } from '#scripts/sandbox/seed/people.ts';
-import { runSeed, startingPoints } from '#scripts/sandbox/seed/run-seed.ts';
+import { runSeed, startingPoints } from '#scripts/sandbox/seed.ts';
 import { answerFields, fitAnswer, pickAnswer } from '#shared/attempt/answer.ts';
 import { type AnswerContent, answerKeyOf } from '#shared/attempt/attempt.ts';
 import { copyPaper } from '#shared/attempt/copy-paper.ts';
@@ -19,9 +20,8 @@ import { atOnce } from '#shared/kernel/pieces.ts';
 import { contactOf } from '#shared/notification/email.ts';
 import type { Answer } from '../../../clients/typescript/src/index.ts';
 import { answerSheet } from './answer-sheet.ts';
-import { gradeAnswer, toMicro } from './grader.ts';
 import { mathsPaper } from './paper.ts';
-import { schoolYear } from './students.ts';
+import { schoolYear } from './school.ts';
 
 t.test('equal seeds make equal schools, and schools of other seeds share no id', async (t) => {
   t.strictSame(schoolOf('1', 200), schoolOf('1', 200));

@@ -1,7 +1,18 @@
+import { type Random, seededRandom } from '#scripts/sandbox/random.ts';
 import type { ExamRuntime, StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { examRuntime, mathsPaper } from './paper.ts';
-import { seededRandom } from './random.ts';
-import { personName, type Student, schoolYear } from './students.ts';
+
+export interface Student {
+  id: string;
+  fullName: string;
+  studentCode: string;
+  className: string;
+  email: string;
+  /** From 0 to 1: the higher, the likelier an answer is right. */
+  skill: number;
+  /** One or two parents; a few students have none on record. */
+  parentIds: string[];
+}
 
 /** A school that depends only on its seed and its number of students. */
 export interface School {
@@ -10,7 +21,6 @@ export interface School {
   seed: string;
   /** The administrator, for calls that require ADMIN. */
   adminId: string;
-  organizations: readonly { id: string; name: string }[];
   classes: readonly Classroom[];
   exams: readonly SeedExam[];
 }
@@ -62,28 +72,26 @@ const LESSON_MINUTES = 45;
 /** Returns the school of a seed. */
 export function schoolOf(seed: string, students: number): School {
   const prefix = `s${seed}`;
-  const organizations = [
-    { id: HOME_ORGANIZATION, name: 'THPT Nguyễn Trãi' },
-    { id: `${prefix}-le-loi`, name: 'THPT Lê Lợi' },
-  ];
   const everyone = schoolYear(students, seed).map((student) => ofSchool(student, prefix));
   const count = Math.ceil(students / CLASS_SIZE);
-  const classes = Array.from({ length: count }, (_, index) =>
-    classroom(
-      { prefix, seed, index },
-      {
-        // Every fourth class belongs to the second school.
-        organizationId: organizations[index % 4 === 3 ? 1 : 0]?.id ?? HOME_ORGANIZATION,
-        students: everyone.slice(index * CLASS_SIZE, (index + 1) * CLASS_SIZE),
-      },
-    ),
-  );
+  const classes = Array.from({ length: count }, (_, index): Classroom => {
+    const name = `${10 + (index % 3)}A${Math.floor(index / 3) + 1}`;
+    const own = everyone.slice(index * CLASS_SIZE, (index + 1) * CLASS_SIZE);
+    return {
+      id: `${prefix}-lop-${name.toLowerCase()}`,
+      name,
+      // Every fourth class belongs to a second school.
+      organizationId: index % 4 === 3 ? `${prefix}-le-loi` : HOME_ORGANIZATION,
+      teacher: teacherOf(prefix, seed, index),
+      students: own.map((student) => ({ ...student, className: name })),
+    };
+  });
   const exams = Array.from({ length: Math.max(STATES.length, count) }, (_, index) => {
     const [state, room] = [STATES[index % STATES.length], classes[index % count]];
     if (state === undefined || room === undefined) throw new Error('the school has no class');
     return examOf(prefix, index, state, room);
   });
-  return { prefix, seed, adminId: `${prefix}-qt-01`, organizations, classes, exams };
+  return { prefix, seed, adminId: `${prefix}-qt-01`, classes, exams };
 }
 
 function ofSchool(student: Student, prefix: string): Student {
@@ -96,19 +104,14 @@ function ofSchool(student: Student, prefix: string): Student {
   };
 }
 
-function classroom(
-  { prefix, seed, index }: { prefix: string; seed: string; index: number },
-  { organizationId, students }: { organizationId: string; students: Student[] },
-): Classroom {
-  const name = `${10 + (index % 3)}A${Math.floor(index / 3) + 1}`;
+function teacherOf(prefix: string, seed: string, index: number): Teacher {
   const number = String(index + 1).padStart(2, '0');
-  const teacher = {
+  const random = seededRandom(`${seed}:teacher:${number}`);
+  return {
     id: `${prefix}-gv-${number}`,
-    fullName: personName(seededRandom(`${seed}:teacher:${number}`)),
+    fullName: nameOf(random.chance(0.5) ? GIRLS : BOYS, random),
     email: `gv${number}.${prefix}@giaovien.example`,
   };
-  const own = students.map((student) => ({ ...student, className: name }));
-  return { id: `${prefix}-lop-${name.toLowerCase()}`, name, organizationId, teacher, students: own };
 }
 
 function examOf(prefix: string, index: number, state: ExamState, room: Classroom): SeedExam {
@@ -180,4 +183,42 @@ function shortPaper(hasEssay: boolean): StartQuestion[] {
     ...some('NUMERIC', 2),
     ...(hasEssay ? some('ESSAY', 1) : []),
   ];
+}
+
+const FAMILY = ['Nguyễn', 'Trần', 'Lê', 'Phạm', 'Hoàng', 'Huỳnh', 'Phan', 'Vũ', 'Võ', 'Đặng', 'Bùi', 'Đỗ', 'Hồ', 'Ngô'];
+const GIRLS = {
+  middle: ['Thị', 'Ngọc', 'Thu', 'Minh', 'Khánh', 'Phương', 'Bảo'],
+  given: ['Anh', 'Linh', 'Hà', 'Trang', 'Mai', 'Ngân', 'Thảo', 'Vy', 'Hương', 'Quỳnh', 'Yến', 'Chi', 'Nhi', 'Uyên'],
+};
+const BOYS = {
+  middle: ['Văn', 'Đức', 'Minh', 'Quang', 'Hữu', 'Gia', 'Tuấn'],
+  given: ['Anh', 'Nam', 'Huy', 'Khoa', 'Long', 'Phúc', 'Bảo', 'Dũng', 'Sơn', 'Kiên', 'Thành', 'Quân', 'Đạt', 'Hiếu'],
+};
+const CLASSES = ['12A1', '12A2', '12A3', '12A4', '12A5', '12D1', '12D2', '12D3'];
+
+/** Returns `count` students; equal seeds return equal students. */
+export function schoolYear(count: number, seed: string): Student[] {
+  return Array.from({ length: count }, (_, index) => student(index + 1, seed));
+}
+
+/** Returns a random Vietnamese name. */
+function nameOf({ middle, given }: typeof GIRLS, random: Random): string {
+  return `${random.pick(FAMILY)} ${random.pick(middle)} ${random.pick(given)}`;
+}
+
+function student(number: number, seed: string): Student {
+  const random = seededRandom(`${seed}:student:${number}`);
+  const names = random.chance(0.5) ? GIRLS : BOYS;
+  const code = String(number).padStart(4, '0');
+  const parents = random.chance(0.025) ? 0 : random.chance(0.6) ? 2 : 1;
+  return {
+    id: `hs-${code}`,
+    fullName: nameOf(names, random),
+    studentCode: `2025${code}`,
+    className: CLASSES[number % CLASSES.length] ?? '12A1',
+    email: `hs${code}@thpt-demo.edu.vn`,
+    // The mean of three random numbers: few students are very good or very weak, most are in between.
+    skill: 0.15 + 0.8 * ((random.fraction() + random.fraction() + random.fraction()) / 3),
+    parentIds: ['ph', 'ph2'].slice(0, parents).map((prefix) => `${prefix}-${code}`),
+  };
 }

@@ -1,5 +1,4 @@
 import { asStudent } from '#scripts/sandbox/gateway.ts';
-import { part } from '#scripts/sandbox/parts.ts';
 import { answerSheet } from '#scripts/sandbox/school/answer-sheet.ts';
 import {
   handOffGrade,
@@ -8,10 +7,11 @@ import {
   startAttempt,
   submitAttempt,
 } from '#scripts/sandbox/school/exam-calls.ts';
+import type { Student } from '#scripts/sandbox/school/school.ts';
 import { runtimeOf, type SeedExam } from '#scripts/sandbox/school/school.ts';
-import type { Student } from '#scripts/sandbox/school/students.ts';
+import { runPart } from '#scripts/start/progress.ts';
 import type { Answer } from '../../../clients/typescript/src/index.ts';
-import type { Filling } from './fill.ts';
+import type { Filling } from './people.ts';
 
 /** Students who work at the same time: saves take most of the time, and more would only lengthen the queues. */
 const AT_ONCE = 8;
@@ -35,9 +35,9 @@ export async function sitExams(filling: Filling): Promise<void> {
   const seats = school.exams.flatMap((exam) =>
     exam.classroom.students.map((student, index): Seat => ({ exam, student, index })),
   );
-  await part(progress, 'exams', seats, (seat) => sit(filling, seat), AT_ONCE);
+  await runPart(progress, 'exams', seats, (seat) => sit(filling, seat), AT_ONCE);
   const released = school.exams.filter(({ state }) => state === 'released');
-  await part(progress, 'release results', released, (exam) => release(filling, exam), 1);
+  await runPart(progress, 'release results', released, (exam) => release(filling, exam), 1);
 }
 
 async function sit(filling: Filling, seat: Seat): Promise<void> {

@@ -1,9 +1,9 @@
 import { asStudent, countRequests } from '#scripts/sandbox/gateway.ts';
-import { inParallel, part } from '#scripts/sandbox/parts.ts';
+import type { Student } from '#scripts/sandbox/school/school.ts';
 import { type Classroom, runtimeOf, type SeedExam } from '#scripts/sandbox/school/school.ts';
-import type { Student } from '#scripts/sandbox/school/students.ts';
+import { inParallel, runPart } from '#scripts/start/progress.ts';
 import type { Identity, Preferences } from '../../../clients/typescript/src/index.ts';
-import type { Filling } from './fill.ts';
+import type { Filling } from './people.ts';
 
 const ANNOUNCED = 'EXAM_ASSIGNED';
 /** Every tenth student has switched announcements off, and every fifteenth has muted everything. */
@@ -24,15 +24,15 @@ export async function fillInboxes(filling: Filling): Promise<void> {
   }
   const students = school.classes.flatMap((room) => room.students);
   const choosy = students.filter((_, index) => wishesOf(index) !== null);
-  await part(
+  await runPart(
     progress,
     'preferences',
     choosy,
     (student) => setPreferences(filling, student, wishesOf(students.indexOf(student)) ?? {}),
     AT_ONCE,
   );
-  await part(progress, 'announcements', school.exams, (exam) => announce(filling, exam), AT_ONCE);
-  await part(progress, 'alerts to parents', school.classes, (room) => alertParents(filling, room), AT_ONCE);
+  await runPart(progress, 'announcements', school.exams, (exam) => announce(filling, exam), AT_ONCE);
+  await runPart(progress, 'alerts to parents', school.classes, (room) => alertParents(filling, room), AT_ONCE);
 }
 
 /** The preferences that a student sets; null for most. */
@@ -83,7 +83,7 @@ async function announce({ gateway, school, add }: Filling, exam: SeedExam): Prom
 async function alertParents({ gateway, add }: Filling, { id, teacher, organizationId, students }: Classroom) {
   const as: Identity = { id: teacher.id, role: 'TEACHER', organizationId };
   const weak = students.filter(({ parentIds }) => parentIds.length > 0).slice(0, WEAK_STUDENTS);
-  await inParallel(weak, WEAK_STUDENTS, async ({ id: studentId, fullName: studentName, parentIds }) => {
+  await inParallel(weak, AT_ONCE, async ({ id: studentId, fullName: studentName, parentIds }) => {
     const { created, replayed } = await gateway.client('weak topic').createWeakTopicAlert({
       as,
       body: {

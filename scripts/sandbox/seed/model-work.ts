@@ -1,7 +1,7 @@
 import { followJob } from '#scripts/sandbox/demo/classify-paper.ts';
 import { refusalOf } from '#scripts/sandbox/gateway.ts';
 import type { CreateJobRequest, Identity } from '../../../clients/typescript/src/index.ts';
-import type { Filling } from './fill.ts';
+import type { Filling } from './people.ts';
 
 /** Number of the teacher's jobs among which the one of an earlier run is recognized. */
 const NEWEST = 100;

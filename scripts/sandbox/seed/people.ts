@@ -1,8 +1,20 @@
-import { part } from '#scripts/sandbox/parts.ts';
-import { parentEmail, parentName, type Teacher } from '#scripts/sandbox/school/school.ts';
-import type { Student } from '#scripts/sandbox/school/students.ts';
+import type { Gateway } from '#scripts/sandbox/gateway.ts';
+import { parentEmail, parentName, type School, type Student, type Teacher } from '#scripts/sandbox/school/school.ts';
+import { type Progress, runPart } from '#scripts/start/progress.ts';
 import { ExamhallError, type SignedIn } from '../../../clients/typescript/src/index.ts';
-import type { Filling } from './fill.ts';
+
+/** Dependencies of every part of the seed. */
+export interface Filling {
+  gateway: Gateway;
+  progress: Progress;
+  school: School;
+  /** Services that the cluster serves. */
+  served: ReadonlySet<string>;
+  /** Counts things that were not there before, by their kind. */
+  add(kind: string, count?: number): void;
+  /** Records a line for the end of the run. */
+  note(line: string): void;
+}
 
 /** Password of every account that the seed registers. It is public. */
 export const DEVELOPMENT_PASSWORD = 'mo-cua-so-nhin-troi-xanh';
@@ -37,12 +49,19 @@ export async function registerPeople(filling: Filling, count: number): Promise<S
   const students = classes.flatMap((room) => room.students).slice(0, count);
   const teachers = count === 0 ? [] : classes.map((room) => room.teacher);
   const wanted = [...students.flatMap(familyOf), ...teachers.map(teacherOf)];
-  const signIns = new Array<SignIn | null>(wanted.length).fill(null);
-  const register = async (person: Wanted, index: number) => {
-    signIns[index] = await registerOne(filling, person);
-  };
-  await part(filling.progress, 'accounts', wanted, register, AT_ONCE);
-  return signIns.filter((signIn) => signIn !== null);
+  const signIns: SignIn[] = [];
+  await runPart(
+    filling.progress,
+    'accounts',
+    wanted,
+    async (person, index) => {
+      const signIn = await registerOne(filling, person);
+      if (signIn !== null) signIns[index] = signIn;
+    },
+    AT_ONCE,
+  );
+  // The list has a gap for each account that was refused.
+  return signIns.filter(Boolean);
 }
 
 function familyOf(student: Student): Wanted[] {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { WIRE_OF } from '#infra/models/open-models.ts';
-import { mulberry32 } from '#scripts/sandbox/mulberry32.ts';
 import { type HttpProvider, streamOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
+import { mulberry32 } from '#scripts/sandbox/random.ts';
 import { HTTP_PROVIDERS } from '#testing/models/asked-models.ts';
 import { readEvents } from './http-call.ts';
 

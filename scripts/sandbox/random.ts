@@ -1,5 +1,3 @@
-import { mulberry32 } from '#scripts/sandbox/mulberry32.ts';
-
 /** Random choices that depend only on their seed, so that a run can be repeated. */
 export interface Random {
   /** Returns a number in [0, 1). */
@@ -27,5 +25,16 @@ export function seededRandom(seed: string): Random {
       if (index >= list.length) throw new Error('nothing to pick from');
       return list[index] as (typeof list)[number];
     },
+  };
+}
+
+/** Returns a generator of numbers in [0, 1) that depend only on the seed, a whole number. Good enough to spread choices in tests. */
+export function mulberry32(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
 }
