@@ -3,7 +3,7 @@ import { openReleaseMongo } from '#infra/mongo/connect.ts';
 import { outageInWords } from '#infra/mongo/faults.ts';
 import { UnfitServer } from '#infra/mongo/probe/probe.ts';
 import { MigrationRefused, migrate } from '#infra/mongo/schema/migrate.ts';
-import { EXIT } from '#scripts/examhall/exit-codes.ts';
+import { EXIT } from '#scripts/examhall/output.ts';
 
 /** `release:` of the Procfile: creates the indexes and migrates the data that this version needs. Safe to repeat and to run twice at once. */
 const [argument] = process.argv.slice(2);

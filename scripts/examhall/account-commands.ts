@@ -10,12 +10,10 @@ import { ACCOUNT_STATUSES, type Account, userView } from '#shared/auth/account.t
 import { passwordFaults } from '#shared/auth/password-policy.ts';
 import { isEmail, normalizeEmail } from '#shared/auth/registration.ts';
 import { sessionEndOf } from '#shared/auth/session.ts';
-import { EXIT, Refused, WrongUsage } from './exit-codes.ts';
 import { importAccounts } from './import-accounts.ts';
-import type { CliCommands, CommandWork, Operator } from './operator.ts';
+import { type CliCommands, type CommandWork, type Operator, readSecret } from './operator.ts';
 import { actFor, type Flags, readingActFor } from './options.ts';
-import { counted, print } from './output.ts';
-import { readSecret } from './read-secret.ts';
+import { counted, EXIT, print, Refused, WrongUsage } from './output.ts';
 
 /** An audited action on one existing account. Returns the exit code. */
 type AccountAct = (operator: Operator, account: Account, act: OperatorAct, words: string[]) => Promise<number>;

@@ -2,10 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { liveWorkers } from '#infra/mongo/live-workers.ts';
 import { type BulkAct, findBulk, listBulks, stopBulk } from '#infra/mongo/operations/bulk-acts.ts';
 import { type BulkView, bulkView, DONE_WORDS, isBulkServed } from '#shared/operations/bulk-act.ts';
-import { EXIT, Refused } from './exit-codes.ts';
 import type { CommandWork, Operator } from './operator.ts';
 import { actFor, type Flags, limitOf } from './options.ts';
-import { print, table } from './output.ts';
+import { EXIT, print, Refused, table } from './output.ts';
 
 /** Interval at which the progress of a bulk act is read, in milliseconds. */
 const READ_MS = 250;

@@ -1,10 +1,9 @@
 import { readQueues, readStatus, readWorkers } from '#infra/mongo/operations/cluster.ts';
 import { storesRings } from '#infra/redis/ask-once.ts';
 import type { ClusterStatus, QueueState } from '#shared/generated/operations.ts';
-import { EXIT } from './exit-codes.ts';
 import type { CliCommands, Operator } from './operator.ts';
 import type { Flags } from './options.ts';
-import { counted, print, table } from './output.ts';
+import { counted, EXIT, print, table } from './output.ts';
 
 /** The commands for the whole cluster: whether it needs its operator, its queues and its workers. */
 export const STATUS_COMMANDS: CliCommands = {

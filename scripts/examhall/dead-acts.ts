@@ -14,10 +14,9 @@ import { newId } from '#shared/kernel/ids.ts';
 import { type DeadActName, DONE_WORDS, MAX_PER_SECOND, PER_SECOND } from '#shared/operations/bulk-act.ts';
 import { type LetterFilter, readLetterFilter } from '#shared/operations/letter-filter.ts';
 import { followBulk } from './bulk-progress.ts';
-import { EXIT, Refused, WrongUsage } from './exit-codes.ts';
 import type { CommandWork, Operator } from './operator.ts';
 import { actFor, type Flags, limitOf, readMoment } from './options.ts';
-import { counted, print, table } from './output.ts';
+import { counted, EXIT, print, Refused, table, WrongUsage } from './output.ts';
 
 const VERBS: Readonly<Record<DeadActName, string>> = { replay: 'replay', ack: 'acknowledge', drop: 'drop' };
 

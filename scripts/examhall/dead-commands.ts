@@ -3,10 +3,9 @@ import type { DeadLetterFilter } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findLetter, PAGE_LETTERS, readLetters } from '#infra/mongo/operations/dead-acts.ts';
 import { showBulks, stopOne } from './bulk-progress.ts';
 import { deadAct, GROUP_COLUMNS, readFilter } from './dead-acts.ts';
-import { EXIT, Refused, WrongUsage } from './exit-codes.ts';
 import type { CliCommands, Operator } from './operator.ts';
 import { atCursor, type Flags, limitOf, type OptionName } from './options.ts';
-import { nextPage, print, table } from './output.ts';
+import { EXIT, nextPage, print, Refused, table, WrongUsage } from './output.ts';
 
 const FILTERS: readonly OptionName[] = ['queue', 'cause', 'subject', 'since', 'until'];
 const ACT: readonly OptionName[] = [...FILTERS, 'limit', 'all', 'per-second', 'reason', 'operator', 'yes', 'json'];

@@ -5,10 +5,9 @@ import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import { schemaStatus } from '#infra/mongo/schema/schema-status.ts';
 import { type RedisFacts, readRedisFacts } from '#infra/redis/ask-once.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
-import { EXIT } from './exit-codes.ts';
 import type { CliCommands, Operator } from './operator.ts';
 import type { Flags } from './options.ts';
-import { print } from './output.ts';
+import { EXIT, print } from './output.ts';
 
 /** The command that checks the stores on which the cluster depends. */
 export const DOCTOR_COMMANDS: CliCommands = {
@@ -49,7 +48,11 @@ async function examine(operator: Operator, _words: string[], flags: Flags): Prom
     ...schemaChecks(schema),
     redisCheck(redis),
     clockCheck(clockMs),
-    versionCheck(versions),
+    // Two versions run side by side while a deployment rolls.
+    {
+      name: `versions: ${versions.length === 0 ? 'no live worker' : `live workers run ${versions.join(' and ')}`}`,
+      fault: null,
+    },
     ...promises.map(promiseCheck),
   ];
   const report = { server, findings, schema: faults, missingIndexes, redis, clockMs, versions, checks, promises };
@@ -97,12 +100,6 @@ function clockCheck(clockMs: number): Check {
     name: `clock: MongoDB is ${Math.abs(clockMs)} ms ${clockMs < 0 ? 'behind' : 'ahead of'} this machine`,
     fault: far ? 'more than a minute. Tokens of other issuers are refused, and logs mislead' : null,
   };
-}
-
-/** Returns a check that never fails: two versions run side by side while a deployment rolls. */
-function versionCheck(versions: readonly string[]): Check {
-  const text = versions.length === 0 ? 'no live worker' : `live workers run ${versions.join(' and ')}`;
-  return { name: `versions: ${text}`, fault: null };
 }
 
 function promiseCheck({ name, count, examples, checked, isCut, remedy, unread }: InvariantReport): Check {

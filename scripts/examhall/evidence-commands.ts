@@ -5,10 +5,9 @@ import { type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operati
 import { type AuditRow, auditFacts, type Noted, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
-import { Refused, WrongUsage } from './exit-codes.ts';
 import type { CliCommands, Operator } from './operator.ts';
 import { atCursor, type Flags, limitOf } from './options.ts';
-import { nextPage, print, table } from './output.ts';
+import { nextPage, print, Refused, table, WrongUsage } from './output.ts';
 
 /** The commands for the audit of operators and for security events. */
 export const EVIDENCE_COMMANDS: CliCommands = {

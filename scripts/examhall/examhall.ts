@@ -15,15 +15,13 @@ import { CLUSTER_COMMANDS, STATUS_COMMANDS } from '#scripts/examhall/cluster-com
 import { DEAD_COMMANDS } from '#scripts/examhall/dead-commands.ts';
 import { DOCTOR_COMMANDS } from '#scripts/examhall/doctor.ts';
 import { EVIDENCE_COMMANDS } from '#scripts/examhall/evidence-commands.ts';
-import { EXAM_COMMANDS } from '#scripts/examhall/exam-command.ts';
-import { EXIT, Refused, WrongUsage } from '#scripts/examhall/exit-codes.ts';
-import type { CliCommands, Operator } from '#scripts/examhall/operator.ts';
+import type { CliCommands, Operator, SecretInput } from '#scripts/examhall/operator.ts';
 import type { Flags } from '#scripts/examhall/options.ts';
+import { EXIT, Refused, WrongUsage } from '#scripts/examhall/output.ts';
 import { PERSON_COMMANDS } from '#scripts/examhall/person-commands.ts';
 import { readCommandLine } from '#scripts/examhall/program.ts';
-import type { SecretInput } from '#scripts/examhall/read-secret.ts';
+import { READING_COMMANDS } from '#scripts/examhall/reading-commands.ts';
 import { SCHEMA_COMMANDS } from '#scripts/examhall/schema-commands.ts';
-import { TRACE_COMMANDS } from '#scripts/examhall/trace-command.ts';
 import { openProgress } from '#scripts/start/progress.ts';
 import { rememberedStores } from '#scripts/start/services/port.ts';
 import { SECOND } from '#shared/kernel/time.ts';
@@ -31,8 +29,7 @@ import { SECOND } from '#shared/kernel/time.ts';
 /** Every command, in the order of the help. */
 export const ALL_COMMANDS: CliCommands = {
   ...STATUS_COMMANDS,
-  ...TRACE_COMMANDS,
-  ...EXAM_COMMANDS,
+  ...READING_COMMANDS,
   ...CLUSTER_COMMANDS,
   ...DEAD_COMMANDS,
   ...EVIDENCE_COMMANDS,

@@ -9,11 +9,11 @@ import { ACCOUNT_CODE_BYTES, type Account, accountCodeOf, ROLES } from '#shared/
 import { newAccount, type Registration, readRegistration, registrationFaults } from '#shared/auth/registration.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { isJsonObject } from '#shared/kernel/json-object.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
-import { EXIT } from './exit-codes.ts';
 import type { Operator } from './operator.ts';
 import { actFor, type Flags } from './options.ts';
-import { counted } from './output.ts';
+import { counted, EXIT } from './output.ts';
 
 /** Accounts that are inserted at the same time. */
 const AT_ONCE = 8;
@@ -206,16 +206,16 @@ export function readImportLine(text: string): ReadLine {
   return { kind: 'row', row: { registration, legacyId, passwordHash } };
 }
 
-function parseObject(text: string): Record<string, unknown> | null {
+function parseObject(text: string): Readonly<Record<string, unknown>> | null {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : null;
+    return isJsonObject(value) ? value : null;
   } catch {
     return null;
   }
 }
 
-function shapeFaults(line: Record<string, unknown>): string[] {
+function shapeFaults(line: Readonly<Record<string, unknown>>): string[] {
   const faults: string[] = [];
   const known: readonly string[] = [...REQUIRED, ...OPTIONAL];
   for (const name of REQUIRED) if (!(name in line)) faults.push(`${name} is missing`);

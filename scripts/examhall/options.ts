@@ -3,7 +3,7 @@ import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { ATTEMPT_STATUSES } from '#shared/operations/exam-walk.ts';
-import { WrongUsage } from './exit-codes.ts';
+import { WrongUsage } from './output.ts';
 
 /** Every option of the operator's commands. An option means the same in each command that takes it, except `--status` and `--subject`. */
 const OPTIONS = {
@@ -48,39 +48,18 @@ export function optionOf(name: OptionName): Option {
   return OPTIONS[name]();
 }
 
+type Switch = 'json' | 'yes' | 'shard' | 'dryRun' | 'each' | 'dropped' | 'all';
+type Consent = 'endOpenAttempts' | 'allowAdmin' | 'chargeSuperseded';
+type Filter = 'student' | 'queue' | 'cause' | 'subject' | 'since' | 'until' | 'address' | 'act' | 'by';
+type Text = 'reason' | 'operator' | 'limit' | 'cursor' | 'perSecond' | 'out' | 'from';
+
 /** The options of a command line, as the operator set them. A command declares in `options` which of them it takes. */
-export interface Flags {
-  json?: boolean;
-  yes?: boolean;
-  shard?: boolean;
+export type Flags = { [Name in Switch | Consent]?: boolean } & { [Name in Filter | Text]?: string } & {
   /** True: the status of the schema. Text: the status of the attempts to list. */
   status?: boolean | string;
-  student?: string;
-  dryRun?: boolean;
-  queue?: string;
-  cause?: string;
-  subject?: string;
-  since?: string;
-  until?: string;
-  each?: boolean;
-  dropped?: boolean;
-  reason?: string;
-  limit?: string;
-  all?: boolean;
-  perSecond?: string;
-  out?: string;
-  endOpenAttempts?: boolean;
-  from?: string;
-  address?: string;
-  allowAdmin?: boolean;
-  chargeSuperseded?: boolean;
-  operator?: string;
-  act?: string;
-  by?: string;
-  cursor?: string;
   /** True: the default interval. */
   watch?: string | true;
-}
+};
 
 /** The operator, as the audit names one. */
 interface Actor {

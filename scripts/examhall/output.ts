@@ -1,10 +1,33 @@
-import { EXIT } from './exit-codes.ts';
-import type { Operator } from './operator.ts';
-import type { Flags } from './options.ts';
+/** How the operator's command ends. Scripts and monitors branch on these numbers, so their meaning never changes. */
+export const EXIT = {
+  /** Done; for a check, all is well. */
+  done: 0,
+  /** Nothing was done, something failed, or a check found a fault. */
+  failed: 1,
+  /** The arguments are invalid; nothing was changed. */
+  usage: 2,
+  /** The configuration is invalid; nothing was changed. */
+  configuration: 78,
+} as const;
+
+/** Ends a command with an exit code. The message is printed as an error. */
+export class Refused extends Error {
+  readonly code: number = EXIT.failed;
+}
+
+/** Refuses the arguments of a command, before anything is changed. */
+export class WrongUsage extends Refused {
+  override readonly code = EXIT.usage;
+}
 
 /** Prints a result: as JSON with `--json`, otherwise as the lines of a text. Returns the exit code of a command that is done. */
-export function print(operator: Operator, flags: Flags, value: unknown, lines: () => readonly string[]): number {
-  operator.say(flags.json === true ? JSON.stringify(value, null, 2) : lines().join('\n'));
+export function print(
+  { say }: { say: (line: string) => void },
+  { json = false }: { json?: boolean },
+  value: unknown,
+  lines: () => readonly string[],
+): number {
+  say(json ? JSON.stringify(value, null, 2) : lines().join('\n'));
   return EXIT.done;
 }
 

@@ -8,10 +8,9 @@ import { exportPerson } from '#infra/mongo/person/export.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import { endAttempts, openAttempts } from '#infra/mongo/person/ungraded.ts';
 import { DECLARATIONS } from '#infra/mongo/schema/personal-fields.ts';
-import { EXIT, Refused, WrongUsage } from './exit-codes.ts';
 import type { CliCommands, CommandWork, Operator } from './operator.ts';
 import { actFor, type Flags } from './options.ts';
-import { counted } from './output.ts';
+import { counted, EXIT, Refused, WrongUsage } from './output.ts';
 
 /** An audited action on one person. Returns the exit code. */
 type PersonAct = (operator: Operator, id: string, act: OperatorAct, flags: Flags) => Promise<number>;

@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs';
 import { PassThrough, Readable } from 'node:stream';
 import t from 'tap';
 import { ALL_COMMANDS } from './examhall.ts';
-import { EXIT } from './exit-codes.ts';
 import { readImportLine } from './import-accounts.ts';
+import { readSecret } from './operator.ts';
 import { readMoment } from './options.ts';
+import { EXIT } from './output.ts';
 import { readCommandLine } from './program.ts';
-import { readSecret } from './read-secret.ts';
 
 /** Reads a line as a shell would split it: by blanks, except within double quotes. */
 function read(line: string) {

@@ -1,8 +1,8 @@
 import tab from '@bomb.sh/tab/commander';
 import { Command, CommanderError, type Help } from 'commander';
-import { EXIT } from './exit-codes.ts';
 import type { CliCommand, CliCommands } from './operator.ts';
 import { type Flags, optionOf } from './options.ts';
+import { EXIT } from './output.ts';
 
 /** A command line that names a command and its arguments. */
 export interface CommandLine {
