@@ -12,7 +12,7 @@ import { takeDataFolder } from '#scripts/start/supervisor/data-folder.ts';
 import { createPrefixedOutput } from '#scripts/start/supervisor/prefixed-output.ts';
 import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
-import { developmentServices } from './services.ts';
+import { developmentServices } from './supervisor/cluster.ts';
 import { createSupervisor } from './supervisor.ts';
 
 const TIMEOUT_MS = 90_000;

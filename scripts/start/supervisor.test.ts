@@ -16,9 +16,8 @@ import {
   generatedSecret,
 } from '#scripts/start/supervisor/development-defaults.ts';
 import { afterDeath } from '#scripts/start/supervisor/kept-process.ts';
-import { planCluster } from '#scripts/start/supervisor/plan.ts';
+import { parseFormation, parseProcfile, planCluster } from '#scripts/start/supervisor/plan.ts';
 import { createPrefixedOutput } from '#scripts/start/supervisor/prefixed-output.ts';
-import { parseFormation, parseProcfile } from '#scripts/start/supervisor/procfile.ts';
 import { configFaults, PRODUCTION, strongSecret } from '#testing/config-faults.ts';
 
 t.test('parseProcfile reads one process type a line and refuses other lines', async (t) => {

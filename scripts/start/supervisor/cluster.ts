@@ -3,9 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { readingProcess } from '#infra/config/config.ts';
 import { ownEnvironment } from '#infra/config/environment.ts';
 import { isProcessType } from '#infra/config/readers.ts';
-import { isPortFree } from '#scripts/start/services/port.ts';
+import { localMongodb, mongodbAt } from '#scripts/start/services/mongodb.ts';
+import { isPortFree, rememberedPort } from '#scripts/start/services/port.ts';
+import { localRedis, redisAt } from '#scripts/start/services/redis.ts';
 import { type Service, untilReady } from '#scripts/start/services/service.ts';
-import { developmentServices } from '#scripts/start/services.ts';
+import { toolsCache } from '#scripts/start/services/tools.ts';
 import { createSupervisor, type Supervisor } from '#scripts/start/supervisor.ts';
 import { takeDataFolder } from './data-folder.ts';
 import { type LaunchPlan, runOnce } from './kept-process.ts';
@@ -89,6 +91,36 @@ export async function startCluster(
     const waits = setTimeout(() => say(`waiting for the front door (${plan.url}/readyz)`), DOOR_SILENCE_MS);
     await frontDoorReady(plan.url, signal).finally(() => clearTimeout(waits));
   }
+}
+
+/**
+ * Returns the MongoDB and Redis of a development cluster: those of MONGODB_URL and REDIS_URL, otherwise local ones that store their data
+ * and ports in the data folder. A variable that is set to the empty string counts as set.
+ * @throws ServiceMissing if one can neither be found nor installed
+ */
+export async function developmentServices({
+  env,
+  folder,
+  say,
+}: {
+  env: NodeJS.ProcessEnv;
+  folder: string;
+  say: (line: string) => void;
+}): Promise<{ mongodb: Service; redis: Service }> {
+  const local = { env, cache: toolsCache(env), say };
+  // One after the other, because their installations share the machine and the terminal.
+  const kept = async () => ({
+    folder,
+    port: await rememberedPort(folder, 'mongodb'),
+    durable: true,
+    testCommands: false,
+  });
+  const mongodb = env.MONGODB_URL === undefined ? await localMongodb(local, await kept()) : mongodbAt(env.MONGODB_URL);
+  const redis =
+    env.REDIS_URL === undefined
+      ? await localRedis(local, { folder, port: await rememberedPort(folder, 'redis') })
+      : redisAt(env.REDIS_URL);
+  return { mongodb, redis };
 }
 
 /** Waits for `work`, or rejects when the signal aborts. An installation over a slow network must not delay a stop; it ends with the process. */

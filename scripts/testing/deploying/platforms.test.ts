@@ -6,7 +6,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { RUST_VERSION } from '#scripts/start/services/engine/toolchain.ts';
 import { onPath } from '#scripts/start/services/tools.ts';
-import { parseProcfile } from '#scripts/start/supervisor/procfile.ts';
+import { parseProcfile } from '#scripts/start/supervisor/plan.ts';
 import { optionalTool } from '#testing/optional-tool.ts';
 import { kubernetesSchemas, type Manifest, manifests } from './manifests.ts';
 

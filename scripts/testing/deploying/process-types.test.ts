@@ -6,7 +6,7 @@ import t from 'tap';
 import { FILED } from '#infra/config/environment.ts';
 import { PROCESS_TYPES } from '#infra/config/readers.ts';
 import { VARIABLES } from '#infra/config/variables.ts';
-import { parseProcfile } from '#scripts/start/supervisor/procfile.ts';
+import { parseProcfile } from '#scripts/start/supervisor/plan.ts';
 import { composeProcesses, type Manifest, manifests, podOf, read, unitSetting } from './manifests.ts';
 
 const PROCFILE = parseProcfile(read('Procfile')).map(({ name }) => name);
