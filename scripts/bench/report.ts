@@ -1,4 +1,4 @@
-import { wrapLines } from '#scripts/generate/wrap-lines.ts';
+import { wrapLines } from '#scripts/generate/lists.ts';
 import type { Figures, ReportRow, Row } from './measure.ts';
 
 /** Returns the rows as a Markdown table, grouped by measure; the rows of a group differ in their engine. */

@@ -7,8 +7,7 @@ import { loadSchemas } from '#infra/schema/validator.ts';
 import { billOfMaterials } from '#scripts/sbom.ts';
 import { ERRORS } from '#shared/kernel/errors.ts';
 import { drift, generatedFiles } from './generate.ts';
-import { configurationList, envExample } from './generate-configuration.ts';
-import { RETRY } from './generate-errors.ts';
+import { configurationList, envExample, RETRY } from './lists.ts';
 
 t.test('drift finds no difference in this tree, and reports changed, missing and superfluous files', async (t) => {
   const files = new Map(await generatedFiles(loadSchemas()));

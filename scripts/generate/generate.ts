@@ -6,8 +6,7 @@ import { loadSchemas, type Schemas } from '#infra/schema/validator.ts';
 import { readCosts } from '#scripts/generate/capacity/costs.ts';
 import { capacityPage } from '#scripts/generate/capacity/page.ts';
 import { CLIENT_SOURCE, clientSource } from '#scripts/generate/client/source.ts';
-import { configurationList, envExample } from './generate-configuration.ts';
-import { errorList } from './generate-errors.ts';
+import { configurationList, envExample, errorList } from './lists.ts';
 import { formatted, typeSource } from './schema-types.ts';
 
 /**

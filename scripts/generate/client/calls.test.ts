@@ -1,11 +1,11 @@
 import t from 'tap';
+import { failure, hangUp, openScript, success } from '#testing/clients/scripted-server.ts';
 import {
   createClient,
   ExamhallError,
   type SentRequest,
   type StartRequest,
 } from '../../../clients/typescript/src/index.ts';
-import { failure, hangUp, openScript, success } from './scripted-server.ts';
 
 const STUDENT = { id: 'student-1', role: 'STUDENT', organizationId: 'org-1' } as const;
 const ADMIN = { id: 'admin-1', role: 'ADMIN' } as const;

@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
+import { openGateway, sitExam } from '#testing/clients/examples.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 import { createClient, type InboxEvent } from '../../../clients/typescript/src/index.ts';
-import { openGateway, sitExam } from './examples.ts';
 
 const GATEWAY_TOKEN = 'gateway-token-of-the-test-cluster';
 

@@ -3,9 +3,9 @@ import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
+import { openGateway } from '#testing/clients/examples.ts';
+import { failure, hangUp, openScript, type Scripted, success } from '#testing/clients/scripted-server.ts';
 import type { SessionEnvelope } from '../../../clients/typescript/src/index.ts';
-import { openGateway } from './examples.ts';
-import { failure, hangUp, openScript, type Scripted, success } from './scripted-server.ts';
 
 const USER = { id: 'student-1', role: 'STUDENT', defaultOrganizationId: 'org-1' };
 

@@ -2,10 +2,64 @@ import { readersInWords } from '#infra/config/readers.ts';
 import type { Variable } from '#infra/config/variable.ts';
 import { defaultOf, isSecret } from '#infra/config/variable-reader.ts';
 import { VARIABLES, type VariableName } from '#infra/config/variables.ts';
-import { wrapLines } from './wrap-lines.ts';
+import type { ErrorFacts, Retry } from '#shared/kernel/errors/error-facts.ts';
+import { ERROR_GROUPS } from '#shared/kernel/errors.ts';
 
-/** Longest line of an item of the document, in characters. */
+/** Longest line of an item of a list, in characters. */
 const ITEM_WIDTH = 150;
+
+/** Breaks a text at its blanks into lines of at most `width` characters. Each line after the first begins with `indent`. */
+export function wrapLines(text: string, indent = '', width = 140): string {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = `${indent}${word}`;
+    } else {
+      line += line === '' ? word : ` ${word}`;
+    }
+  }
+  return [...lines, line].join('\n');
+}
+
+/** Answers to whether a client may repeat a request, in the words of the page. */
+export const RETRY: Readonly<Record<Retry, string>> = {
+  no: 'no',
+  yes: 'yes',
+  after: 'after `Retry-After`',
+  'after-if-sent': 'after `Retry-After`, if sent',
+};
+
+/** Returns the list of codes of `docs/errors.md`. */
+export function errorList(): string {
+  return ERROR_GROUPS.map(groupMarkdown).join('\n');
+}
+
+function groupMarkdown({ title, errors }: { title: string; errors: Readonly<Record<string, ErrorFacts>> }): string {
+  const codes = Object.entries(errors);
+  const rows = codes.map(
+    ([code, { status, retry }]) => `| [\`${code}\`](#${code.toLowerCase()}) | ${status} | ${RETRY[retry]} |`,
+  );
+  return `## ${title}
+
+| code | status | retry |
+| --- | --- | --- |
+${rows.join('\n')}
+
+${codes.map(([code, facts]) => codeMarkdown(code, facts)).join('\n')}`;
+}
+
+function codeMarkdown(code: string, { status, message, cause, remedy, retry }: ErrorFacts): string {
+  return `### \`${code}\`
+
+${status}: ${message}
+
+${wrapLines(`- **Cause:** ${cause}`, '  ', ITEM_WIDTH)}
+${wrapLines(`- **Client:** ${remedy}`, '  ', ITEM_WIDTH)}
+${wrapLines(`- **Retry:** ${RETRY[retry]}`, '  ', ITEM_WIDTH)}
+`;
+}
 
 type Row = readonly [name: VariableName, variable: Variable];
 
@@ -47,35 +101,36 @@ function described({ description, readers }: Variable): string {
   return readers === undefined ? description : `${description} Read by ${readersInWords(readers)}.`;
 }
 
+/** Kinds of variables, in words. A kind that is absent is its own word. */
+const KINDS: Partial<Readonly<Record<Variable['kind'], string>>> = {
+  neighbour: 'http or https URL',
+  model: 'text',
+  tokens: 'tokens, secret',
+  addresses: 'addresses and networks',
+  'webhook-secret': '`whsec_…`, secret',
+  names: 'names of services',
+  hosts: 'host names',
+};
+
 function wanted(variable: Variable): string {
+  const wordsOf = (words: readonly string[]) => words.map((word) => `\`${word}\``).join(', ');
   switch (variable.kind) {
     case 'integer':
       return `integer ${variable.min} to ${variable.max}`;
     case 'word':
-      return variable.words.map((word) => `\`${word}\``).join(', ');
+      return wordsOf(variable.words);
     case 'list':
-      return `some of ${variable.words.map((word) => `\`${word}\``).join(', ')}`;
-    case 'neighbour':
-      return 'http or https URL';
-    case 'model':
-      return 'text';
+      return `some of ${wordsOf(variable.words)}`;
     case 'text':
     case 'id':
     case 'secret':
     case 'secrets':
       return variable.kind;
-    case 'tokens':
-      return 'tokens, secret';
-    case 'addresses':
-      return 'addresses and networks';
-    case 'webhook-secret':
-      return '`whsec_…`, secret';
-    case 'names':
-      return 'names of services';
-    case 'hosts':
-      return 'host names';
     default:
-      return `${variable.kind === 'token' || variable.kind === 'key' ? variable.kind : 'URL'}${isSecret(variable) ? ', secret' : ''}`;
+      return (
+        KINDS[variable.kind] ??
+        `${variable.kind === 'token' || variable.kind === 'key' ? variable.kind : 'URL'}${isSecret(variable) ? ', secret' : ''}`
+      );
   }
 }
 
