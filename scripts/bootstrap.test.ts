@@ -1,10 +1,8 @@
 import { execFile, spawnSync } from 'node:child_process';
 import {
-  chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -13,10 +11,10 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
+import { openScratchFolder } from '#testing/scratch-folder.ts';
 
 const PACKAGE = `node_modules/node-${process.platform}-${process.arch}`;
 const FOLDER = '.cache/node';
@@ -27,15 +25,7 @@ const PINNED = '24.21.0';
  * reports the version `own`.
  */
 function checkout(t: Test, installed: { version?: string; runs?: boolean } | null = {}) {
-  const root = mkdtempSync(path.join(os.tmpdir(), 'examhall-bootstrap-'));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
-  const put = (name: string, text: string): string => {
-    const file = path.join(root, name);
-    mkdirSync(path.dirname(file), { recursive: true });
-    writeFileSync(file, text);
-    chmodSync(file, 0o755);
-    return file;
-  };
+  const { root, put } = openScratchFolder(t);
   const lockOf = (version: string | undefined) =>
     JSON.stringify({
       packages: { '': {}, ...(version === undefined ? {} : { [PACKAGE]: { version, optional: true } }) },
@@ -154,13 +144,12 @@ const env = { ...inherited, NODE_COMPILE_CACHE: '' };
 
 /** Sets up a checkout whose only module prints `text` and how often Node has stripped types in its process. */
 function cacheCheckout(t: Test) {
-  const root = mkdtempSync(path.join(os.tmpdir(), 'examhall-cache-'));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const { root, put } = openScratchFolder(t);
   cpSync(path.join(import.meta.dirname, '../compile-cache.mjs'), path.join(root, 'compile-cache.mjs'));
-  writeFileSync(path.join(root, 'package.json'), '{ "type": "module" }');
+  put('package.json', '{ "type": "module" }');
   const write = (text: string) =>
-    writeFileSync(
-      path.join(root, 'main.ts'),
+    put(
+      'main.ts',
       `const text: string = '${text}';
 const isStripped = process.moduleLoadList.includes('NativeModule internal/deps/amaro/dist/index');
 console.log(text, isStripped ? 'stripped' : 'cached');`,

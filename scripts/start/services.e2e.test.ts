@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { type Collection, MongoClient } from 'mongodb';
@@ -10,6 +10,7 @@ import { localRedis } from '#scripts/start/services/redis.ts';
 import { untilReady } from '#scripts/start/services/service.ts';
 import { takeDataFolder } from '#scripts/start/supervisor/data-folder.ts';
 import { createPrefixedOutput } from '#scripts/start/supervisor/prefixed-output.ts';
+import { openScratchFolder } from '#testing/scratch-folder.ts';
 import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import { developmentServices } from './supervisor/cluster.ts';
@@ -153,10 +154,8 @@ t.test('MongoDB or its stand-in runs without the secrets of the caller', { skip 
 
 t.test('Redis runs without the secrets of the caller', { skip }, async (t) => {
   // Redis overwrites its environment in memory, so a double replaces it.
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-redis-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  writeFileSync(path.join(folder, 'redis-server'), '#!/bin/sh\nexec sleep 600\n');
-  chmodSync(path.join(folder, 'redis-server'), 0o755);
+  const { root: folder, put } = openScratchFolder(t);
+  put('redis-server', '#!/bin/sh\nexec sleep 600\n');
   const env = { ...process.env, ...PLANTED, PATH: `${folder}:/usr/bin:/bin` };
   const { launch } = await localRedis({ env, cache: folder, say: () => {} }, { folder, port: 1 });
   if (launch === undefined) throw new Error('no launch plan');

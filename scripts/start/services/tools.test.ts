@@ -1,17 +1,8 @@
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import os from 'node:os';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { KUBERNETES_SCHEMAS } from '#testing/deploying/manifests.ts';
+import { openScratchFolder } from '#testing/scratch-folder.ts';
 import { engineFolder, sha256OfFile } from './engine/engine.ts';
 import { chooseEngine } from './mongodb.ts';
 import { installPythonPackage, packageFolder, requirementsFile } from './python-tools.ts';
@@ -89,12 +80,9 @@ t.test('every package that pip installs has a list with a SHA-256 of each file',
 
 /** Sets up a Python whose pip writes its arguments and its environment into files and creates the target folder. */
 function machine(t: Test) {
-  const root = mkdtempSync(path.join(os.tmpdir(), 'examhall-pip-'));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
-  const file = path.join(root, 'bin/python3');
-  mkdirSync(path.dirname(file));
-  writeFileSync(
-    file,
+  const { root, put } = openScratchFolder(t);
+  const file = put(
+    'bin/python3',
     `#!/bin/sh
 [ "$3" = --version ] && exit
 echo "$@" >> ${root}/arguments
@@ -103,7 +91,6 @@ while [ "$1" != --target ]; do shift; done
 mkdir -p "$2"
 `,
   );
-  chmodSync(file, 0o755);
   const env = { PATH: `${path.dirname(file)}:/usr/bin:/bin`, OPENAI_API_KEY: 'planted', PIP_INDEX_URL: 'http://index' };
   const install = (minor: number, platform: readonly string[] = []) =>
     installPythonPackage(
@@ -160,38 +147,30 @@ t.test('an installed Redis is found without Python, and one that does not run is
   await t.rejects(start(), ServiceMissing);
 });
 
-/** Returns the environment of a machine with an empty PATH and an empty cache. */
-function emptyMachine(t: Test): NodeJS.ProcessEnv & { PATH: string } {
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-engine-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  return { PATH: path.join(folder, 'bin'), XDG_CACHE_HOME: folder };
-}
-
-function put(file: string, text: string): void {
-  mkdirSync(path.dirname(file), { recursive: true });
-  writeFileSync(file, text);
-  chmodSync(file, 0o755);
-}
-
-function putEngine(env: NodeJS.ProcessEnv): string {
-  const binary = path.join(engineFolder(env), 'secantusd-rs');
-  put(binary, '#!/bin/sh\n');
-  put(path.join(engineFolder(env), 'built.json'), JSON.stringify({ binarySha256: sha256OfFile(binary) }));
-  return binary;
+/** Opens a machine with an empty PATH and an empty cache. `putEngine` stores an engine in the cache and returns its binary. */
+function emptyMachine(t: Test) {
+  const { root, put } = openScratchFolder(t);
+  const env = { PATH: path.join(root, 'bin'), XDG_CACHE_HOME: root };
+  const putEngine = () => {
+    const binary = put(path.join(engineFolder(env), 'secantusd-rs'), '#!/bin/sh\n');
+    put(path.join(engineFolder(env), 'built.json'), JSON.stringify({ binarySha256: sha256OfFile(binary) }));
+    return binary;
+  };
+  return { env, put, putEngine };
 }
 
 t.test('chooseEngine chooses the best MongoDB server of the machine', async (t) => {
-  const env = emptyMachine(t);
+  const { env, put, putEngine } = emptyMachine(t);
   t.match(chooseEngine(env), { name: 'python', advice: /npm run engine/ });
-  putEngine(env);
+  putEngine();
   t.strictSame(chooseEngine(env), { name: 'rust', is: 'secantusd-rs 0.5.3-beta.196' });
-  put(path.join(env.PATH, 'mongod'), '#!/bin/sh\n');
+  put('bin/mongod', '#!/bin/sh\n');
   t.strictSame(chooseEngine(env), { name: 'mongod', is: 'mongod' });
 });
 
 t.test('chooseEngine follows EXAMHALL_ENGINE and refuses unknown names', async (t) => {
-  const env = emptyMachine(t);
-  putEngine(env);
+  const { env, putEngine } = emptyMachine(t);
+  putEngine();
   t.match(chooseEngine({ ...env, EXAMHALL_ENGINE: 'python' }), { name: 'python' });
   t.match(chooseEngine({ ...env, EXAMHALL_ENGINE: 'mongod' }), { name: 'mongod' });
   t.match(chooseEngine({ ...env, EXAMHALL_ENGINE: '' }), { name: 'rust' }, 'empty');
@@ -199,8 +178,8 @@ t.test('chooseEngine follows EXAMHALL_ENGINE and refuses unknown names', async (
 });
 
 t.test('chooseEngine never chooses an engine binary that differs from the built one', async (t) => {
-  const env = emptyMachine(t);
-  const binary = putEngine(env);
+  const { env, putEngine } = emptyMachine(t);
+  const binary = putEngine();
   writeFileSync(binary, '#!/bin/sh\necho other\n');
   t.match(chooseEngine(env), { name: 'python', advice: /does not contain the binary that `npm run engine` built/ });
   rmSync(binary);
@@ -208,9 +187,8 @@ t.test('chooseEngine never chooses an engine binary that differs from the built 
 });
 
 t.test('an engine with another patch has another folder', async (t) => {
-  const env = emptyMachine(t);
-  const patch = path.join(env.PATH, 'other.patch');
-  put(patch, 'other');
+  const { env, put } = emptyMachine(t);
+  const patch = put('other.patch', 'other');
   const spec = { crate: '', patched: '', version: '0.5.3-beta.196', binary: 'secantusd-rs', lockSha256: '', patch };
   t.not(engineFolder(env, spec), engineFolder(env));
 });

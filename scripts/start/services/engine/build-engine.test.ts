@@ -1,16 +1,7 @@
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import os from 'node:os';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
+import { openScratchFolder } from '#testing/scratch-folder.ts';
 import { until } from '#testing/until.ts';
 import { buildEngine } from './build-engine.ts';
 import { type EngineSpec, engineFolder, engineState, sha256OfFile } from './engine.ts';
@@ -42,15 +33,7 @@ const PATCH = `A word before it.
  * read them. `build` is the shell command that replaces the compilation.
  */
 function machine(t: Test, build = 'cat ../thing-storage/src/lib.rs Cargo.lock Cargo.toml > "$target/thing"') {
-  const root = mkdtempSync(path.join(os.tmpdir(), 'examhall-build-'));
-  t.teardown(() => rmSync(root, { recursive: true, force: true }));
-  const put = (name: string, text: string): string => {
-    const file = path.join(root, name);
-    mkdirSync(path.dirname(file), { recursive: true });
-    writeFileSync(file, text);
-    chmodSync(file, 0o755);
-    return file;
-  };
+  const { root, put } = openScratchFolder(t);
   for (const name of ['cc', 'cmake', 'make']) put(`bin/${name}`, '#!/bin/sh\n');
   put('bin/rustc', '#!/bin/sh\necho "rustc 1.95.0 (test)"; echo "release: 1.95.0"; echo "host: here"\n');
   const crates = ['thing', 'thing-storage'].map((name) => ({
@@ -195,12 +178,8 @@ t.test('the engine toolchain names every missing tool and how to install it', as
 });
 
 t.test('the engine toolchain treats tools that do not run as missing', async (t) => {
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-tools-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  for (const name of ['cargo', 'rustc', 'cc', 'cmake', 'make']) {
-    writeFileSync(path.join(folder, name), '#!/bin/sh\nexit 1\n');
-    chmodSync(path.join(folder, name), 0o755);
-  }
+  const { root: folder, put } = openScratchFolder(t);
+  for (const name of ['cargo', 'rustc', 'cc', 'cmake', 'make']) put(name, '#!/bin/sh\nexit 1\n');
   t.match(findToolchain({ PATH: folder }), { missing: [/^Rust .* does not run$/] });
 });
 
@@ -221,10 +200,8 @@ t.test('the engine toolchain accepts Rust by the version that rustc reports', as
 t.test(
   'the engine toolchain selects its own version of rustup, and accepts a newer one where that is missing',
   async (t) => {
-    const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-tools-'));
-    t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-    const install = (name: string, script: string) =>
-      writeFileSync(path.join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    const { root: folder, put } = openScratchFolder(t);
+    const install = (name: string, script: string) => put(name, `#!/bin/sh\n${script}\n`);
     for (const name of ['cc', 'cmake', 'make']) install(name, '');
     const rustup = (installed: string) => {
       for (const name of ['cargo', 'rustc'])
