@@ -10,6 +10,7 @@ import { notificationEvents, notifications } from '#infra/mongo/notification/col
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { DECLARATIONS, linksBy } from '#infra/mongo/schema/personal-fields.ts';
+import { attemptEvent } from '#shared/attempt/events.ts';
 import { EVENT_TAIL_CAP } from '#shared/attempt/limits.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -139,6 +140,22 @@ t.test('an export holds every row with its content, and neither secrets nor othe
     { totalScore: null, correctCount: null, answers: { q0: { isCorrect: null, score: null } } },
   ]);
   t.strictSame(hidden.commands?.[1]?.body, {}, 'remarks wait for the result too');
+});
+
+t.test('an export shows the grades of essays without their graders', async (t) => {
+  const person = await storePerson(mongo);
+  const { attemptId } = person;
+  const grade = { questionId: 'essay', score: 1, feedback: MARKER, gradedById: 'teacher-9' };
+  const [inTail, inRow] = [3, 4].map((seq) => attemptEvent(seq, 'ESSAY_GRADE_HANDOFF', grade, new Date()));
+  if (inTail === undefined || inRow === undefined) throw new Error('an event is missing');
+  await attempts(mongo).updateOne({ _id: attemptId }, { $push: { events: inTail } });
+  await eventRows(mongo).insertOne(eventRow(attemptId, inRow));
+  const exported = await exportOf(person.id);
+  const tail = exported.attempts?.flatMap(({ events }) => events as Record<string, unknown>[]) ?? [];
+  for (const seq of [3, 4]) {
+    const shown = [...tail, ...(exported.attempt_events ?? [])].find((event) => event.seq === seq);
+    t.strictSame(JSON.parse(`${shown?.metadata}`), { questionId: 'essay', score: 1, feedback: MARKER });
+  }
 });
 
 t.test('rows that other work still needs wait, and the next run erases them', async (t) => {

@@ -86,7 +86,7 @@ function shownRow({ collection, omit = [] }: CollectionLink, row: Document, isHi
     if (rule !== undefined && !isSecret && field !== 'stamp' && !omit.includes(field)) shown[field] = value;
   }
   if (collection === 'attempts') return shownAttempt(shown, now);
-  if (collection === 'attempt_events' && isHidden) return withoutGrade(shown as unknown as AttemptEvent);
+  if (collection === 'attempt_events') return shownEvent(shown as unknown as AttemptEvent, isHidden);
   if (collection === 'commands') return shownCommand(shown, isHidden);
   // The address of a browser is a secret. Its origin names the push service only.
   if (collection === 'notification_push_subscriptions')
@@ -98,25 +98,34 @@ const TOTALS = ['totalScore', 'correctCount', 'wrongCount', 'pendingManualCount'
 
 /** Hides the scores while the student may not see them. The paper, which holds the keys, is no part of an export. */
 function shownAttempt(row: Document, now: Date): Document {
-  if (visibilityForStudent(row as Parameters<typeof visibilityForStudent>[0], now).resultVisible) return row;
+  const isHidden = !visibilityForStudent(row as Parameters<typeof visibilityForStudent>[0], now).resultVisible;
+  const events = (row.events as AttemptEvent[]).map((event) => shownEvent(event, isHidden));
+  if (!isHidden) return { ...row, events };
   const answers = Object.entries(row.answers as Record<string, StoredAnswer>);
   return {
     ...row,
     ...Object.fromEntries(TOTALS.map((field) => [field, null])),
     answers: Object.fromEntries(answers.map(([key, answer]) => [key, { ...answer, isCorrect: null, score: null }])),
-    events: (row.events as AttemptEvent[]).map(withoutGrade),
+    events,
   };
 }
 
-function withoutGrade(event: AttemptEvent): AttemptEvent {
-  return { ...event, metadata: JSON.stringify(visibleMetadata(event, false)) };
+function shownEvent(event: AttemptEvent, isHidden: boolean): AttemptEvent {
+  const isHandoff = event.type === 'ESSAY_GRADE_HANDOFF';
+  if (!isHidden && !isHandoff) return event;
+  const metadata = visibleMetadata(event, !isHidden);
+  return { ...event, metadata: JSON.stringify(isHandoff ? withoutGrader(metadata) : metadata) };
+}
+
+/** The grader of an essay is another person. */
+function withoutGrader({ gradedById: _, ...handoff }: Record<string, unknown>): Record<string, unknown> {
+  return handoff;
 }
 
 /** Returns the parts of a command that are about the person: what a client has sent, and the remarks on an essay. */
 function shownCommand({ _id, queue, subject, createdAt, body }: Document, isHidden: boolean): Document {
   const about = { _id, queue, subject, createdAt };
   if (queue === ('accountnotices' satisfies Queue)) return { ...about, body };
-  const { gradedById: _, ...handoff } = (body.handoff ?? {}) as Record<string, unknown>;
-  const shown = isHidden ? {} : { handoff };
-  return { ...about, body: { client: body.client, ...(body.handoff === undefined ? {} : shown) } };
+  const handoff = body.handoff === undefined || isHidden ? {} : { handoff: withoutGrader(body.handoff) };
+  return { ...about, body: { client: body.client, ...handoff } };
 }
