@@ -157,11 +157,8 @@ function receiptOf({ _id, operator, reason, erasedAt, counts }: ErasedPerson): s
     if (deleted > 0) lines.push(`deleted       ${`${deleted}`.padStart(9)}  ${collection}`);
     if (pseudonymised > 0) lines.push(`pseudonymised ${`${pseudonymised}`.padStart(9)}  ${collection}`);
   }
-  for (const [collection, { fields }] of DECLARATIONS) {
-    for (const [field, rule] of Object.entries(fields)) {
-      const kept = typeof rule === 'object' && 'secret' in rule ? rule.secret : rule;
-      if (typeof kept === 'object') lines.push(`kept          ${collection}.${field}: ${kept.kept}`);
-    }
+  for (const [collection, { kept }] of DECLARATIONS) {
+    for (const [field, why] of Object.entries(kept)) lines.push(`kept          ${collection}.${field}: ${why}`);
   }
   return lines;
 }

@@ -1,3 +1,4 @@
+import type { Db } from 'mongodb';
 import { attempts, eventRows, seats, textRows } from '#infra/mongo/attempt/collections.ts';
 import { securityEvents } from '#infra/mongo/auth/collections.ts';
 import { learnPair, pairOf } from '#infra/mongo/auth/known-pairs.ts';
@@ -16,6 +17,8 @@ import {
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { storeSubscription } from '#infra/mongo/notification/push-subscriptions.ts';
 import { storeSuppressed } from '#infra/mongo/notification/suppressions.ts';
+import type { Declaration } from '#infra/mongo/schema/personal-fields/rules.ts';
+import { PERSONAL_FIELDS } from '#infra/mongo/schema/personal-fields.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
 import { attemptEvent } from '#shared/attempt/events.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
@@ -52,10 +55,33 @@ export async function storePerson(mongo: Mongo) {
   return { id, email: account.email, attemptId };
 }
 
+/** Returns `collection.field` of each stored field that the register of personal data lacks. */
+export async function undeclaredFields(db: Db): Promise<string[]> {
+  const declared: Readonly<Record<string, Declaration>> = PERSONAL_FIELDS;
+  const found = new Set<string>();
+  for (const { name } of await db.listCollections().toArray()) {
+    for await (const row of db.collection(name).find({})) {
+      for (const field of Object.keys(row))
+        if (declared[name]?.fields[field] === undefined) found.add(`${name}.${field}`);
+    }
+  }
+  return [...found].sort();
+}
+
 async function storeSitting(mongo: Mongo, studentId: string): Promise<string> {
   const studentInfo = JSON.stringify({ name: MARKER });
   const events = [attemptEvent(2, 'QUESTION_VIEW', { name: MARKER }, new Date())];
-  const attempt = await storeAttempt(mongo, { ...graded(), studentId, studentInfo, events, eventSeq: 2 });
+  const courseContext = {
+    courseId: 'course-1',
+    courseQuizReferenceId: 'quiz-1',
+    lessonId: 'lesson-1',
+    studentId,
+    organizationId: 'org-1',
+    validatedBy: 'course-service',
+    validatedAt: new Date(),
+  } as const;
+  const sitting = { studentId, studentInfo, courseContext, events, eventSeq: 2 };
+  const attempt = await storeAttempt(mongo, { ...graded(), ...sitting });
   const attemptId = attempt._id;
   await attempts(mongo).updateOne({ _id: attemptId }, { $set: { 'answers.q1.text': MARKER } });
   await textRows(mongo).insertOne({ _id: `${attemptId}:q1:1`, attemptId, answerKey: 'q1', text: MARKER });
@@ -123,7 +149,7 @@ async function storeModelWork(mongo: Mongo, actorId: string): Promise<void> {
     operation: 'essay-grade',
     organizationId: 'org-1',
     actorId,
-    requestId: null,
+    requestId: newId(),
     jobId: null,
     batchIndex: null,
     inputTokens: 1,

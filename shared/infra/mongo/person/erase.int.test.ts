@@ -4,7 +4,7 @@ import { eventRow, openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { ERASED_PERSONS, erasedPersons, isErased, tombstoneId } from '#infra/mongo/erased-persons.ts';
-import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { NOTICES, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { notificationEvents, notifications } from '#infra/mongo/notification/collections.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
@@ -13,9 +13,11 @@ import { DECLARATIONS, linksBy } from '#infra/mongo/schema/personal-fields.ts';
 import { attemptEvent } from '#shared/attempt/events.ts';
 import { EVENT_TAIL_CAP } from '#shared/attempt/limits.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { bulkOrder } from '#shared/operations/bulk-act.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { freshNotification } from '#testing/stored/stored-notifications.ts';
-import { MARKER, storePerson } from '#testing/stored/stored-person.ts';
+import { MARKER, storePerson, undeclaredFields } from '#testing/stored/stored-person.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { erasePerson } from './erase.ts';
@@ -95,6 +97,54 @@ t.test('erasure leaves no trace of a person in any collection, keeps the scores,
   t.strictSame(await placesOf(person.id), [ERASED_PERSONS]);
 });
 
+/** Rows of every collection by their ids; each field as JSON. */
+async function allRows(on: Mongo) {
+  const all = new Map<string, Record<string, string>>();
+  for (const [name] of DECLARATIONS) {
+    for await (const row of on.db.collection(name).find({})) {
+      const fields = Object.entries(row).map(([field, value]) => [field, JSON.stringify(value)]);
+      all.set(`${name} ${row._id}`, Object.fromEntries(fields));
+    }
+  }
+  return all;
+}
+
+/** Fields that count or order the changes of a row. */
+const BOOKKEEPING = ['stamp', 'erasedAt', 'movedAt'];
+
+t.test('an erasure replaces exactly the fields that the register names, and by what it names', async (t) => {
+  const own = await openTestMongo(t, { empty: true });
+  const { id } = await storePerson(own);
+  const how = { act: 'drop', perSecond: 20, chargeSuperseded: false, counted: 0, operator: 'an' } as const;
+  const body = { ...how, reason: 'a test', filter: { subject: id, until: new Date() } };
+  const bulk = newCommand({ ...bulkOrder(newId(), body), maxAttempts: 3, now: Date.now() });
+  await mailboxOf(own, 'upkeep:deadletters').insertOne(bulk);
+  t.strictSame(await undeclaredFields(own.db), [], 'the sample has declared fields only');
+
+  const before = await allRows(own);
+  await erasePerson(own, id, act());
+  const after = await allRows(own);
+  // The id of a seat contains the student's: the row has moved.
+  const [moved] = [...after].find(([key]) => key.startsWith('attempt_link_seats ')) ?? [];
+  const replaced: Record<string, 'pseudonym' | 'removed'> = {};
+  for (const [key, row] of before) {
+    const [collection = ''] = key.split(' ');
+    const now = after.get(key) ?? (collection === 'attempt_link_seats' ? after.get(moved ?? '') : undefined);
+    if (now === undefined) continue;
+    for (const field of Object.keys(row).filter((one) => row[one] !== now[one] && !BOOKKEEPING.includes(one))) {
+      const place = `${collection}.${field}`;
+      // The body of a bulk act gets the pseudonym. Those of all other commands lose their parts about the person.
+      if (replaced[place] === 'removed') continue;
+      replaced[place] = /erased-/.test(now[field] ?? '') ? 'pseudonym' : 'removed';
+    }
+  }
+  const declared = DECLARATIONS.flatMap(([collection, { fields }]) =>
+    Object.entries(fields).map(([field, column]) => [`${collection}.${field}`, column] as const),
+  );
+  const wanted = declared.filter(([, column]) => column === 'pseudonym' || column === 'removed');
+  t.strictSame(replaced, Object.fromEntries(wanted.filter(([place]) => place !== 'erased_persons.pseudonym')));
+});
+
 t.test('an export shows an event once that is both in the attempt and in a row', async (t) => {
   const person = await storePerson(mongo);
   const attempt = await attempts(mongo).findOne({ _id: person.attemptId });
@@ -132,7 +182,13 @@ t.test('an export holds every row with its content, and neither secrets nor othe
   t.match(exported.commands, [{ body: { accountId: person.id } }, { body: { handoff: { feedback: MARKER } } }]);
   t.equal(exported.notifications?.length, 3, 'own ones and those about the person, not those of others by the person');
   const text = JSON.stringify(exported);
-  t.notMatch(text, /hash-of-|parent-1|teacher-1|student-2|"seed"|"stamp"/);
+  t.notMatch(text, /hash-of-|parent-1|teacher-1|student-2|"seed"|"stamp"|"fence"|"workerId"/);
+  const readBy = exported.notifications?.map((row) => [row.userId, 'isRead' in row, 'place' in row]);
+  const [others, own] = [
+    [undefined, false, false],
+    [person.id, true, true],
+  ];
+  t.strictSame(readBy, [own, others, others], 'how another user treats a notification about the person is not shown');
 
   await attempts(mongo).updateOne({ _id: person.attemptId }, { $set: { 'exam.showResultMode': 'MANUAL' } });
   const hidden = await exportOf(person.id);
@@ -156,6 +212,20 @@ t.test('an export shows the grades of essays without their graders', async (t) =
     const shown = [...tail, ...(exported.attempt_events ?? [])].find((event) => event.seq === seq);
     t.strictSame(JSON.parse(`${shown?.metadata}`), { questionId: 'essay', score: 1, feedback: MARKER });
   }
+});
+
+t.test('an export omits a field that the register does not name', async (t) => {
+  const person = await storePerson(mongo);
+  for (const [collection] of DECLARATIONS)
+    await mongo.db.collection(collection).updateMany({}, { $set: { nickname: 'Unnamed' } });
+  const exported = await exportOf(person.id);
+  const linked = new Set(linksBy('person', 'email', 'attempt', 'notification').filter(({ shows }) => shows !== ''));
+  const shown = [...new Set([...linked].map(({ collection }) => collection))];
+  t.strictSame(
+    shown.filter((name) => !(name in exported || name === 'ai_preview_leases')),
+    [],
+  );
+  t.notMatch(JSON.stringify(exported), /nickname|Unnamed/);
 });
 
 t.test('rows that other work still needs wait, and the next run erases them', async (t) => {

@@ -1,7 +1,7 @@
 import type { Document } from 'mongodb';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import type { AnyDeclaration } from '#infra/mongo/schema/personal-fields/rules.ts';
+import { exportedFields } from '#infra/mongo/schema/personal-fields/rules.ts';
 import {
   type CollectionLink,
   type CollectionName,
@@ -20,8 +20,8 @@ type ShownEvents = Map<unknown, readonly number[]>;
 
 /**
  * Yields the parts of one JSON document with every row about a person, by collection. At most one portion of ids, one row and the numbers
- * of the newest events of each attempt are in memory. Secrets are omitted, as are fields about other people and grades that the student
- * may not see yet.
+ * of the newest events of each attempt are in memory. A row has the fields that its collection declares as exported, or its link as shown,
+ * and no other. Grades that the student may not see yet are omitted.
  */
 export async function* exportPerson(mongo: Mongo, person: Person, now: Date): AsyncGenerator<string> {
   yield `{"person":${JSON.stringify(person.id)},"exportedAt":${JSON.stringify(now)},"collections":{`;
@@ -45,7 +45,7 @@ async function* rowsOf(
   { collection, shownEvents, now }: { collection: CollectionName; shownEvents: ShownEvents; now: Date },
 ): AsyncGenerator<Document> {
   for (const link of linksBy('person', 'email', 'attempt', 'notification')) {
-    if (link.collection !== collection || link.isRepeated || link.omit === 'all') continue;
+    if (link.collection !== collection || link.isRepeated || link.shows === '') continue;
     for await (const values of valuesOf(mongo, person, link.by)) {
       const hidden = link.by === 'attempt' ? await hiddenAmong(mongo, person, values, now) : new Set<unknown>();
       const cursor = mongo.db.collection(collection).find(newRowsBehind(link, values, person));
@@ -76,15 +76,10 @@ async function hiddenAmong(
   return new Set(found.filter((one) => !visibilityForStudent(one, now).resultVisible).map(({ _id }) => _id));
 }
 
-function shownRow({ collection, omit = [] }: CollectionLink, row: Document, isHidden: boolean, now: Date): Document {
-  const { fields }: AnyDeclaration = PERSONAL_FIELDS[collection];
-  const shown: Document = {};
-  for (const [field, value] of Object.entries(row)) {
-    const rule = fields[field];
-    const isSecret = typeof rule === 'object' && 'secret' in rule;
-    // A field of a newer release that this one does not know may be a secret.
-    if (rule !== undefined && !isSecret && field !== 'stamp' && !omit.includes(field)) shown[field] = value;
-  }
+function shownRow(link: CollectionLink, row: Document, isHidden: boolean, now: Date): Document {
+  const { collection } = link;
+  const fields = new Set(exportedFields(PERSONAL_FIELDS[collection], link));
+  const shown: Document = Object.fromEntries(Object.entries(row).filter(([field]) => fields.has(field)));
   if (collection === 'attempts') return shownAttempt(shown, now);
   if (collection === 'attempt_events') return shownEvent(shown as unknown as AttemptEvent, isHidden);
   if (collection === 'commands') return shownCommand(shown, isHidden);
@@ -123,9 +118,9 @@ function withoutGrader({ gradedById: _, ...handoff }: Record<string, unknown>): 
 }
 
 /** Returns the parts of a command that are about the person: what a client has sent, and the remarks on an essay. */
-function shownCommand({ _id, queue, subject, createdAt, body }: Document, isHidden: boolean): Document {
-  const about = { _id, queue, subject, createdAt };
-  if (queue === ('accountnotices' satisfies Queue)) return { ...about, body };
+function shownCommand(row: Document, isHidden: boolean): Document {
+  const { queue, body } = row;
+  if (queue === ('accountnotices' satisfies Queue)) return row;
   const handoff = body.handoff === undefined || isHidden ? {} : { handoff: withoutGrader(body.handoff) };
-  return { ...about, body: { client: body.client, ...handoff } };
+  return { ...row, body: { client: body.client, ...handoff } };
 }

@@ -7,7 +7,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import type { ErasedCounts } from '#infra/mongo/erased-persons.ts';
 import { newStamp } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
-import { PERSONAL_PARTS } from '#infra/mongo/schema/personal-fields/command-fields.ts';
+import { PERSONAL_PARTS } from '#infra/mongo/schema/personal-fields/operation.ts';
 import type { PersonKeys } from '#infra/mongo/schema/personal-fields/rules.ts';
 import type { CollectionName } from '#infra/mongo/schema/personal-fields.ts';
 import { erasedFields } from '#shared/attempt/erased.ts';

@@ -4,6 +4,7 @@ import path from 'node:path';
 import t from 'tap';
 import { productionSources } from '#testing/production-sources.ts';
 import { INDEXES } from './indexes.ts';
+import { type Column, exportedFields } from './personal-fields/rules.ts';
 import { DECLARATIONS, linksBy, PERSONAL_FIELDS } from './personal-fields.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../../..');
@@ -53,16 +54,29 @@ t.test('every link is a declared field that leads an index', (t) => {
 });
 
 const PLANTED = `
-import { ATTEMPT_FIELDS } from '#infra/mongo/schema/personal-fields/attempt.ts';
-import type { Declaration } from '#infra/mongo/schema/personal-fields/rules.ts';
+import { declareRows } from '#infra/mongo/schema/personal-fields/rules.ts';
 import type { DeclaredIndex } from '#infra/mongo/schema/indexes.ts';
-import type { Attempt } from '#shared/attempt/attempt.ts';
-interface Grown extends Attempt { nickname: string }
-export const grown = ATTEMPT_FIELDS.attempts satisfies Declaration<Grown>;
+interface Row { _id: string; name: string; nickname?: string; stamp: string }
+export const whole = declareRows<Row>()([], { deleted: '_id name nickname', technical: 'stamp' });
+export const grown = declareRows<Row>()([], { deleted: '_id name', technical: 'stamp' });
+export const misspelt = declareRows<Row>()([], { deleted: '_id name nickname nam', technical: 'stamp' });
+export const twice = declareRows<Row>()([], { deleted: '_id name nickname', secret: 'name', technical: 'stamp' });
+export const kept = declareRows<Row>()([], { deleted: '_id name nickname stamp', kept: { nick: 'it is short' } });
 export const index: DeclaredIndex = { collection: 'student_photos', name: 'of_student', keys: { studentId: 1 } };
 `;
 
-t.test('a new field of a row and a new collection with an index do not compile until they are declared', (t) => {
+/** The names of planted constants that do not compile, each with its error. */
+function refusedBy(folder: string): Map<string | undefined, string> {
+  const tsc = path.join(ROOT, 'node_modules/.bin/tsc');
+  const env = { PATH: process.env.PATH };
+  const { stdout } = spawnSync(process.execPath, [tsc, '--noEmit', '-p', folder], { encoding: 'utf8', env });
+  const errors = stdout.split(/^(?=\S)/m).map((error) => [/planted\.ts\((\d+)/.exec(error)?.[1], error] as const);
+  return new Map(
+    errors.map(([line, error]) => [/const (\w+)/.exec(PLANTED.split('\n')[Number(line) - 1] ?? '')?.[1], error]),
+  );
+}
+
+t.test('a table that does not name each field of its row once, and a collection without one, do not compile', (t) => {
   mkdirSync(path.join(ROOT, '.cache'), { recursive: true });
   const folder = mkdtempSync(path.join(ROOT, '.cache/planted-'));
   t.teardown(() => rmSync(folder, { recursive: true }));
@@ -74,12 +88,47 @@ t.test('a new field of a row and a new collection with an index do not compile u
       include: ['planted.ts', '../../shared/infra/**/*.d.ts'],
     }),
   );
-  const tsc = path.join(ROOT, 'node_modules/.bin/tsc');
-  const env = { PATH: process.env.PATH };
-  const { stdout, status } = spawnSync(process.execPath, [tsc, '--noEmit', '-p', folder], { encoding: 'utf8', env });
-  t.not(status, 0);
-  t.match(stdout, /planted\.ts.*\n?.*nickname/s, 'the field');
-  t.match(stdout, /"?student_photos"?/, 'the collection');
-  t.equal(stdout.match(/error TS/g)?.length, 2, stdout);
+  const refused = refusedBy(folder);
+  t.strictSame(
+    [...refused.keys()].sort(),
+    ['grown', 'index', 'kept', 'misspelt', 'twice'],
+    [...refused.values()].join(),
+  );
+  t.match(refused.get('grown'), /in no column.*"nickname"/s);
+  t.match(refused.get('misspelt'), /no field of the row.*"nam"/s);
+  t.match(refused.get('twice'), /in two columns.*"name"/s);
+  t.match(refused.get('kept'), /nick/);
+  t.match(refused.get('index'), /"?student_photos"?/);
+  t.end();
+});
+
+/** Erasures that delete the rows behind a link. */
+const DELETING: readonly unknown[] = ['delete', 'delete with its row'];
+
+t.test('each column fits what an erasure does with the rows', (t) => {
+  for (const [collection, { links, fields, kept }] of DECLARATIONS) {
+    const used = (column: Column) => Object.keys(fields).filter((field) => fields[field] === column);
+    const stay = [...used('pseudonym'), ...used('removed'), ...used('stays'), ...Object.keys(kept)];
+    const deletes = links.map(({ erase }) => DELETING.includes(erase));
+    const isFound = links.length > 0 && !links.some(({ erase }) => erase === 'with its attempt');
+    if (isFound && !deletes.includes(false)) t.strictSame(stay, [], `every row of ${collection} is deleted`);
+    if (isFound && !deletes.includes(true)) {
+      const leaving = used('secret').filter((field) => kept[field] === undefined);
+      t.strictSame([...used('deleted'), ...leaving], [], `no row of ${collection} is deleted`);
+    }
+  }
+  t.end();
+});
+
+t.test('a link shows fields that its collection exports, and never a secret', (t) => {
+  for (const { collection, shows = '' } of linksBy('person', 'email', 'attempt', 'notification'))
+    t.strictSame(
+      exportedFields(PERSONAL_FIELDS[collection], { shows }),
+      shows.split(/\s+/).filter(Boolean),
+      collection,
+    );
+  const { accounts } = PERSONAL_FIELDS;
+  t.strictSame(exportedFields(accounts, { shows: 'email password stamp nickname' }), ['email']);
+  t.notOk(exportedFields(accounts).includes('password'));
   t.end();
 });

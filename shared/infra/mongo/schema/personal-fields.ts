@@ -3,12 +3,13 @@ import { AUTH_FIELDS } from './personal-fields/auth.ts';
 import { CLASSIFIER_FIELDS } from './personal-fields/classifier.ts';
 import { NOTIFICATION_FIELDS } from './personal-fields/notification.ts';
 import { OPERATION_FIELDS } from './personal-fields/operation.ts';
-import type { AnyDeclaration, Link } from './personal-fields/rules.ts';
+import type { Declaration, Link } from './personal-fields/rules.ts';
 
 /**
- * The register of personal data: every collection of the product, and for each field what erasure does with it. Export and erasure follow
- * it. A field that a row type has and the register lacks is a compile error. `indexes.ts` names collections of the register only, and
- * `personal-fields.test.ts` finds every other collection in the sources.
+ * The register of personal data: a table of each collection of the product, with every field in one column. Export and erasure follow it,
+ * and an export contains only what it names. A field that a row type has and its table lacks is a compile error, and so is a field that is
+ * misspelt or gone. `indexes.ts` names collections of the register only, and `personal-fields.test.ts` finds every other collection in the
+ * sources.
  *
  * The order is that of an erasure. Attempts and notifications come before the account, whose e-mail leads to the login rows.
  */
@@ -32,7 +33,7 @@ export interface CollectionLink extends Link {
   readonly isRepeated: boolean;
 }
 
-export const DECLARATIONS = Object.entries(PERSONAL_FIELDS) as [CollectionName, AnyDeclaration][];
+export const DECLARATIONS = Object.entries(PERSONAL_FIELDS) as [CollectionName, Declaration][];
 
 const LINKS: readonly CollectionLink[] = DECLARATIONS.flatMap(([collection, { links }]) =>
   links.map((link, index) => {

@@ -6,97 +6,34 @@ import type {
   ThrottleRow,
   TokenRow,
 } from '#infra/mongo/auth/collections.ts';
-import { byPerson, type Declaration } from './rules.ts';
+import { byPerson, declareRows } from './rules.ts';
 
 /** Every row of an account is deleted. The account is last, because its e-mail leads to the rows before it. */
 export const AUTH_FIELDS = {
-  auth_throttles: {
-    links: [{ by: 'email', field: '_id', erase: 'delete' }],
-    fields: {
-      _id: 'with its row',
-      tries: 'with its row',
-      failures: 'with its row',
-      blockedUntil: 'with its row',
-      lastTryAt: 'with its row',
-      round: 'with its row',
-      stamp: 'with its row',
-    },
-  } satisfies Declaration<ThrottleRow>,
-  auth_known_pairs: {
-    links: [{ by: 'email', field: 'account', erase: 'delete' }],
-    fields: {
-      _id: 'with its row',
-      account: 'with its row',
-      signedInAt: 'with its row',
-      tries: 'with its row',
-      failures: 'with its row',
-      blockedUntil: 'with its row',
-      lastTryAt: 'with its row',
-      round: 'with its row',
-      stamp: 'with its row',
-    },
-  } satisfies Declaration<KnownPairRow>,
-  auth_sessions: {
-    links: [byPerson('accountId')],
-    fields: {
-      _id: 'with its row',
-      accountId: 'with its row',
-      userAgent: 'with its row',
-      createdAt: 'with its row',
-      lastUsedAt: 'with its row',
-      expiresAt: 'with its row',
-      endedAt: 'with its row',
-      endReason: 'with its row',
-      stamp: 'with its row',
-    },
-  } satisfies Declaration<SessionRow>,
-  auth_tokens: {
-    links: [byPerson('accountId')],
-    fields: {
-      _id: 'with its row',
-      sessionId: 'with its row',
-      accountId: 'with its row',
-      hash: { secret: 'with its row' },
-      issuedAt: 'with its row',
-      expiresAt: 'with its row',
-      consumedAt: 'with its row',
-      successorId: 'with its row',
-      stamp: 'with its row',
-    },
-  } satisfies Declaration<TokenRow>,
-  auth_security_events: {
-    links: [byPerson('accountId')],
-    fields: {
-      _id: 'with its row',
-      accountId: 'with its row',
-      sessionId: 'with its row',
-      type: 'with its row',
-      at: 'with its row',
-      metadata: 'with its row',
-    },
-  } satisfies Declaration<SecurityEvent>,
-  accounts: {
-    links: [byPerson('_id')],
-    fields: {
-      _id: 'with its row',
-      accountCode: 'with its row',
-      email: 'with its row',
-      phone: 'with its row',
-      hasPhone: 'with its row',
-      legacyId: 'with its row',
-      hasLegacyId: 'with its row',
-      fullName: 'with its row',
-      role: 'with its row',
-      status: 'with its row',
-      memberships: 'with its row',
-      defaultOrganizationId: 'with its row',
-      password: { secret: 'with its row' },
-      deviceEpoch: 'with its row',
-      createdAt: 'with its row',
-      updatedAt: 'with its row',
-      lastLoginAt: 'with its row',
-      importedAt: 'with its row',
-      stamp: 'with its row',
-    },
-  } satisfies Declaration<AccountRow>,
+  auth_throttles: declareRows<ThrottleRow>()([{ by: 'email', field: '_id', erase: 'delete' }], {
+    deleted: '_id tries failures blockedUntil lastTryAt round',
+    technical: 'stamp',
+  }),
+  auth_known_pairs: declareRows<KnownPairRow>()([{ by: 'email', field: 'account', erase: 'delete' }], {
+    deleted: '_id account signedInAt tries failures blockedUntil lastTryAt round',
+    technical: 'stamp',
+  }),
+  auth_sessions: declareRows<SessionRow>()([byPerson('accountId')], {
+    deleted: '_id accountId userAgent createdAt lastUsedAt expiresAt endedAt endReason',
+    technical: 'stamp',
+  }),
+  auth_tokens: declareRows<TokenRow>()([byPerson('accountId')], {
+    deleted: '_id sessionId accountId issuedAt expiresAt consumedAt successorId',
+    secret: 'hash',
+    technical: 'stamp',
+  }),
+  auth_security_events: declareRows<SecurityEvent>()([byPerson('accountId')], {
+    deleted: '_id accountId sessionId type at metadata',
+  }),
+  accounts: declareRows<AccountRow>()([byPerson('_id')], {
+    deleted: `_id accountCode email phone hasPhone legacyId hasLegacyId fullName role status memberships
+      defaultOrganizationId deviceEpoch createdAt updatedAt lastLoginAt importedAt`,
+    secret: 'password',
+    technical: 'stamp',
+  }),
 } as const;

@@ -1,3 +1,4 @@
+import type { Stamped } from '#infra/mongo/guarded-update.ts';
 import type {
   AlertCallsRow,
   NotificationRow,
@@ -11,187 +12,110 @@ import type { DeliveryBody } from '#shared/notification/commands.ts';
 import type { DeliveryAttempt } from '#shared/notification/delivery.ts';
 import type { NotificationEvent } from '#shared/notification/event.ts';
 import type { FanOut } from '#shared/notification/fan-out.ts';
-import { COMMAND_FIELDS } from './command-fields.ts';
-import { byPerson, type Declaration, type Link } from './rules.ts';
+import { MESSAGE_FIELDS } from './operation.ts';
+import { byPerson, declareRows, type Link, updated } from './rules.ts';
+
+/** A notification about the person belongs to another one: whether that one has read it is not shown. */
+const ABOUT: Omit<Link, 'by'> = {
+  field: 'entityId',
+  erase: 'delete',
+  shows: '_id organizationId type title content preferenceType entity entityId data sourceEventRef isSupport createdAt',
+};
+
+const OF_NOTIFICATIONS: readonly Link[] = [
+  byPerson('userId'),
+  { by: 'person', ...ABOUT },
+  { by: 'attempt', ...ABOUT },
+  updated('actorId', () => ({ $set: { actorId: null } }), ''),
+];
+
+/** Facts of an event that name no person. Its recipients and its actor may be other people, such as the parents of a student. */
+const EVENT_FACTS =
+  `_id sourceService sourceEventId replayable replayableByActor type preferenceType entity organizationId
+  created suppressedCounts isSupport createdAt` as const;
+const ON_EVENT = `${EVENT_FACTS} entityId`;
 
 /** An event about the person keeps its replay key, so that a repeat creates nothing. Everything about the person leaves it. */
-const FORGET = {
-  update: () => ({ $set: { entityId: null, targetUserIds: null, payload: null, suppressed: [] } }),
-} as const;
-/** Ids of other people: the parents of a student. */
-const OTHERS = ['targetUserIds', 'suppressed', 'actorId'] as const;
+const FORGET = () => ({ $set: { entityId: null, targetUserIds: null, payload: null, suppressed: [] } });
 
-/** The recipients of an event other than this one. */
-function without(id: string) {
-  return { $filter: { input: '$targetUserIds', cond: { $ne: ['$$this', { $literal: id }] } } };
-}
-
-/** The suppressed recipients of an event other than this one. */
-function othersSuppressed(id: string) {
-  return { $filter: { input: '$suppressed', cond: { $ne: ['$$this.userId', { $literal: id }] } } };
+/** The entries of a list whose value at a place is not this id. */
+function without(id: string, input: string, place: string) {
+  return { $filter: { input, cond: { $ne: [place, { $literal: id }] } } };
 }
 
 /** The payload of an event that has other recipients. Without one, the payload can only be about the person. */
 const UNLESS_ALONE = { $cond: [{ $eq: [{ $size: '$targetUserIds' }, 0] }, null, '$payload'] };
 
-const ABOUT: Omit<Link, 'by'> = { field: 'entityId', erase: 'delete', omit: ['userId', 'actorId', 'stamp'] };
+const OF_EVENTS: readonly Link[] = [
+  updated('entityId', FORGET, `${ON_EVENT} payload`),
+  { ...updated('entityId', FORGET, `${ON_EVENT} payload`), by: 'attempt' },
+  updated(
+    'targetUserIds',
+    ({ id }) => [
+      { $set: { targetUserIds: without(id, '$targetUserIds', '$$this') } },
+      { $set: { payload: UNLESS_ALONE } },
+    ],
+    ON_EVENT,
+  ),
+  updated(
+    'suppressed.userId',
+    ({ id }) => [{ $set: { suppressed: without(id, '$suppressed', '$$this.userId') } }],
+    ON_EVENT,
+  ),
+  updated('actorId', ({ pseudonym }) => ({ $set: { actorId: pseudonym } }), `${ON_EVENT} actorId`),
+];
+
+/** An id without its notification would refuse every later snapshot; a notification without its id would allow a second one. */
+const OF_SNAPSHOT_IDS: Link = { by: 'notification', field: '_id', erase: 'delete with its row', shows: '' };
 
 /**
  * Notifications about a person are deleted from every inbox, found by `entityId`: the person's id, or one of an attempt. The service
  * cannot know what a producer has written into the text of any other notification.
  */
 export const NOTIFICATION_FIELDS = {
-  notifications: {
-    links: [
-      byPerson('userId'),
-      { by: 'person', ...ABOUT },
-      { by: 'attempt', ...ABOUT },
-      { by: 'person', field: 'actorId', erase: { update: () => ({ $set: { actorId: null } }) }, omit: 'all' },
-    ],
-    fields: {
-      _id: 'with its row',
-      userId: 'with its row',
-      organizationId: 'with its row',
-      type: 'with its row',
-      title: 'with its row',
-      content: 'with its row',
-      preferenceType: 'with its row',
-      actorId: 'removed',
-      entity: 'with its row',
-      entityId: 'with its row',
-      data: 'with its row',
-      sourceEventRef: { kept: 'repeats the replay key of the event in the notifications of other recipients' },
-      place: 'with its row',
-      isRead: 'with its row',
-      readAt: 'with its row',
-      isSupport: 'with its row',
-      fanOutId: 'with its row',
-      ordinal: 'with its row',
-      createdAt: 'with its row',
-      deletedAt: 'with its row',
-      stamp: 'with its row',
+  notifications: declareRows<NotificationRow>()(OF_NOTIFICATIONS, {
+    deleted: `_id userId organizationId type title content preferenceType entity entityId data place isRead readAt isSupport
+      fanOutId ordinal createdAt deletedAt`,
+    removed: 'actorId',
+    stays: 'sourceEventRef',
+    technical: 'stamp',
+    kept: { sourceEventRef: 'repeats the replay key of the event in the notifications of other recipients' },
+  }),
+  notification_snapshot_ids: declareRows<SnapshotIdRow>()([OF_SNAPSHOT_IDS], { deleted: '_id' }),
+  notification_events: declareRows<NotificationEvent>()(OF_EVENTS, {
+    pseudonym: 'actorId',
+    removed: 'entityId targetUserIds payload suppressed',
+    stays: EVENT_FACTS,
+    kept: { sourceEventId: 'the replay key: without it, a repeat of the event would notify again' },
+  }),
+  notification_suppressions: declareRows<SuppressionRow>()([byPerson('userId')], {
+    deleted: '_id userId reason type requestId at',
+  }),
+  notification_fan_outs: declareRows<FanOut>()([], {
+    technical: '_id state source rows staged stageBy publishedAt',
+    kept: { source: 'repeats the replay key of the event; the row is deleted within minutes' },
+  }),
+  notification_preferences: declareRows<PreferencesRow>()([byPerson('_id')], {
+    deleted: '_id enabledTypes mutedUntil channels updatedAt',
+    technical: 'stamp',
+  }),
+  notification_push_subscriptions: declareRows<PushSubscriptionRow>()([byPerson('userId')], {
+    deleted: '_id userId createdAt',
+    secret: 'endpoint p256dh auth',
+  }),
+  notification_deliveries: declareRows<Command<DeliveryBody> & Stamped>()(
+    [{ by: 'notification', field: 'subject', erase: 'delete' }],
+    MESSAGE_FIELDS,
+  ),
+  notification_delivery_attempts: declareRows<DeliveryAttempt>()(
+    [byPerson('userId'), { by: 'notification', field: 'notificationId', erase: 'delete', shows: '' }],
+    {
+      deleted: `_id notificationId userId organizationId channel provider status attempt providerId nextRetryAt error
+        metadata isSupport createdAt updatedAt`,
     },
-  } satisfies Declaration<NotificationRow>,
-  notification_snapshot_ids: {
-    // An id without its notification would refuse every later snapshot; a notification without its id would allow a second one.
-    links: [{ by: 'notification', field: '_id', erase: 'delete with its row', omit: 'all' }],
-    fields: { _id: 'with its row' },
-  } satisfies Declaration<SnapshotIdRow>,
-  notification_events: {
-    links: [
-      { by: 'person', field: 'entityId', erase: FORGET, omit: OTHERS },
-      { by: 'attempt', field: 'entityId', erase: FORGET, omit: OTHERS },
-      {
-        by: 'person',
-        field: 'targetUserIds',
-        erase: { update: ({ id }) => [{ $set: { targetUserIds: without(id) } }, { $set: { payload: UNLESS_ALONE } }] },
-        omit: [...OTHERS, 'payload'],
-      },
-      {
-        by: 'person',
-        field: 'suppressed.userId',
-        erase: { update: ({ id }) => [{ $set: { suppressed: othersSuppressed(id) } }] },
-        omit: [...OTHERS, 'payload'],
-      },
-      {
-        by: 'person',
-        field: 'actorId',
-        erase: { update: ({ pseudonym }) => ({ $set: { actorId: pseudonym } }) },
-        omit: ['targetUserIds', 'suppressed', 'payload'],
-      },
-    ],
-    fields: {
-      _id: 'no person',
-      sourceService: 'no person',
-      sourceEventId: { kept: 'the replay key: without it, a repeat of the event would notify again' },
-      replayable: 'no person',
-      replayableByActor: 'no person',
-      type: 'no person',
-      preferenceType: 'no person',
-      entity: 'no person',
-      entityId: 'removed',
-      organizationId: 'no person',
-      actorId: 'pseudonym',
-      targetUserIds: 'removed',
-      payload: 'removed',
-      created: 'no person',
-      suppressed: 'removed',
-      suppressedCounts: 'no person',
-      isSupport: 'no person',
-      createdAt: 'no person',
-    },
-  } satisfies Declaration<NotificationEvent>,
-  notification_suppressions: {
-    links: [byPerson('userId')],
-    fields: {
-      _id: 'with its row',
-      userId: 'with its row',
-      reason: 'with its row',
-      type: 'with its row',
-      requestId: 'with its row',
-      at: 'with its row',
-    },
-  } satisfies Declaration<SuppressionRow>,
-  notification_fan_outs: {
-    links: [],
-    fields: {
-      _id: 'no person',
-      state: 'no person',
-      source: { kept: 'repeats the replay key of the event; the row is deleted within minutes' },
-      rows: 'no person',
-      staged: 'no person',
-      stageBy: 'no person',
-      publishedAt: 'no person',
-    },
-  } satisfies Declaration<FanOut>,
-  notification_preferences: {
-    links: [byPerson('_id')],
-    fields: {
-      _id: 'with its row',
-      enabledTypes: 'with its row',
-      mutedUntil: 'with its row',
-      channels: 'with its row',
-      updatedAt: 'with its row',
-      stamp: 'with its row',
-    },
-  } satisfies Declaration<PreferencesRow>,
-  notification_push_subscriptions: {
-    links: [byPerson('userId')],
-    fields: {
-      _id: 'with its row',
-      userId: 'with its row',
-      endpoint: { secret: 'with its row' },
-      p256dh: { secret: 'with its row' },
-      auth: { secret: 'with its row' },
-      createdAt: 'with its row',
-    },
-  } satisfies Declaration<PushSubscriptionRow>,
-  notification_deliveries: {
-    links: [{ by: 'notification', field: 'subject', erase: 'delete' }],
-    fields: { ...COMMAND_FIELDS, subject: 'with its row', body: 'with its row' },
-  } satisfies Declaration<Command<DeliveryBody>>,
-  notification_delivery_attempts: {
-    links: [byPerson('userId'), { by: 'notification', field: 'notificationId', erase: 'delete', omit: 'all' }],
-    fields: {
-      _id: 'with its row',
-      notificationId: 'with its row',
-      userId: 'with its row',
-      organizationId: 'with its row',
-      channel: 'with its row',
-      provider: 'with its row',
-      status: 'with its row',
-      attempt: 'with its row',
-      providerId: 'with its row',
-      nextRetryAt: 'with its row',
-      error: 'with its row',
-      metadata: 'with its row',
-      isSupport: 'with its row',
-      createdAt: 'with its row',
-      updatedAt: 'with its row',
-    },
-  } satisfies Declaration<DeliveryAttempt>,
-  notification_alert_calls: {
-    links: [byPerson('_id')],
-    fields: { _id: 'with its row', calls: 'with its row', lastAt: 'with its row', stamp: 'with its row' },
-  } satisfies Declaration<AlertCallsRow>,
+  ),
+  notification_alert_calls: declareRows<AlertCallsRow>()([byPerson('_id')], {
+    deleted: '_id calls lastAt',
+    technical: 'stamp',
+  }),
 } as const;
