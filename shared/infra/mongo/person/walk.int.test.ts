@@ -5,6 +5,8 @@ import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { deliveryAttempts, notifications, snapshotIds } from '#infra/mongo/notification/collections.ts';
 import { insertDeliveryAttempt } from '#infra/mongo/notification/delivery-attempts.ts';
 import { putSnapshot } from '#infra/mongo/notification/snapshots.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { recordedAttempt } from '#shared/notification/delivery.ts';
@@ -18,17 +20,29 @@ import { afterSearch } from '#testing/stores/after-search.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
+import { erasePerson } from './erase.ts';
 import { expireAttempts, expireNotifications } from './retention.ts';
 
 const mongo = await openTestMongo(t);
-const old = new Date(Date.now() - 40 * DAY);
-const expiry = () => ({ before: new Date(Date.now() - 30 * DAY), now: new Date(), limit: 100 });
+const notices = mongo.db.collection(NOTICES);
 const remarks = { feedback: 'Lan viết rõ ràng.' };
 
-/** Stores an old attempt of an exam whose results are not released. */
-function storeOld(examId = `exam-${newId()}`) {
-  return storeAttempt(mongo, { ...graded({ showResultMode: 'MANUAL' }), examId, submittedAt: old });
+/** Stores a graded attempt of an exam whose results are not released. */
+function storeUnreleased(change: Partial<Attempt> = {}) {
+  return storeAttempt(mongo, { ...graded({ showResultMode: 'MANUAL' }), examId: `exam-${newId()}`, ...change });
 }
+
+const run = (command: Command, actor: string) =>
+  runCommand(testKernel(mongo), makeActor(actor, testWorkerDeps(mongo)), command);
+
+async function handoffOf({ _id }: Attempt) {
+  return mailboxOf(mongo, 'essayhandoff').findOne({ subject: _id, queue: 'essayhandoff' });
+}
+
+// Arrivals while an attempt or a notification expires. These tests run first, because the attempts of the others are old enough too.
+
+const old = new Date(Date.now() - 40 * DAY);
+const expiry = () => ({ before: new Date(Date.now() - 30 * DAY), now: new Date(), limit: 100 });
 
 /** Expires all old attempts. `meanwhile` runs once the commands of the first one were searched, and before it is rewritten. */
 async function expireDuring(meanwhile: () => Promise<unknown>) {
@@ -39,25 +53,21 @@ async function expireDuring(meanwhile: () => Promise<unknown>) {
 }
 
 t.test('a handoff that is applied while its attempt expires keeps neither the student nor the remarks', async (t) => {
-  const attempt = await storeOld();
+  const attempt = await storeUnreleased({ submittedAt: old });
   const finished = await expireDuring(async () => {
-    const actor = makeActor('essayhandoff', testWorkerDeps(mongo));
-    t.equal(await runCommand(testKernel(mongo), actor, await postHandoff(mongo, attempt, remarks)), 'done');
+    t.equal(await run(await postHandoff(mongo, attempt, remarks), 'essayhandoff'), 'done');
   });
   t.equal(finished, 1);
-  const command = await mailboxOf(mongo, 'essayhandoff').findOne({ subject: attempt._id, queue: 'essayhandoff' });
+  const command = await handoffOf(attempt);
   t.match(command, { status: 'DONE', body: { handoff: { score: 1.5 } } });
   t.notMatch(JSON.stringify(command), new RegExp(`${attempt.studentId}|${remarks.feedback}`));
   t.match(await attempts(mongo).findOne({ _id: attempt._id }), { totalScore: 2.5, studentId: /^erased-/ });
 });
 
 t.test('an attempt waits for a notice that a release adds while it expires, and a worker sends', async (t) => {
-  const attempt = await storeOld();
-  const notices = mongo.db.collection(NOTICES);
+  const attempt = await storeUnreleased({ submittedAt: old });
   const finished = await expireDuring(async () => {
-    const actor = makeActor('resultsrelease', testWorkerDeps(mongo));
-    const { examId } = attempt;
-    t.equal(await runCommand(testKernel(mongo), actor, await postRelease(mongo, { examId })), 'done');
+    t.equal(await run(await postRelease(mongo, { examId: attempt.examId }), 'resultsrelease'), 'done');
     await notices.updateMany({ subject: attempt._id }, { $set: { lockedUntil: new Date(Date.now() + DAY) } });
   });
   t.equal(finished, 0);
@@ -69,7 +79,7 @@ t.test('an attempt waits for a notice that a release adds while it expires, and 
 });
 
 t.test('a notification about an attempt that arrives while it expires ends with its deliveries', async (t) => {
-  const attempt = await storeOld();
+  const attempt = await storeUnreleased({ submittedAt: old });
   const notification = { entity: 'ExamAttempt', entityId: attempt._id };
   const finished = await expireDuring(() => postDelivery(mongo, { notification }));
   t.equal(finished, 1);
@@ -146,4 +156,60 @@ t.test('a notification that a snapshot renews while it expires stays, with its i
   t.equal(searched.times(), 1);
   t.equal(await notifications(mongo).countDocuments({ _id: 'renewed' }), 1);
   t.equal(await snapshotIds(mongo).countDocuments({ _id: 'renewed' }), 1);
+});
+
+// Arrivals while a student is erased.
+
+const act = () => ({ operator: 'an', reason: 'a test', now: Date.now() });
+
+/** Erases the student. `meanwhile` runs once the commands of the attempt were searched, and before the attempt is rewritten. */
+async function eraseDuring({ studentId }: Attempt, meanwhile: () => Promise<unknown>) {
+  const searched = afterSearch(mongo, COMMANDS, (filter) => '$or' in filter, meanwhile);
+  const { kind } = await erasePerson(searched.mongo, studentId, act());
+  return { kind, times: searched.times() };
+}
+
+t.test('a handoff that is applied during the erasure keeps neither the student nor the remarks', async (t) => {
+  const attempt = await storeAttempt(mongo, graded());
+  const erased = await eraseDuring(attempt, async () => {
+    t.equal(await run(await postHandoff(mongo, attempt, remarks), 'essayhandoff'), 'done');
+  });
+  t.strictSame(erased, { kind: 'erased', times: 1 });
+  const command = await handoffOf(attempt);
+  t.match(command, { status: 'DONE', body: { attemptId: attempt._id, handoff: { score: 1.5 } } });
+  t.notMatch(JSON.stringify(command), new RegExp(`${attempt.studentId}|${remarks.feedback}`));
+  t.match(await attempts(mongo).findOne({ _id: attempt._id }), { totalScore: 2.5, studentId: /^erased-/ });
+});
+
+t.test('a handoff that arrives after the erasure under the old student keeps neither of them', async (t) => {
+  const attempt = await storeAttempt(mongo, graded());
+  t.equal((await erasePerson(mongo, attempt.studentId, act())).kind, 'erased');
+  t.equal(await run(await postHandoff(mongo, attempt, remarks), 'essayhandoff'), 'rejected');
+  const command = await handoffOf(attempt);
+  t.match(command, { status: 'REJECTED', result: { rejected: 'ATTEMPT_NOT_FOUND' } });
+  t.notMatch(JSON.stringify(command), new RegExp(`${attempt.studentId}|${remarks.feedback}`));
+});
+
+t.test('the notices of a release during the erasure are erased with the attempt', async (t) => {
+  const attempt = await storeUnreleased();
+  const erased = await eraseDuring(attempt, async () => {
+    t.equal(await run(await postRelease(mongo, { examId: attempt.examId }), 'resultsrelease'), 'done');
+    t.equal(await notices.countDocuments({ subject: attempt._id }), 2);
+  });
+  t.strictSame(erased, { kind: 'erased', times: 1 });
+  t.equal(await notices.countDocuments({ subject: attempt._id }), 0);
+});
+
+t.test('an attempt waits for a notice of such a release that a worker is sending', async (t) => {
+  const attempt = await storeUnreleased();
+  const lockedUntil = new Date(Date.now() + 60_000);
+  const erased = await eraseDuring(attempt, async () => {
+    await run(await postRelease(mongo, { examId: attempt.examId }), 'resultsrelease');
+    await notices.updateMany({ subject: attempt._id }, { $set: { lockedUntil } });
+  });
+  t.strictSame(erased, { kind: 'waiting', times: 1 });
+  t.match(await attempts(mongo).findOne({ _id: attempt._id }), { studentId: attempt.studentId });
+  await notices.updateMany({ subject: attempt._id }, { $set: { lockedUntil: null } });
+  t.equal((await erasePerson(mongo, attempt.studentId, act())).kind, 'erased');
+  t.equal(await notices.countDocuments({ subject: attempt._id }), 0);
 });
