@@ -2,10 +2,13 @@ import { type ClientSession, MongoServerError } from 'mongodb';
 import t from 'tap';
 import { accounts } from '#infra/mongo/auth/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { AUDIT_PAGE, type AuditFilter, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
 import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { isStandInInPython, noneScans, planOf, watchFilters } from '#testing/stores/plans.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { linked, type StoredRow } from './audit-chain.ts';
 import { CLUSTER_KEYS, clusterHash, openLogHashes } from './cluster-key.ts';
@@ -32,6 +35,26 @@ async function fiveRows(): Promise<StoredRow[]> {
   for (let n = 0; n < 5; n++) await writeAudit(mongo, ACT, { ...LINE, subject: `a-${n}` });
   return rows();
 }
+
+/** Another database, with an audit of several pages. */
+const pages = await openTestMongo(t);
+await createIndexes(pages);
+const NOW = Date.UTC(2026, 4, 4);
+const ACTS = AUDIT_PAGE * 2 + 5;
+/** Every third act has the time of the one before it. */
+const timeOf = (n: number) => NOW + (n - (n % 3 === 0 ? 0 : 1)) * 1_000;
+
+async function act(n: number): Promise<void> {
+  const operator = n % 2 === 0 ? 'OPS_TOKEN' : 'ADMIN a-1';
+  const action = n % 5 === 0 ? 'account.unlock' : 'account.show';
+  await writeAudit(
+    pages,
+    { operator, reason: `r-${n}`, now: timeOf(n) },
+    { action, subject: `s-${n % 7}`, detail: {} },
+  );
+}
+
+for (let n = 0; n < ACTS; n += 1) await act(n);
 
 t.test(
   'rows written at the same time get the numbers 1 to n, and each one names the hash of the row before it',
@@ -244,4 +267,100 @@ t.test('the log names no caller before the key is read, and afterwards as the to
   await hashes.read();
   const hash = await clusterHash(mongo);
   for (let n = 0; n < 2; n += 1) t.equal(hashes.of('actor', 'student-7'), hash('actor', 'student-7'));
+});
+
+// Pages of the audit.
+
+async function readAll(filter: AuditFilter, between: () => Promise<void> = async () => undefined): Promise<string[]> {
+  const seen: string[] = [];
+  let cursor: string | null = null;
+  do {
+    const page = await readAuditPage(pages, filter, cursor);
+    if (page === null) throw new Error('a cursor of a page was refused');
+    seen.push(...page.rows.map(({ reason }) => reason));
+    cursor = page.nextCursor;
+    await between();
+  } while (cursor !== null);
+  return seen;
+}
+
+const expected = (isWanted: (n: number) => boolean) =>
+  Array.from({ length: ACTS }, (_, n) => n)
+    .filter(isWanted)
+    .sort((a, b) => timeOf(b) - timeOf(a) || b - a)
+    .map((n) => `r-${n}`);
+
+t.test('a walk meets each act once, the newest first', async (t) => {
+  t.strictSame(
+    await readAll({}),
+    expected(() => true),
+  );
+});
+
+t.test('filters combine', async (t) => {
+  t.strictSame(
+    await readAll({ operator: 'ADMIN a-1' }),
+    expected((n) => n % 2 === 1),
+  );
+  t.strictSame(
+    await readAll({ action: 'account.unlock' }),
+    expected((n) => n % 5 === 0),
+  );
+  t.strictSame(
+    await readAll({ subject: 's-3', operator: 'OPS_TOKEN' }),
+    expected((n) => n % 7 === 3 && n % 2 === 0),
+  );
+  t.strictSame(await readAll({ subject: 'unknown' }), []);
+});
+
+t.test('a cursor that no page contained is refused', async (t) => {
+  for (const cursor of ['', 'x', '1', '.', '1.', '{"$gt":""}', '1.a b', `1.${'a'.repeat(65)}`])
+    t.equal(await readAuditPage(pages, {}, cursor), null, cursor);
+});
+
+t.test('acts that are added during a walk change nothing in it', async (t) => {
+  const before = expected(() => true);
+  let added = ACTS + 10;
+  t.strictSame(
+    await readAll({}, async () => {
+      added += 1;
+      await act(added);
+    }),
+    before,
+  );
+});
+
+t.test('no page of the audit scans or sorts it', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const { seen } = watchFilters(mongo);
+  await createIndexes(mongo);
+  const rows = Array.from({ length: 20 }, (_, n) => ({
+    _id: `row-${String(n).padStart(2, '0')}`,
+    operator: 'an',
+    action: 'account.unlock' as const,
+    subject: 'account-1',
+    reason: 'the owner called',
+    at: new Date(1_000 * Math.floor(n / 3)),
+    detail: {},
+  }));
+  await operatorAudit(mongo).insertMany(rows as never);
+  seen.clear();
+  const filters = [{}, { operator: 'an' }, { action: 'account.unlock' }, { subject: 'account-1' }];
+  for (const filter of filters) {
+    const walked: string[] = [];
+    let cursor: string | null = null;
+    do {
+      const page = await readAuditPage(mongo, filter, cursor, 4);
+      walked.push(...(page?.rows.map(({ _id }) => _id) ?? []));
+      cursor = page?.nextCursor ?? null;
+    } while (cursor !== null);
+    t.strictSame(walked, rows.map(({ _id }) => _id).reverse(), 'each row once, the newest first');
+  }
+  await noneScans(t, mongo, seen, 2 * filters.length);
+  if (await isStandInInPython(mongo)) return;
+  for (const filter of seen.values()) {
+    const stages = (await planOf(mongo, filter)).join(' < ');
+    t.match(stages, `IXSCAN ${filter.explainable.hint}`);
+    t.notMatch(stages, /SORT/, 'a page is sorted by its index');
+  }
 });

@@ -1,27 +1,42 @@
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { queueNotices } from '#infra/mongo/attempt/release.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
+import { storeSuppressed } from '#infra/mongo/notification/suppressions.ts';
+import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { newEvent } from '#shared/notification/event.ts';
 import { type ExamWalk, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { openChance } from '#testing/chance.ts';
 import { sampleAnswer, sampleAttempt } from '#testing/stored/sample-attempt.ts';
+import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
+import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import {
   freshAttempt,
   graded,
   postGrading,
+  postHandoff,
   postRelease,
   SUBMITTED,
   storeAttempt,
 } from '#testing/stored/stored-attempts.ts';
+import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { postSettlement } from '#testing/stored/stored-generations.ts';
+import { postJob } from '#testing/stored/stored-jobs.ts';
 import { workerRow } from '#testing/stored/stored-workers.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { isStandInInPython, noneScans, planOf, watchFilters } from '#testing/stores/plans.ts';
+import { auditExamAttempts, auditTrace } from './audited-reads.ts';
 import { readExam } from './exam.ts';
 import { readExamAttempts } from './exam-attempts.ts';
+import { type Asked, readTrace } from './trace.ts';
 
 const mongo = await openTestMongo(t);
 const now = Date.parse('2026-05-04T05:00:00.000Z');
@@ -227,3 +242,103 @@ t.test(
     t.match(leased, { grading: 'RUNNING' });
   },
 );
+
+// Plans of the reads of an exam and of a trace.
+
+t.test('no query of an exam scans a collection', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const { seen } = watchFilters(mongo);
+  await createIndexes(mongo);
+  // A planner may scan a collection that is almost empty.
+  await attempts(mongo).insertMany(Array.from({ length: 20 }, () => freshAttempt()));
+  const attempt = await storeAttempt(mongo, { ...SUBMITTED, examId: 'exam-of-plans' });
+  await postGrading(mongo, attempt);
+  await postRelease(mongo, { examId: attempt.examId });
+  seen.clear();
+  const now = Date.now();
+  const facts = { now, redis: 'up' } as const;
+  for (const examId of [attempt.examId, 'unknown']) {
+    await readExam(mongo, examId, now);
+    for (const status of [null, 'SUBMITTED'] as const) {
+      for (const student of [null, attempt.studentId]) {
+        for (const after of [null, '0'])
+          await readExamAttempts(mongo, { examId, status, student, after, limit: 2 }, facts);
+      }
+    }
+  }
+  await auditExamAttempts(mongo, { operator: 'an', now }, { examId: attempt.examId, student: null }, 1);
+  await noneScans(t, mongo, seen, 16);
+  if (await isStandInInPython(mongo)) return;
+  for (const filter of seen.values()) {
+    const { pipeline, hint, limit } = filter.explainable;
+    if (filter.collection !== 'attempts') continue;
+    const stages = (await planOf(mongo, filter)).join(' < ');
+    t.match(stages, `IXSCAN ${hint}`);
+    if (pipeline !== undefined) t.notMatch(stages, /FETCH/, 'counts are answered from the index alone');
+    else if (limit > 1 && hint !== 'attempt_number_of_student')
+      t.notMatch(stages, /SORT/, 'a page is sorted by its index');
+  }
+});
+
+t.test('no query of a trace scans a collection', async (t) => {
+  const mongo = await openTestMongo(t, { empty: true });
+  const { seen } = watchFilters(mongo);
+  await createIndexes(mongo);
+  // A planner may scan a collection that is almost empty.
+  for (let n = 0; n < 20; n++) {
+    await storeAttempt(mongo, SUBMITTED);
+    await storeSignedIn(mongo);
+  }
+  const wanted = await plantAll(mongo);
+  seen.clear();
+  for (const asked of wanted) {
+    const trace = await readTrace(mongo, asked, { now: Date.now(), redis: 'up' });
+    t.equal(trace === null, asked.value === 'unknown', `${asked.by} ${asked.value}`);
+    if (trace !== null) await auditTrace(mongo, { operator: 'an', now: Date.now() }, asked, trace);
+  }
+  await noneScans(t, mongo, seen, 35);
+});
+
+/** Stores an object of every kind. Returns the traces that find them, and those of unknown ids. */
+async function plantAll(mongo: Mongo): Promise<Asked[]> {
+  const attempt = await storeAttempt(mongo, SUBMITTED);
+  const graded = await postGrading(mongo, attempt);
+  await postHandoff(mongo, attempt);
+  await postRelease(mongo, { examId: attempt.examId, sourceEventId: 'release-1' });
+  const delivery = await postDelivery(mongo);
+  const { account, session } = await storeSignedIn(mongo);
+  const job = await postJob(mongo, { request: { actorId: account._id } });
+  const settlement = await postSettlement(mongo);
+  const fanOut = sampleFanOut({ rows: 2 });
+  const facts = { id: fanOut.fanOutId, now: new Date(), created: 2, organizationId: null };
+  const event = newEvent(
+    { sourceService: 'exam-service', sourceEventId: newId(), targetUserIds: [account._id] },
+    { ...facts, suppressed: [{ userId: account._id, reason: 'MUTED' }] },
+  );
+  await insertFanOut(mongo, { ...fanOut, event });
+  for (const userId of [account._id, ...Array.from({ length: 20 }, (_, n) => `user-${n}`)]) {
+    const requestId = `request-of-${userId}`;
+    await storeSuppressed(mongo, [{ userId, reason: 'MUTED', type: 'T' }], { requestId, now: Date.now() });
+  }
+  const byId = [attempt, graded, delivery, account, session, job, settlement].map(({ _id }) => _id);
+  await mongo.db
+    .collection<Command>(COMMANDS)
+    .updateOne({ _id: graded._id }, { $set: { 'cause.requestId': 'request-1' } });
+  const others = [
+    'request-1',
+    `request-of-${account._id}`,
+    delivery.subject,
+    job.subject,
+    settlement.subject,
+    fanOut.fanOutId,
+    'release-1',
+    'unknown',
+  ];
+  return [
+    ...[...byId, ...others, event.sourceEventId ?? ''].map((value): Asked => ({ by: 'id', value })),
+    { by: 'student', value: attempt.studentId },
+    { by: 'exam', value: attempt.examId },
+    { by: 'user', value: account._id },
+    ...(['student', 'exam', 'user'] as const).map((by): Asked => ({ by, value: 'unknown' })),
+  ];
+}
