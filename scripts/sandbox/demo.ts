@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { openProgress } from '#scripts/start/progress.ts';
 import { onStopSignals } from '#scripts/start/supervisor/processes.ts';
 import { httpUrl, runCommand, TERMINAL, wholeNumber } from './command-line.ts';
-import { addDispatcher, type Dispatcher, type OwnCluster, startOwnCluster, storesOf } from './demo/processes.ts';
+import { addDispatcher, type OwnCluster, startOwnCluster, storesOf } from './demo/processes.ts';
 import { runDemo } from './demo/run-demo.ts';
 import { openStandIns } from './neighbours/open-stand-ins.ts';
 import { mathsPaper } from './school/paper.ts';
@@ -76,16 +76,16 @@ async function demo({ url, own: startsOwn, seed, ...options }: Options): Promise
   standIns.profile.learn({ parents, unknownStudent: 403 });
 
   let own: OwnCluster | null = null;
-  let dispatcher: Dispatcher | undefined;
+  let stopDispatcher: (() => Promise<void>) | undefined;
   const stop = async () => {
-    await Promise.allSettled([own?.stop(), dispatcher?.stop()]);
+    await Promise.allSettled([own?.stop(), stopDispatcher?.()]);
     await standIns.close().catch(() => undefined);
   };
   onStopSignals({ first: () => void stop().finally(() => process.exit(130)), again: () => undefined });
   const dispatchTo = (clusterUrl: string) => {
     const stores = storesOf(ROOT, process.env);
     if (stores !== undefined)
-      dispatcher = addDispatcher(ROOT, stores, { clusterUrl, profileUrl: standIns.urlOf('profile') });
+      stopDispatcher = addDispatcher(ROOT, stores, { clusterUrl, profileUrl: standIns.urlOf('profile') });
     return stores !== undefined;
   };
   const progress = openProgress(process.stdout);

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 
 /** An HTTP server on the loopback address, which other machines cannot reach. */
 export interface LocalServer {
@@ -29,17 +30,15 @@ export type Serve = (call: ReceivedCall, response: ServerResponse) => unknown;
 export interface LocalServerOptions {
   /** Default: a free port. */
   port?: number;
-  /** Cuts calls with a longer body; default no limit. */
-  maxBodyBytes?: number;
   /** True cuts the call if `serve` throws. By default the error is unhandled and ends the process, so that a test fails. */
   survivesErrors?: boolean;
 }
 
 /** Opens a server that calls `serve` with each call after reading it completely. If the caller dies while it sends, `serve` is not called. */
 export async function listenLocally(serve: Serve, options: LocalServerOptions = {}): Promise<LocalServer> {
-  const { port = 0, maxBodyBytes, survivesErrors = false } = options;
+  const { port = 0, survivesErrors = false } = options;
   const server = createServer(async (request, response) => {
-    const bytes = await bytesOf(request, maxBodyBytes).catch(() => undefined);
+    const bytes = await buffer(request).catch(() => undefined);
     if (bytes === undefined) return;
     const { method = '', url: path = '', headers } = request;
     const text = bytes.toString('utf8');
@@ -81,20 +80,4 @@ export function answerJson(
   // Two calls: in a process that has loaded restify, writeHead is restify's and returns nothing.
   response.writeHead(status, { 'content-type': 'application/json', ...headers });
   response.end(typeof body === 'string' ? body : JSON.stringify(body));
-}
-
-/** Reads the body of a request or a reply. @throws Error if the body is cut or longer than `maxBytes` */
-export function bytesOf(message: IncomingMessage, maxBytes: number = Number.POSITIVE_INFINITY): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    message.on('data', (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > maxBytes) message.destroy(new Error('the body is too large'));
-      else chunks.push(chunk);
-    });
-    message.on('error', reject);
-    message.on('end', () => (message.complete ? resolve(Buffer.concat(chunks)) : reject(new Error('cut'))));
-    message.on('close', () => reject(new Error('cut')));
-  });
 }

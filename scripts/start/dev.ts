@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { endLoadingWhenIdle } from '#infra/process/loading.ts';
 import { ServiceMissing } from '#scripts/start/services/service.ts';
 import { outputFor, startCluster } from '#scripts/start/supervisor/cluster.ts';
@@ -39,16 +40,8 @@ try {
   output.plain(`ready ${plan.url}`);
   for (const line of firstSteps(plan)) output.line('start', line);
   endLoadingWhenIdle({ debug: () => undefined });
-  await new Promise<void>((resolve) => {
-    // A pending promise does not keep a process alive. Without any process type, this timer does.
-    const alive = setInterval(() => {}, 2 ** 30);
-    const over = () => {
-      clearInterval(alive);
-      resolve();
-    };
-    if (ended.signal.aborted) over();
-    else ended.signal.addEventListener('abort', over);
-  });
+  // A pending promise does not keep a process alive. Without any process type, this timer does.
+  while (!ended.signal.aborted) await delay(2 ** 30, undefined, { signal: ended.signal }).catch(() => undefined);
 } catch (error) {
   if (!ended.signal.aborted) {
     exitCode = 1;

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { reasonOf } from '#scripts/sandbox/command-line.ts';
 import { asStudent } from '#scripts/sandbox/gateway.ts';
 import { releaseResults } from '#scripts/sandbox/school/exam-calls.ts';
 import { ORGANIZATION } from '#scripts/sandbox/school/paper.ts';
@@ -11,7 +12,6 @@ import type { DemoDeps, Sitting } from './sit-exam.ts';
 const READERS = 3;
 /** Longest wait for the live inbox to open, and for its notice after all other notices have arrived. */
 const LIVE_MS = 10_000;
-const POLL_MS = 20;
 /** Inboxes that are read at the same time. */
 const AT_ONCE = 24;
 
@@ -43,7 +43,7 @@ export async function announceResults(
     const releasedAt = performance.now();
     await release(deps, progress, sittings.length);
     const parentsChecked = await deliverNotices(deps, progress, { students, parents }, delivery);
-    const receivedAt = live === null || follower === undefined ? null : await live.receivedAt(follower.attemptId);
+    const receivedAt = live === null ? null : await live.receivedAt();
     if (live !== null && receivedAt === null)
       deps.complain(`${follower?.student.id}: the live inbox received no notice`);
     const arrived = await verifyInboxes(deps, progress, [...students, ...(parentsChecked ? parents : [])]);
@@ -91,25 +91,22 @@ async function release(deps: DemoDeps, progress: Progress, attempts: number): Pr
   progress.end(`${2 * attempts} notices queued`);
 }
 
-/** An inbox that is open as a stream, as in a browser. */
-interface LiveInbox {
-  /** Waits until the notice of this attempt arrives. Returns its time (performance.now()), or null after 10 s. */
-  receivedAt(attemptId: string): Promise<number | null>;
-  close(): Promise<void>;
-}
-
-/** Opens a student's inbox. If no snapshot arrives within 10 s, records a fault and returns null, so that the demo continues. */
-async function openLive({ gateway, complain }: DemoDeps, { student }: Sitting): Promise<LiveInbox | null> {
+/**
+ * Opens a student's inbox as a stream, as a browser does. `receivedAt` waits until the notice of the student's attempt arrives, and returns
+ * its time (performance.now()), or null after 10 s. If no snapshot arrives within 10 s, records a fault and returns null, so that the demo
+ * continues.
+ */
+async function openLive({ gateway, complain }: DemoDeps, { student, attemptId }: Sitting) {
   const ending = new AbortController();
   const opened = Promise.withResolvers<void>();
-  const arrivals = new Map<string, number>();
+  const noticed = Promise.withResolvers<number>();
   const { signal } = ending;
 
   async function listen(): Promise<void> {
     for await (const event of gateway.client('live inbox').streams.inbox({ as: asStudent(student), signal })) {
       if (event.event === 'snapshot') opened.resolve();
-      const attemptId = event.event === 'notification' ? event.data.notification.entityId : null;
-      if (attemptId !== null && !arrivals.has(attemptId)) arrivals.set(attemptId, performance.now());
+      if (event.event === 'notification' && event.data.notification.entityId === attemptId)
+        noticed.resolve(performance.now());
     }
   }
 
@@ -122,20 +119,13 @@ async function openLive({ gateway, complain }: DemoDeps, { student }: Sitting): 
   try {
     await opened.promise;
   } catch (error) {
-    complain(`the live inbox of ${student.id} did not open: ${error instanceof Error ? error.message : error}`);
+    complain(`the live inbox of ${student.id} did not open: ${reasonOf(error)}`);
     await close();
     return null;
   } finally {
     clearTimeout(late);
   }
-  return {
-    async receivedAt(attemptId) {
-      const until = performance.now() + LIVE_MS;
-      while (!arrivals.has(attemptId) && performance.now() < until) await delay(POLL_MS);
-      return arrivals.get(attemptId) ?? null;
-    },
-    close,
-  };
+  return { close, receivedAt: () => Promise.race([noticed.promise, delay(LIVE_MS, null, { ref: false })]) };
 }
 
 async function verifyInboxes(deps: DemoDeps, progress: Progress, inboxes: readonly Inbox[]) {

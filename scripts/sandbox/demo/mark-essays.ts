@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { handOffGrade, madeUpHandoff } from '#scripts/sandbox/school/exam-calls.ts';
 import { essayRubric } from '#scripts/sandbox/school/paper.ts';
 import { type Progress, runPart } from '#scripts/start/progress.ts';
+import { sumExactly } from '#shared/kernel/decimal.ts';
 import type {
   AttemptDetail,
   EssayGradeHandoffRequest,
@@ -10,7 +11,6 @@ import type {
   StartQuestion,
 } from '../../../clients/typescript/src/index.ts';
 import { type DemoDeps, differences, type Sitting, THE_TEACHER } from './sit-exam.ts';
-import { toMicro } from './verify.ts';
 
 /** Every tenth handoff is sent twice. */
 const REPEAT_EVERY = 10;
@@ -96,7 +96,7 @@ async function previewEssay(
 
 /** Checks that each criterion has points within its bounds, that the grade is their sum, and that the handoff has the same grade. */
 function previewFaults({ score, criteria, handoff }: EssayGradePreview, asked: EssayGradeRequest): string[] {
-  const sum = criteria.reduce((micro, criterion) => micro + toMicro(criterion.score), 0);
+  const sum = sumExactly(criteria.map((criterion) => criterion.score));
   const isGraded = criteria.every((graded) => graded.score >= 0 && graded.score <= graded.maxScore);
   const criteriaOf = (list: readonly { id: string; maxScore: number }[]) =>
     list.map(({ id, maxScore }) => ({ id, maxScore }));
@@ -104,7 +104,7 @@ function previewFaults({ score, criteria, handoff }: EssayGradePreview, asked: E
   return [
     ...(isGraded ? [] : ['it has points outside its criteria']),
     ...differences('its', { criteria: criteriaOf(criteria) }, { criteria: criteriaOf(rubric.criteria) }),
-    ...(toMicro(score) === sum ? [] : [`it has the score ${score}, but its criteria add up to ${sum / 1e6}`]),
+    ...(score === sum ? [] : [`it has the score ${score}, but its criteria add up to ${sum}`]),
     ...differences("its handoff's", handoff, { questionId, score, maxScore }),
   ];
 }

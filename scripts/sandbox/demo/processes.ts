@@ -136,11 +136,6 @@ async function scratch(): Promise<string> {
   }
 }
 
-/** A worker for notices that the demo adds to a cluster whose own workers cannot deliver them. */
-export interface Dispatcher {
-  stop(): Promise<void>;
-}
-
 export interface Stores {
   MONGODB_URL: string;
   REDIS_URL?: string;
@@ -162,13 +157,13 @@ export function storesOf(root: string, env: NodeJS.ProcessEnv): Stores | undefin
 /**
  * Starts one more `gradenotices` worker beside the running cluster. It delivers to the cluster and queries the demo for parents. The
  * demo answers 403 for students that it does not know, so that their notices wait and spend no attempt. The worker reads its token
- * from the environment, as the cluster does.
+ * from the environment, as the cluster does. Returns what stops it.
  */
 export function addDispatcher(
   root: string,
   stores: Stores,
   neighbours: { clusterUrl: string; profileUrl: string },
-): Dispatcher {
+): () => Promise<void> {
   const child = spawn(process.execPath, ['workers/main.ts', 'gradenotices'], {
     cwd: root,
     env: {
@@ -183,5 +178,5 @@ export function addDispatcher(
     detached: true,
     stdio: 'ignore',
   });
-  return { stop: () => stopped(child) };
+  return () => stopped(child);
 }

@@ -10,7 +10,7 @@ import { markEssays } from './mark-essays.ts';
 import type { OwnCluster } from './processes.ts';
 import { reportLines } from './report.ts';
 import { type DemoDeps, type Sitting, startSitting, submitUntilGraded, takeStep } from './sit-exam.ts';
-import { type Verified, verifySitting, verifyTeacherView } from './verify.ts';
+import { copiedPaper, type Verified, verifySitting, verifyTeacherView } from './verify.ts';
 
 export interface DemoRun {
   url: string;
@@ -74,7 +74,8 @@ export async function runDemo(run: DemoRun): Promise<number> {
   const { lines: notices, unchecked } = await announceResults(deps, progress, sittings, hasInboxes ? delivery : null);
 
   const verified: Verified[] = [];
-  const verify = async (sitting: Sitting) => void verified.push(await verifySitting(deps, sitting, questions));
+  const paper = copiedPaper(questions);
+  const verify = async (sitting: Sitting) => void verified.push(await verifySitting(deps, sitting, paper));
   await runPart(progress, 'read all again', sittings, verify, SOCKETS);
   for (const first of sittings.slice(0, 1)) await verifyTeacherView(deps, first);
   if (own !== null) faults.push(...(await own.brokenPromises()));

@@ -1,5 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import { asStudent } from '#scripts/sandbox/gateway.ts';
+import { fitAnswer, pickAnswer } from '#shared/attempt/answer.ts';
+import { type AnswerContent, answerKeyOf } from '#shared/attempt/attempt.ts';
+import { copyPaper } from '#shared/attempt/copy-paper.ts';
+import type { Paper } from '#shared/attempt/question.ts';
+import { type Grading, gradeAttempt, totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
+import { gradeByHand } from '#shared/attempt/scoring/score-question.ts';
+import { percentOf } from '#shared/kernel/decimal.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import type { Answer, AttemptDetail, StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { type DemoDeps, differences, type Sitting, THE_TEACHER } from './sit-exam.ts';
 
@@ -13,34 +22,26 @@ export interface Verified {
 
 /**
  * Reads a released result and compares it with the record of the sitting. The result must have exactly the acknowledged answers, the
- * scores and totals of the demo's own grader, and a log of every acknowledged action.
+ * scores and totals that the rules of the product give to them, and a log of every acknowledged action.
  */
-export async function verifySitting(
-  deps: DemoDeps,
-  sitting: Sitting,
-  questions: readonly StartQuestion[],
-): Promise<Verified> {
+export async function verifySitting(deps: DemoDeps, sitting: Sitting, paper: Paper): Promise<Verified> {
   const { attemptId, student } = sitting;
   const complain = (fault: string) => deps.complain(`${student.id}: ${fault}`);
   const { attempt, scorePercent } = await deps.gateway
     .client('result')
     .readResult({ attemptId, as: asStudent(student) });
-  const grades = questions.map((question) => ({
-    question,
-    ...gradeAnswer(question, sitting.answers.get(question.questionId), sitting.essayPoints),
-  }));
-  const micro = grades.reduce((sum, grade) => sum + grade.micro, 0);
-  const correctCount = grades.filter(({ full }) => full).length;
+  const { answers: grades, totals } = gradeSitting(paper, sitting);
+  const { totalScore, correctCount, wrongCount } = totals;
+  const percent = percentOf(totalScore, attempt.maxScore);
   const expected = {
     status: 'GRADED',
     resultVisible: true,
-    totalScore: micro / ONE,
+    totalScore,
     correctCount,
-    wrongCount: grades.length - correctCount,
-    scorePercent: rounded((micro / toMicro(attempt.maxScore)) * 100),
+    wrongCount,
+    scorePercent: percent,
   };
-  const shown = { ...attempt, totalScore: rounded(attempt.totalScore), scorePercent: rounded(scorePercent) };
-  differences("the result's", shown, expected).forEach(complain);
+  differences("the result's", { ...attempt, scorePercent }, expected).forEach(complain);
   if (attempt.questions.some((question) => 'answerKey' in question)) complain('the result shows the answer key');
   checkLog(sitting, attempt, complain);
 
@@ -48,18 +49,46 @@ export async function verifySitting(
   if (stored.size !== sitting.answers.size)
     complain(`${stored.size} answers are stored, ${sitting.answers.size} were acknowledged`);
   let answersStored = 0;
-  for (const { question, micro: points, full } of grades) {
-    const answer = sitting.answers.get(question.questionId);
+  for (const [index, { questionId }] of paper.questions.entries()) {
+    const [answer, found] = [sitting.answers.get(questionId), stored.get(questionId)];
     if (answer === undefined) continue;
-    const { questionId } = question;
-    const found = stored.get(questionId);
     if (isDeepStrictEqual(found?.answer, answer)) answersStored += 1;
     else complain(`the answer to ${questionId} ${found === undefined ? 'is lost' : 'has changed'}`);
-    if (found === undefined) continue;
-    const graded = { score: rounded(found.score), isCorrect: found.isCorrect };
-    differences(`${questionId}'s`, graded, { score: points / ONE, isCorrect: full }).forEach(complain);
+    if (found !== undefined) differences(`${questionId}'s`, found, grades[answerKeyOf(index)] ?? {}).forEach(complain);
   }
   return { totalScore: attempt.totalScore ?? 0, maxScore: attempt.maxScore, answersStored };
+}
+
+/** Returns the paper as the attempt service copies it. */
+export function copiedPaper(questions: readonly StartQuestion[]): Paper {
+  const copied = atOnce(copyPaper(questions));
+  if (isRejection(copied)) throw new Error(`the paper is refused: ${copied.rejected}`);
+  return copied.paper;
+}
+
+/** Returns the grades of a sitting after the handoff of its essay, by the rules of the product. */
+function gradeSitting(paper: Paper, { answers, essayPoints }: Sitting): Grading {
+  const { answers: grades } = gradeAnswers(paper, answers);
+  for (const [index, question] of paper.questions.entries()) {
+    const key = answerKeyOf(index);
+    if (grades[key]?.score === null && essayPoints !== null) grades[key] = gradeByHand(question, essayPoints);
+  }
+  return { answers: grades, totals: totalsOf(paper, grades) };
+}
+
+/** Grades the last answer to each question by the rules of the product. */
+export function gradeAnswers(paper: Paper, answers: ReadonlyMap<string, Answer>): Grading {
+  const stored: Record<string, AnswerContent> = {};
+  for (const [index, question] of paper.questions.entries()) {
+    const { questionId } = question;
+    const answer = answers.get(questionId);
+    if (answer === undefined) continue;
+    const picked = pickAnswer({ questionId, answer });
+    const content = isRejection(picked) ? picked : fitAnswer(picked, question);
+    if (isRejection(content)) throw new Error(`${questionId}: ${JSON.stringify(answer)} is refused`);
+    stored[answerKeyOf(index)] = content;
+  }
+  return atOnce(gradeAttempt(paper, stored));
 }
 
 /** Checks that a teacher of the exam sees the answer keys, which are hidden from students. */
@@ -80,69 +109,4 @@ function checkLog(sitting: Sitting, attempt: AttemptDetail, complain: (fault: st
   }
   const ends = attempt.events.filter((event) => event.type === 'SUBMIT' || event.type === 'TIMEOUT').length;
   if (ends !== 1) complain(`the log has ${ends} submits, expected one`);
-}
-
-/** Millionths of a point: whole numbers, so that sums are exact. */
-type Micro = number;
-
-const LADDER: readonly Micro[] = [0, 100_000, 250_000, 500_000, 1_000_000];
-const ONE: Micro = 1_000_000;
-
-/** Converts points to millionths, rounded. */
-export function toMicro(points: number): Micro {
-  return Math.round(points * ONE);
-}
-
-/** Returns points without what is smaller than a millionth. */
-function rounded(points: number | null): number | null {
-  return points === null ? null : toMicro(points) / ONE;
-}
-
-/**
- * Grades an answer without a line of the service's own grader, so that the two check each other. Knows only the four question types of
- * the demo's paper. An essay earns the points of its handoff, or 0 without one. `full`: the answer earned every point of its question.
- */
-export function gradeAnswer(
-  question: StartQuestion,
-  answer: Answer | undefined,
-  handoffPoints: number | null,
-): { micro: Micro; full: boolean } {
-  const worth = toMicro(question.score);
-  const micro = answer === undefined ? 0 : earnedBy(question, answer, { handoffPoints, worth });
-  return { micro, full: micro === worth };
-}
-
-function earnedBy(
-  question: StartQuestion,
-  answer: Answer,
-  { handoffPoints, worth }: { handoffPoints: number | null; worth: Micro },
-): Micro {
-  const key = question.answerKey ?? {};
-  switch (question.type) {
-    case 'SINGLE_CHOICE':
-      return answer.selectedOptionIds?.join() === key.correctOptionIds?.join() ? worth : 0;
-    case 'TRUE_FALSE_GROUP': {
-      const truth = new Map((key.statements ?? []).map(({ statementId, value }) => [statementId, value]));
-      const right = (answer.statementAnswers ?? []).filter((given) => given.value === truth.get(given.statementId));
-      return Math.round(((LADDER[right.length] ?? 0) * worth) / ONE);
-    }
-    case 'NUMERIC': {
-      const given = microOfText(answer.textAnswer ?? '');
-      const tolerance = toMicro(question.scoringRule?.tolerance ?? 0);
-      const isNear = (value: number) => given !== null && Math.abs(given - toMicro(value)) <= tolerance;
-      return (key.numericAnswers ?? []).some(({ value }) => isNear(value)) ? worth : 0;
-    }
-    case 'ESSAY':
-      return handoffPoints === null ? 0 : toMicro(handoffPoints);
-    default:
-      throw new Error(`the demo's paper has no ${question.type}`);
-  }
-}
-
-/** Returns a decimal of at most six places, with comma or point, in millionths; null for any other text. */
-function microOfText(text: string): Micro | null {
-  const match = /^([-\u2212]?)(\d*)(?:[.,](\d{0,6}))?$/.exec(text.trim());
-  if (match === null || (match[2] ?? '') + (match[3] ?? '') === '') return null;
-  const size = Number(match[2] || '0') * ONE + Number((match[3] ?? '').padEnd(6, '0'));
-  return match[1] === '' ? size : -size;
 }

@@ -64,7 +64,6 @@ interface Kept extends Controlled {
   arrivals: Arrivals<KeptCall>;
 }
 
-const MAX_BODY_BYTES = 16 * 1024 * 1024;
 const BALANCE = 10_000;
 
 /** Opens all stand-ins. Each has a prefix of its own: `/profile`, `/wallet`, … */
@@ -103,7 +102,7 @@ export async function openStandIns(options: StandInOptions) {
       if (reply === null) response.socket?.destroy();
       else answerJson(response, reply);
     },
-    { port, maxBodyBytes: MAX_BODY_BYTES, survivesErrors: true },
+    { port, survivesErrors: true },
   );
   const server = await opening.catch(async (error: unknown) => {
     await mail?.close();

@@ -1,5 +1,5 @@
 import { type Agent, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
-import { bytesOf } from '#scripts/sandbox/local-server.ts';
+import { buffer } from 'node:stream/consumers';
 
 /** One HTTP request to `origin`. */
 export interface HttpCall {
@@ -50,7 +50,7 @@ const HANG_UP_MS = 2;
 export function send(origin: string, call: HttpCall): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
     begin(origin, call, reject, (response) => {
-      bytesOf(response).then(
+      buffer(response).then(
         (body) => resolve({ status: response.statusCode ?? 0, headers: response.headers, body }),
         (error) => reject(new NoReply(error)),
       );
