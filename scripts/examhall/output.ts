@@ -1,14 +1,13 @@
 /** How the operator's command ends. Scripts and monitors branch on these numbers, so their meaning never changes. */
-export const EXIT = {
-  /** Done; for a check, all is well. */
-  done: 0,
-  /** Nothing was done, something failed, or a check found a fault. */
-  failed: 1,
-  /** The arguments are invalid; nothing was changed. */
-  usage: 2,
-  /** The configuration is invalid; nothing was changed. */
-  configuration: 78,
-} as const;
+export const EXIT = { done: 0, failed: 1, usage: 2, configuration: 78 } as const;
+
+/** Meaning of each exit code, for the help. With `usage` and `configuration` nothing was changed. */
+export const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
+  done: 'done; a check found all well',
+  failed: 'nothing was done, something failed, or a check found a fault',
+  usage: 'the arguments are invalid',
+  configuration: 'the configuration is invalid',
+};
 
 /** Ends a command with an exit code. The message is printed as an error. */
 export class Refused extends Error {

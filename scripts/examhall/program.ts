@@ -2,7 +2,7 @@ import tab from '@bomb.sh/tab/commander';
 import { Command, CommanderError, type Help } from 'commander';
 import type { CliCommand, CliCommands } from './operator.ts';
 import { type Flags, optionOf } from './options.ts';
-import { EXIT } from './output.ts';
+import { EXIT, EXIT_MEANINGS } from './output.ts';
 
 /** A command line that names a command and its arguments. */
 export interface CommandLine {
@@ -99,13 +99,6 @@ function overview(commands: CliCommands, help: Help): string {
     '\n',
   );
 }
-
-const EXIT_MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
-  done: 'done; a check found all well',
-  failed: 'nothing was done, something failed, or a check found a fault',
-  usage: 'the arguments are invalid',
-  configuration: 'the configuration is invalid',
-};
 
 /** Returns the end of the help of the whole tool. */
 function exitCodes(): string {

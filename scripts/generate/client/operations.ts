@@ -99,17 +99,11 @@ const OWN_HEADERS = new Set([
 /** Returns the operations of a document in its order. @throws Error if a reply has neither an envelope nor events */
 export function operationsOf(document: OpenApiDocument): ClientOperation[] {
   return Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, node]) => operationOf(document, { path, method, node })),
+    Object.entries(methods).map(([method, node]) => operationOf(document, path, method, node)),
   );
 }
 
-interface Found {
-  readonly path: string;
-  readonly method: string;
-  readonly node: OperationNode;
-}
-
-function operationOf(document: OpenApiDocument, { path, method, node }: Found): ClientOperation {
+function operationOf(document: OpenApiDocument, path: string, method: string, node: OperationNode): ClientOperation {
   const parameters = (node.parameters ?? []).map((parameter) => resolved(document, parameter));
   const headers = headersOf(document, node, parameters);
   const required = headers.filter(({ isRequired }) => isRequired).map(({ name }) => name);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readingProcess } from '#infra/config/config.ts';
@@ -125,11 +126,8 @@ export async function developmentServices({
 
 /** Waits for `work`, or rejects when the signal aborts. An installation over a slow network must not delay a stop; it ends with the process. */
 function orStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const stopped = new Promise<never>((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-  });
   signal.throwIfAborted();
-  return Promise.race([work, stopped]);
+  return Promise.race([work, once(signal, 'abort').then(() => Promise.reject(signal.reason))]);
 }
 
 /**
