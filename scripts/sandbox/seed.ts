@@ -147,7 +147,10 @@ async function fill(
 async function teachNeighbours(url: string, { school, note }: Filling): Promise<void> {
   const students = school.classes.flatMap((room) => room.students);
   const parents = Object.fromEntries(students.map(({ id, parentIds }) => [id, parentIds]));
-  const facts = { profile: { parents, contacts: contactsOf(school) }, 'question-bank': { questions: bank() } };
+  const facts = {
+    profile: { parents, contacts: contactsOf(school) },
+    'question-bank': { questions: mathsPaper().map(bankQuestion) },
+  };
   try {
     for (const [name, body] of Object.entries(facts)) {
       const place = new URL(`/_control/${name}/facts`, url);
@@ -160,10 +163,6 @@ async function teachNeighbours(url: string, { school, note }: Filling): Promise<
       `No stand-ins answer at ${url}, so notices to parents wait. Run \`npm run neighbours\`, start the cluster with NEIGHBOURS_URL=${url}, and seed again.`,
     );
   }
-}
-
-function bank() {
-  return mathsPaper().map(bankQuestion);
 }
 
 function addedLine(added: ReadonlyMap<string, number>): string {

@@ -134,12 +134,6 @@ export async function openStandIns(options: StandInOptions) {
     return reply;
   }
 
-  function keptOf(name: NeighbourName): Kept {
-    const found = kept.get(name);
-    if (found === undefined) throw new Error(`no stand-in is named ${name}`);
-    return found;
-  }
-
   return {
     ...server,
     ...standIns,
@@ -149,9 +143,9 @@ export async function openStandIns(options: StandInOptions) {
     mail,
     /** Environment that points a cluster at them, the intake of notices included. */
     env: environment(),
-    urlOf: (name: NeighbourName) => keptOf(name).url,
+    urlOf: (name: NeighbourName) => `${server.url}/${name}`,
     /** Begins a failure of a neighbour, or ends it (null). */
-    fail: (name: NeighbourName, failure: Failure | null) => keptOf(name).failure.set(failure),
+    fail: (name: NeighbourName, failure: Failure | null) => kept.get(name)?.failure.set(failure),
     async close() {
       await mail?.close();
       await server.close();
