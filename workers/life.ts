@@ -25,6 +25,11 @@ export interface Kernel {
   random: () => number;
   /** Aborted when the process must end. It cuts runs short and snoozes their commands. */
   stop: AbortSignal;
+  /**
+   * true = a front door, which runs a command that a request waits for. Its process may end for the sake of any request, so a lapse proves
+   * nothing about the command. It has no isolation slot either, without which a suspect would wait for ever.
+   */
+  amongRequests?: boolean;
   /** The isolation slot, in a thread that holds it for the one command that it runs. Absent in a worker that runs commands beside others. */
   alone?: {
     /** End of the slot, and of the lease of its command. */

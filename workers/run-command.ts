@@ -85,8 +85,9 @@ async function claim<Q extends Queue>(
   wanted: CommandRef<Q>,
   session: ClientSession,
 ): Promise<Claim<Q>> {
-  const { mongo, workerId, leaseMs, alone, stop } = kernel;
-  const holder = { workerId, leaseMs, session, ...(alone === undefined ? {} : { aloneUntil: alone.until }) };
+  const { mongo, workerId, leaseMs, alone, amongRequests = false, stop } = kernel;
+  const aloneUntil = alone === undefined ? {} : { aloneUntil: alone.until };
+  const holder = { workerId, leaseMs, session, amongRequests, ...aloneUntil };
   try {
     return await claimCommand(mongo, wanted, holder);
   } catch (error) {

@@ -51,10 +51,10 @@ export interface PreviewDeps {
   outboundTimeoutMs: number;
   /** true = generations are stored and paid for; false = previews are free and nothing is stored. */
   settles: boolean;
-  /** Settles stored generations; null = this front door calls the usage and wallet services itself. */
+  /** Settles stored generations; null = this front door runs the worker's code in its own process. */
   settlementWorker: SettlementWorker | null;
   timing: GenerationTiming;
-  log: Pick<Log, 'warn' | 'error'>;
+  log: Log;
 }
 
 /** Rings the settlement worker and waits for its reply. */

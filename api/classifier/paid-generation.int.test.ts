@@ -1,5 +1,6 @@
 import t from 'tap';
 import { GENERATIONS, generations } from '#infra/mongo/classifier/collections.ts';
+import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import { type ModelAnswer, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { openJitter } from '#testing/chance.ts';
@@ -34,7 +35,8 @@ t.test('a generation is checked, made, counted and paid for, and then replayed f
     t.match(headers, { 'x-internal-service': 'ai-classifier-service', 'x-organization-id': 'org-1' });
     t.match(headers, { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER' });
   }
-  t.match(await settlements(), [{ status: 'DONE', attempts: 0, lockedUntil: null }], 'nothing is left for the worker');
+  const paid = { status: 'DONE', attempts: 1, lockedUntil: null, result: { settledBy: 'front door' } };
+  t.match(await settlements(), [paid], 'nothing is left for the worker');
   t.strictSame(await held(), []);
 
   const calls = owners.calls.length;
@@ -193,7 +195,7 @@ t.test('a generation that another request settles first is not made again', asyn
   owners.fault = null;
   let settled: Awaited<ReturnType<typeof preview>> | undefined;
   const db = tappedDb(mongo, (method, name, collection) => {
-    if (name !== 'findOneAndUpdate' || collection !== GENERATIONS) return undefined;
+    if (name !== 'findOneAndUpdate' || collection !== COMMANDS) return undefined;
     return async (...args) => {
       settled ??= await preview(door);
       return method(...args);

@@ -1,11 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Call } from '#api/route.ts';
 import { newestGeneration, openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
 import { releaseHold, renewHold } from '#infra/mongo/classifier/generation-holds.ts';
 import {
   acquireGeneration,
   discardGeneration,
-  findGeneration,
   type HeldGeneration,
   releaseGeneration,
   renewGeneration,
@@ -15,7 +13,6 @@ import {
   type AnsweredGeneration,
   chargeOf,
   nextStep,
-  RETRY_AFTER_SECONDS,
   resultOf,
   resultText,
   type SettledGeneration,
@@ -29,83 +26,74 @@ import { type GenerationOrder, generate, loadReferences } from './ask-model.ts';
 import type { PreviewDeps } from './deps.ts';
 import { inFlight } from './in-flight.ts';
 import { preflight } from './preflight.ts';
-import { settleHere, settleThroughWorker } from './settlement.ts';
+import { IN_PROGRESS, type Signals, settle } from './settlement.ts';
 
 const POLL_MS = 100;
 /** Delay before the row is read again after a lost race (ms). */
 const RACE_POLL_MS = 5;
 
-/** An equal request holds the row for longer than this request may wait. */
-const IN_PROGRESS: Rejection = { rejected: 'AI_GENERATION_IN_PROGRESS', retryAfter: RETRY_AFTER_SECONDS };
-
 /**
- * Abort signals of a request. `signal` aborts when the client leaves and ends only waiting. `stop` aborts when the process must
- * stop, and ends paid work.
- */
-type Signals = Pick<Call, 'signal' | 'stop'>;
-
-/**
- * Returns a paid generation; equal requests share it for one day. The request that holds the row generates it, even if its client
- * leaves meanwhile. Equal requests in any process wait for the holder and return its result.
+ * Returns a paid generation; equal requests share it for one day. Its life, from top to bottom:
+ *
+ * - One request takes the row of its key (`open`, `acquire`), makes the answer and stores it with its price and its settlement command. It
+ *   does so even if its client leaves meanwhile.
+ * - From then on the command alone charges (`settle`), in the settlement worker or in this process.
+ * - Equal requests in any process wait for the one that makes the answer, and for the run that charges it. They return the paid answer for
+ *   the rest of its day (`replay`).
+ *
+ * A process may die at any point. Before the answer is stored nothing is owed, and the lease expires. Afterwards the next run of the
+ * command charges under the same keys.
  */
 export async function paidGeneration(
   deps: PreviewDeps,
   order: GenerationOrder,
   { signal, stop }: Signals,
 ): Promise<GenerationPreview | Rejection> {
-  const { mongo, now, timing, settlementWorker } = deps;
+  const { mongo, now, timing } = deps;
   const { organizationId, actor } = order.scope;
-  const idempotencyKey = generationKey(order.wanted, { organizationId, actorId: actor.id });
-  const settledBy = settlementWorker === null ? 'door' : 'worker';
-  const giveUpAt = performance.now() + timing.waitMs;
+  const key = generationKey(order.wanted, { organizationId, actorId: actor.id });
+  let giveUpAt = performance.now() + timing.waitMs;
   let waitedFor: { id: string; fence: number } | null = null;
   for (;;) {
-    const next = nextStep(await newestGeneration(mongo, idempotencyKey), { now: now(), settledBy, waitedFor });
+    const next = nextStep(await newestGeneration(mongo, key), { now: now(), waitedFor });
+    let held: HeldGeneration | null = null;
+    let waitMs = POLL_MS;
     switch (next.kind) {
       case 'replay':
         return previewOf(next.row, order);
       case 'refuse':
         return next.rejection;
       case 'settle': {
-        if (settlementWorker === null) throw new Error('front door without a settlement worker posted a settlement');
-        const settled = await settleThroughWorker(deps, settlementWorker, next.row, signal);
+        const hasWaited = waitedFor?.id === next.row._id;
+        const settled = await settle(deps, next.row, { signal, stop, giveUpAt, hasWaited });
         return isRejection(settled) ? settled : previewOf(settled, order);
       }
       case 'wait':
-        if (performance.now() >= giveUpAt) return IN_PROGRESS;
         waitedFor = { id: next.row._id, fence: next.row.fence };
-        await delay(POLL_MS, undefined, { signal });
         break;
-      case 'open':
-      case 'acquire': {
-        const wanted = { key: idempotencyKey, organizationId, actor, now: now(), leaseMs: timing.leaseMs };
-        const acquired =
-          next.kind === 'open'
-            ? await open(deps, { ...wanted, epoch: next.epoch }, next.after)
-            : await acquireGeneration(mongo, next.row, { by: 'door', leaseMs: timing.leaseMs });
-        if (acquired.kind !== 'held') {
-          // Another process has the row: wait for its result.
-          const isBusy = acquired.kind === 'busy';
-          if (isBusy && performance.now() >= giveUpAt) return IN_PROGRESS;
-          await delay(isBusy ? POLL_MS : RACE_POLL_MS, undefined, { signal });
-          break;
-        }
-        const end = await generateAndSettle(deps, order, acquired.held, stop);
-        switch (end.kind) {
-          case 'settled':
-            return previewOf(end.row, order);
-          case 'refused':
-            return end.rejection;
-          case 'again':
-            break;
-          default:
-            return end satisfies never;
-        }
+      case 'open': {
+        const wanted = { key, epoch: next.epoch, organizationId, actor, now: now(), leaseMs: timing.leaseMs };
+        const opened = await open(deps, wanted, next.after);
+        if (opened.kind === 'held') held = opened.held;
+        if (opened.kind === 'raced') waitMs = RACE_POLL_MS;
         break;
       }
+      case 'acquire':
+        held = await acquireGeneration(mongo, next.row, timing.leaseMs);
+        break;
       default:
         return next satisfies never;
     }
+    if (held !== null) {
+      const refused = await makeAnswer(deps, order, held, stop);
+      if (refused !== undefined) return refused;
+      // However long the answer took: an equal request that has it paid for first is waited for.
+      giveUpAt = performance.now() + timing.waitMs;
+      continue;
+    }
+    // Another process has the row: wait for its result.
+    if (performance.now() >= giveUpAt) return IN_PROGRESS;
+    await delay(waitMs, undefined, { signal });
   }
 }
 
@@ -126,30 +114,27 @@ function previewOf(row: SettledGeneration, { wanted }: GenerationOrder): Generat
   return generationPreview(resultOf(row), wanted.mode, settlement);
 }
 
-/** Result of a holder. `again`: the worker or another holder has the row now; read the row for the next step. */
-type HolderEnd =
-  | { kind: 'settled'; row: SettledGeneration }
-  | { kind: 'refused'; rejection: Rejection }
-  | { kind: 'again' };
-
 /**
- * Does the work of a generation's holder: loads references, runs the preflight, calls the model, stores the replay. Then it charges
- * the owners, unless the settlement worker does. If the row already has an answer, the holder only charges, under the stored keys.
- *
- * A process may die at any point. Before the replay is stored nothing is owed, and the lease expires. Afterwards the next request
- * or the worker charges under the same keys.
+ * Does the work of a generation's holder: loads references, runs the preflight, calls the model, stores the answer. Returns the
+ * refusal, or undefined: the row then has this answer, or another holder.
  */
-async function generateAndSettle(
+async function makeAnswer(
   deps: PreviewDeps,
   order: GenerationOrder,
   held: HeldGeneration,
   stop: AbortSignal,
-): Promise<HolderEnd> {
+): Promise<Rejection | undefined> {
   const stopRenewing = startRenewing(deps, held);
   try {
-    const end = await generateOrCharge(deps, order, held, stop);
-    if (end.kind === 'refused') await leave(deps, held, end.rejection);
-    return end;
+    const answer = await generateAnswer(deps, order, held, stop);
+    if (isRejection(answer)) {
+      await leave(deps, held, answer);
+      return answer;
+    }
+    const { questions } = answer.generate;
+    const charge = chargeOf({ asked: order.wanted.count, returned: questions.length, usage: answer.usage });
+    await storeReplay(deps.mongo, held, { result: resultText(answer), charge, now: deps.now() });
+    return undefined;
   } catch (error) {
     // Free the row without a result, so that waiting requests try themselves. If this write fails, the lease expires.
     await releaseGeneration(deps.mongo, held, null).catch(() => undefined);
@@ -166,34 +151,6 @@ async function generateAndSettle(
 function leave({ mongo }: PreviewDeps, held: HeldGeneration, rejection: Rejection): Promise<void> {
   const isErased = rejection.rejected === 'PERSON_ERASED';
   return isErased ? discardGeneration(mongo, held) : releaseGeneration(mongo, held, rejection);
-}
-
-async function generateOrCharge(
-  deps: PreviewDeps,
-  order: GenerationOrder,
-  held: HeldGeneration,
-  stop: AbortSignal,
-): Promise<HolderEnd> {
-  if (held.row.state !== 'MAKING') return chargeHere(deps, held.row);
-  const answer = await generateAnswer(deps, order, held, stop);
-  if (isRejection(answer)) return { kind: 'refused', rejection: answer };
-  const { questions } = answer.generate;
-  const charge = chargeOf({ asked: order.wanted.count, returned: questions.length, usage: answer.usage });
-  const settledBy = deps.settlementWorker === null ? 'door' : 'worker';
-  const stored = await storeReplay(deps.mongo, held, {
-    result: resultText(answer),
-    charge,
-    settledBy,
-    now: deps.now(),
-  });
-  if (stored.kind === 'lost' || settledBy === 'worker') return { kind: 'again' };
-  const row = await findGeneration(deps.mongo, held.row);
-  return row === null || row.state === 'MAKING' ? { kind: 'again' } : chargeHere(deps, row);
-}
-
-async function chargeHere(deps: PreviewDeps, row: AnsweredGeneration): Promise<HolderEnd> {
-  const settled = await settleHere(deps, row);
-  return isRejection(settled) ? { kind: 'refused', rejection: settled } : { kind: 'settled', row: settled };
 }
 
 /** Generates the answer. If that fails or is refused, releases the hold on the balance. */
@@ -220,7 +177,7 @@ async function answerOf(deps: PreviewDeps, order: GenerationOrder, held: HeldGen
 function startRenewing({ mongo, timing: { leaseMs } }: PreviewDeps, held: HeldGeneration): () => void {
   const renew = async () => {
     await renewGeneration(mongo, held, leaseMs);
-    if (held.row.state === 'MAKING') await renewHold(mongo, holderOf(held), leaseMs);
+    await renewHold(mongo, holderOf(held), leaseMs);
   };
   // The next renewal makes up for a failed one. Past the lease, the fence rejects our writes.
   const timer = setInterval(() => void renew().catch(() => undefined), leaseMs / 3);

@@ -210,7 +210,8 @@ t.test('with the settlement worker', async (t) => {
 
 t.test('without the settlement worker the door makes the same calls', async (t) => {
   const scene = await setUp(t, { workers: [], apart: ['web1'], env: { AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '0' } });
-  const { owners, model, cluster, rows, failAt, generate, debitOf, consumedOf, pending } = scene;
+  const { owners, model, cluster, failAt, generate, debitOf, consumedOf, pending } = scene;
+  const commands = cluster.mongo.collection('commands');
 
   await t.test('the same request at two doors at once is made and paid for once', async (t) => {
     const replies = await crowd(4, 4, (n) => generate('at once', (n % 2) + 1));
@@ -231,7 +232,7 @@ t.test('without the settlement worker the door makes the same calls', async (t) 
       const previewId = await pending('the answer is stored');
       owners.fault = null;
       // Expire the lease, as half a minute would.
-      await rows.updateOne({ _id: previewId }, { $set: { leaseUntil: new Date(0) } });
+      await commands.updateOne({ subject: previewId }, { $set: { lockedUntil: new Date(0), nextRunAt: new Date(0) } });
       const asked = model.calls();
       const reply = await generate(`killed at ${path}`, 2);
       t.match(reply, { status: 200, data: { previewId, chargePolicy: 'usage_wallet_settled' } });

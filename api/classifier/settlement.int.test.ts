@@ -1,6 +1,8 @@
 import t from 'tap';
 import { generations } from '#infra/mongo/classifier/collections.ts';
 import { findGenerationById } from '#infra/mongo/classifier/generations.ts';
+import { claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
+import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { HOUR } from '#shared/kernel/time.ts';
@@ -9,14 +11,16 @@ import { captureLog } from '#testing/captured-log.ts';
 import { openJitter } from '#testing/chance.ts';
 import { crowd } from '#testing/clients/crowd.ts';
 import { doorWithWorker, paidDoor, preview, wordOf } from '#testing/doors/paid-door.ts';
-import { generationCall, previewDoor } from '#testing/doors/preview-door.ts';
+import { generationCall, previewDoor, scriptedModels } from '#testing/doors/preview-door.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
+import { expire } from '#testing/stored/stored-commands.ts';
 import { ageGeneration, postSettlement } from '#testing/stored/stored-generations.ts';
 import { lateShard } from '#testing/stores/late-shard.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { until } from '#testing/until.ts';
+import { tappedDb } from '#testing/stores/tapped-db.ts';
+import { gate, until } from '#testing/until.ts';
 import { previewGeneration } from './previews.ts';
-import { settleThroughWorker } from './settlement.ts';
+import { settle } from './settlement.ts';
 
 t.test('limits and balance refuse before the provider is called', async (t) => {
   const { door, owners, models, held } = await paidDoor(t);
@@ -222,6 +226,69 @@ t.test(
   },
 );
 
+t.test('runs of a settlement that were killed, however often, never keep a door from paying', async (t) => {
+  const { mongo, door, owners, settlements } = await paidDoor(t);
+  owners.fault = ({ path }) => (path.endsWith('/transactions') ? 'away' : undefined);
+  t.equal(wordOf(await previewGeneration(door, generationCall())), 'AI_SETTLEMENT_PENDING');
+  owners.fault = null;
+  const [command] = await settlements();
+  if (command === undefined) throw new Error('no settlement is posted');
+  const killed = async (amongRequests: boolean) => {
+    await expire(mongo, command);
+    const { kind } = await withHolderSession(mongo, (session) =>
+      claimCommand(mongo, command, { workerId: 'killed', leaseMs: HOUR, session, amongRequests }),
+    );
+    return kind;
+  };
+  for (let n = 0; n < 4; n++) t.equal(await killed(true), 'claimed', 'by a door');
+  t.equal((await settlements())[0]?.lapses, undefined, 'a killed door is no lapse of the command');
+  for (const kind of ['claimed', 'held']) t.equal(await killed(false), kind, 'by a worker');
+  t.match(await settlements(), [{ lapses: 2, lockedUntil: null }], 'a suspect, for which there is no worker');
+
+  t.match(await preview(door), { chargePolicy: 'usage_wallet_settled' });
+  t.match(await settlements(), [{ status: 'DONE', result: { settledBy: 'front door' } }]);
+  t.equal(owners.ledger.debits.size, 1);
+});
+
+t.test('one door calls a failing wallet for all requests that wait for it', async (t) => {
+  const { mongo, door, owners, called } = await paidDoor(t);
+  const go = gate();
+  owners.pause = ({ path }) => (path.endsWith('/transactions') ? go.opened : undefined);
+  owners.fault = ({ path }) => (path.endsWith('/transactions') ? { status: 500 } : undefined);
+  const first = previewGeneration(door, generationCall());
+  await until('the wallet is asked', () => called('/transactions') === 1);
+  const hasty = { ...door, timing: { ...door.timing, waitMs: 1 } };
+  t.equal(wordOf(await previewGeneration(hasty, generationCall())), 'AI_GENERATION_IN_PROGRESS', 'it waits too long');
+
+  const reads = [0, 0, 0];
+  const others = reads.map((_, n) => {
+    const db = tappedDb(mongo, (_method, name, collection) => {
+      if (name === 'findOne' && collection === COMMANDS) reads[n] = (reads[n] ?? 0) + 1;
+      return undefined;
+    });
+    return previewGeneration({ ...door, mongo: { ...mongo, db } }, generationCall());
+  });
+  await until('the others wait', () => reads.every((count) => count > 1));
+  go.open();
+  const words = (await Promise.all([first, ...others])).map(wordOf);
+  t.strictSame([...new Set(words)], ['AI_SETTLEMENT_PENDING']);
+  t.equal(called('/transactions'), 1);
+});
+
+t.test('a charge that is late goes on without its request, and the retry gets it', async (t) => {
+  const { door, owners, called, settlements } = await paidDoor(t);
+  const go = gate();
+  owners.pause = ({ path }) => (path.endsWith('/transactions') ? go.opened : undefined);
+  const hasty = { ...door, timing: { ...door.timing, waitMs: 1 } };
+  t.equal(wordOf(await previewGeneration(hasty, generationCall())), 'AI_SETTLEMENT_PENDING');
+  const patient = preview(door);
+  await until('the wallet is asked', () => called('/transactions') === 1);
+  go.open();
+  t.match(await patient, { chargePolicy: 'usage_wallet_settled' });
+  t.match(await settlements(), [{ status: 'DONE', attempts: 1 }]);
+  t.match([...owners.ledger.debits.values()], [{ times: 1 }]);
+});
+
 t.test('a request does not wait for a dead settlement', async (t) => {
   const { mongo, door, worker, owners } = await doorWithWorker(t);
   worker.asleep = true;
@@ -281,9 +348,10 @@ t.test('a door returns the settled answer although the shard of the generation s
   const row = await findGenerationById(mongo, subject);
   const unpaid = () => row;
   const late = lateShard(mongo, { [generations(mongo).collectionName]: unpaid });
-  const { door, results } = inProcessSettlement(mongo, owners.env);
+  const worker = inProcessSettlement(mongo, owners.env);
+  const door = previewDoor(late.mongo, { owners, models: scriptedModels(), change: { settlementWorker: worker.door } });
   const { signal } = new AbortController();
-  const settled = await settleThroughWorker({ mongo: late.mongo }, door, row as never, signal);
-  t.match(settled, { _id: subject, state: 'SETTLED' });
-  t.strictSame(results, ['done']);
+  const limits = { signal, stop: signal, giveUpAt: Number.POSITIVE_INFINITY, hasWaited: false };
+  t.match(await settle(door, row as never, limits), { _id: subject, state: 'SETTLED' });
+  t.strictSame(worker.results, ['done']);
 });

@@ -16,6 +16,7 @@ export interface ClassifierCommands {
     body: SettlementBody;
     /** Stored once the usage service has counted the charge. */
     progress: { usageConsumed: true };
+    /** The process that ran the command; a label for operators. */
     result: { settledBy: 'front door' | 'worker' };
   };
 }

@@ -116,7 +116,6 @@ const FOUND = {
   organizationId: 'org-1',
   actor: { id: 'a', role: 'TEACHER' },
   leaseUntil: at(1_000),
-  heldBy: 'door',
   fence: 7,
   failure: null,
   usageConsumed: false,
@@ -145,53 +144,37 @@ const PENDING: OwedGeneration = { ...MADE, state: 'PENDING', settledAt: null };
 const SETTLED: SettledGeneration = { ...MADE, state: 'SETTLED', settledAt: at(0) };
 
 const step = (row: Generation | null, waitedFor: { id: string; fence: number } | null = null) =>
-  nextStep(row, { now: NOW, settledBy: 'door', waitedFor });
+  nextStep(row, { now: NOW, waitedFor });
 
 t.test('the newest row of a key determines the next step of a request', async (t) => {
   t.match(step(null), { kind: 'open', epoch: 1 });
   t.match(step(MAKING), { kind: 'wait' });
   t.match(step({ ...MAKING, leaseUntil: at(0) }), { kind: 'acquire' });
-  t.match(step(PENDING), { kind: 'wait' });
-  t.match(step({ ...PENDING, leaseUntil: at(-1) }), { kind: 'acquire' });
+  t.match(step(PENDING), { kind: 'settle', row: { _id: 'p-1' } });
   t.match(step(SETTLED), { kind: 'replay' });
 });
 
-t.test('an unpaid answer is left to the settlement worker, even after the lease of its row has expired', async (t) => {
+t.test('an unpaid answer is left to its settlement command, whatever the lease of its row', async (t) => {
   for (const leaseUntil of [at(1_000), at(0)]) {
-    for (const heldBy of ['door', 'worker'] as const) {
-      const beside = { now: NOW, settledBy: 'worker', waitedFor: { id: 'p-1', fence: 7 } } as const;
-      const failure = failureOf(7, { rejected: 'AI_PROVIDER_TIMEOUT' });
-      t.match(nextStep({ ...PENDING, leaseUntil, heldBy, failure }, beside), { kind: 'settle', row: { _id: 'p-1' } });
-      t.match(nextStep({ ...SETTLED, leaseUntil, heldBy }, beside), { kind: 'replay' });
-    }
+    const beside = { now: NOW, waitedFor: { id: 'p-1', fence: 7 } } as const;
+    const failure = failureOf(7, { rejected: 'AI_PROVIDER_TIMEOUT' });
+    t.match(nextStep({ ...PENDING, leaseUntil, failure }, beside), { kind: 'settle', row: { _id: 'p-1' } });
+    t.match(nextStep({ ...SETTLED, leaseUntil }, beside), { kind: 'replay' });
   }
 });
 
 t.test('after a day a request is charged again, whether or not the old answer was paid', async (t) => {
   for (const row of [PENDING, SETTLED]) {
-    const over = { ...row, leaseUntil: at(0), replayUntil: at(0) };
-    t.match(step(over), { kind: 'open', epoch: 4, after: { _id: 'p-1' } }, row.state);
-  }
-});
-
-t.test('an unpaid answer whose day is over is waited for while a holder is still charging it', async (t) => {
-  for (const settledBy of ['door', 'worker'] as const) {
-    const late = (change: Partial<typeof PENDING>, waitedFor: { id: string; fence: number } | null = null) =>
-      nextStep({ ...PENDING, replayUntil: at(0), ...change }, { now: NOW, settledBy, waitedFor });
-    t.match(late({}), { kind: 'wait', row: { _id: 'p-1' } }, settledBy);
-    t.match(late({ leaseUntil: at(0) }), { kind: 'open', epoch: 4 }, settledBy);
-    const failure = failureOf(7, { rejected: 'AI_SETTLEMENT_PENDING' });
-    const failed = late({ leaseUntil: at(0), failure }, { id: 'p-1', fence: 7 });
-    t.match(failed, { kind: 'refuse', rejection: { rejected: 'AI_SETTLEMENT_PENDING' } }, settledBy);
+    for (const leaseUntil of [at(1_000), at(0)]) {
+      const over = { ...row, leaseUntil, replayUntil: at(0) };
+      t.match(step(over), { kind: 'open', epoch: 4, after: { _id: 'p-1' } }, row.state);
+    }
   }
 });
 
 t.test('a request never takes a closed answer, at any time of the clock', async (t) => {
   for (const closed of ['EXPIRED', 'SUPERSEDED'] as const) {
-    for (const settledBy of ['door', 'worker'] as const) {
-      const row = { ...PENDING, closed, leaseUntil: at(0), replayUntil: at(1_000) };
-      t.match(nextStep(row, { now: NOW, settledBy, waitedFor: null }), { kind: 'open', epoch: 4 }, closed);
-    }
+    t.match(step({ ...PENDING, closed, replayUntil: at(1_000) }), { kind: 'open', epoch: 4 }, closed);
   }
 });
 

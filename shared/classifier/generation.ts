@@ -9,9 +9,10 @@ export const REPLAY_MS = DAY;
 export const RETRY_AFTER_SECONDS = 3;
 
 /**
- * A paid generation and its replay. MAKING: a holder is calling the model or died doing so; nothing is owed. PENDING: the answer is
- * stored with its price and the keys to charge it by. SETTLED: both owners have charged it. Only MAKING rows are ever deleted. A
- * PENDING row whose day ended is closed (`closed`).
+ * A paid generation and its replay. MAKING: a front door holds the lease of the row and is calling the model, or died doing so; nothing
+ * is owed. PENDING: the answer is stored with its price and the keys to charge it by. Only the run that holds the lease of its settlement
+ * command charges it. SETTLED: both owners have charged it. Only MAKING rows are ever deleted. A PENDING row whose day ended is closed
+ * (`closed`).
  */
 export type Generation = UnansweredGeneration | OwedGeneration | SettledGeneration;
 
@@ -42,7 +43,7 @@ interface AnsweredRow extends GenerationRow {
   /** JSON text of the result envelope, written by `resultText` and read by `resultOf`. */
   result: string;
   charge: Charge;
-  /** The command of the settlement worker. */
+  /** The settlement command, which a worker or a front door runs. */
   commandId: string;
   /** End of replay: until then the answer is returned again and its settlement is attempted. */
   replayUntil: Date;
@@ -57,10 +58,8 @@ interface GenerationRow {
   epoch: number;
   organizationId: string;
   actor: { id: string; role: string };
-  /** Lease of the current holder; each holder has its own fence. */
+  /** Lease of the front door that makes the answer; each holder has its own fence. */
   leaseUntil: Date;
-  /** Kind of the newest holder. */
-  heldBy: GenerationHolder;
   fence: number;
   /** Failure of the newest holder, returned to the requests that waited for it. */
   failure: GenerationFailure | null;
@@ -79,9 +78,6 @@ interface GenerationRow {
  * operator's explicit consent.
  */
 export type ClosedAs = 'EXPIRED' | 'SUPERSEDED';
-
-/** A front door that answers a request, or the settlement worker. */
-export type GenerationHolder = 'door' | 'worker';
 
 /** Returns `result` as it is stored; `resultOf` reads it. */
 export function resultText(result: TaskResult<'generate'>): string {
@@ -114,7 +110,7 @@ type NextStep =
   | { kind: 'open'; epoch: number; after: AnsweredGeneration | null }
   | { kind: 'acquire'; row: Generation }
   | { kind: 'wait'; row: Generation }
-  /** Rings the settlement worker and waits for it. */
+  /** Has the settlement command run, and waits for it. */
   | { kind: 'settle'; row: OwedGeneration }
   | { kind: 'replay'; row: SettledGeneration }
   | { kind: 'refuse'; rejection: Rejection };
@@ -123,8 +119,6 @@ type NextStep =
 interface StepContext {
   /** Current time of MongoDB's clock (Unix ms). */
   now: number;
-  /** Caller of the usage and wallet services for a stored answer. */
-  settledBy: GenerationHolder;
   /**
    * The holder that this request has waited for. If that holder failed, all requests that waited for it return its failure.
    * Otherwise each of them would call a failing provider in turn.
@@ -133,25 +127,20 @@ interface StepContext {
 }
 
 /**
- * Returns the next step of a request. If the worker settles, a front door never acquires a row with an unpaid answer, even one with an
- * expired lease. An unpaid answer whose day is over is charged anew only after its holder has ended. That holder may be charging it,
- * and then the request returns the answer that was paid for.
+ * Returns the next step of a request. An answer is never made again within its day, whatever the lease of its row. An answer whose day
+ * is over opens the next epoch; MongoDB refuses that while a run is charging the answer, which the request then returns.
  */
-export function nextStep(row: Generation | null, { now, settledBy, waitedFor }: StepContext): NextStep {
+export function nextStep(row: Generation | null, { now, waitedFor }: StepContext): NextStep {
   if (row === null) return { kind: 'open', epoch: 1, after: null };
-  const isOver = row.state !== 'MAKING' && isDayOver(row, now);
-  if (row.state === 'SETTLED') return isOver ? nextEpoch(row) : { kind: 'replay', row };
-  if (row.state === 'PENDING' && settledBy === 'worker' && !isOver) return { kind: 'settle', row };
+  if (row.state !== 'MAKING') {
+    if (isDayOver(row, now)) return { kind: 'open', epoch: row.epoch + 1, after: row };
+    return row.state === 'SETTLED' ? { kind: 'replay', row } : { kind: 'settle', row };
+  }
   const { failure } = row;
   if (failure !== null && waitedFor?.id === row._id && waitedFor.fence === failure.fence) {
     return { kind: 'refuse', rejection: rejectionOf(failure) };
   }
-  if (row.leaseUntil.getTime() > now) return { kind: 'wait', row };
-  return row.state === 'PENDING' && isOver ? nextEpoch(row) : { kind: 'acquire', row };
-}
-
-function nextEpoch(row: AnsweredGeneration): NextStep {
-  return { kind: 'open', epoch: row.epoch + 1, after: row };
+  return { kind: row.leaseUntil.getTime() > now ? 'wait' : 'acquire', row };
 }
 
 function isDayOver({ state, closed, replayUntil }: AnsweredGeneration, now: number): boolean {

@@ -69,6 +69,8 @@ export const UNLIMITED_ATTEMPTS = Number.MAX_SAFE_INTEGER;
 
 /** Lapses in a row that make a pending command a suspect: it may have blocked or ended two workers, so it runs only alone. */
 export const SUSPECT_LAPSES = 2;
+/** How the name of a front door begins that runs a command in its own process (`workerId`). */
+export const FRONT_DOOR = 'web@';
 /** Lapses in a row after which a command is dead: its run alone has lapsed as well. A recurring command runs alone again instead. */
 export const FATAL_LAPSES = 3;
 

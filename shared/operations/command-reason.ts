@@ -1,4 +1,4 @@
-import { actorOf, type Command, type Queue, SUSPECT_LAPSES } from '#shared/kernel/command.ts';
+import { actorOf, type Command, FRONT_DOOR, type Queue, SUSPECT_LAPSES } from '#shared/kernel/command.ts';
 import type { FailureCode } from '#shared/kernel/failure.ts';
 import { type Effect, type Reason, reason, span, suppressionReason } from './reasons.ts';
 
@@ -134,7 +134,8 @@ function pendingReason(command: TracedCommand, cluster: ClusterFacts, graded: bo
   if (leaseEnd > now) {
     if (isSuspect) return reason('RUNNING', `runs alone, for ${span(leaseEnd - now)} at most: ${SUSPICION}`);
     const holder = workerId ?? 'a worker';
-    if (own.some(({ _id }) => _id === workerId)) return reason('RUNNING', `runs now, under the lease of ${holder}`);
+    if (holder.startsWith(FRONT_DOOR) || own.some(({ _id }) => _id === workerId))
+      return reason('RUNNING', `runs now, under the lease of ${holder}`);
     if (own.length > 0)
       return lost(`its worker ${holder} was lost; another goes on when the lease ends in`, leaseEnd - now);
     return noWorker(actor, `its worker ${holder} was lost, and no other \`${actor}\` worker is alive`);

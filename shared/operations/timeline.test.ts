@@ -161,6 +161,8 @@ t.test('a leased command runs, or its worker was lost', async (t) => {
   t.match(commandReason(leased, cluster()), { code: 'NO_WORKER', text: /grading@host:1 was lost/ });
   const over = command({ lockedUntil: at(-1_000), nextRunAt: at(-1_000), workerId: 'grading@host:1' });
   t.equal(codeOf(over, cluster(worker('grading', { _id: 'grading@host:2' }))), 'WORKER_LOST');
+  const atDoor = command({ lockedUntil: at(8_000), nextRunAt: at(8_000), workerId: 'web@host:1' });
+  t.match(commandReason(atDoor, cluster()), { code: 'RUNNING', text: 'runs now, under the lease of web@host:1' });
 });
 
 t.test('a suspect is held or runs alone, and needs no more workers', async (t) => {

@@ -1,98 +1,86 @@
-import {
-  type Acquisition,
-  acquireGeneration,
-  findGenerationById,
-  type HeldGeneration,
-  markConsumed,
-  markSettled,
-  releaseGeneration,
-} from '#infra/mongo/classifier/generations.ts';
+import { findGenerationById, findOrClose, markConsumed, markSettled } from '#infra/mongo/classifier/generations.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { chargeOwners, type Payees } from '#infra/neighbours/billing.ts';
 import { OwnerFailed } from '#infra/neighbours/owner-call.ts';
-import { type ClosedAs, SETTLEMENT_BACKOFF } from '#shared/classifier/generation.ts';
-import { SECOND } from '#shared/kernel/time.ts';
+import type { ClassifierCommands } from '#shared/classifier/commands.ts';
+import { type ClosedAs, type Generation, SETTLEMENT_BACKOFF } from '#shared/classifier/generation.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
-/** Wait before the next run if a front door holds the row and may settle it (ms). */
-const BUSY_WAIT_MS = SECOND;
-/** Part of the lease beyond the time limits of the two calls to usage and wallet (ms). */
-const LEASE_MARGIN_MS = 5 * SECOND;
+/** Dependencies of the handler, in a worker or a front door. */
+export interface SettlementDeps {
+  mongo: Mongo;
+  payees: Payees;
+  /** Time limit of each call to the usage or wallet service (ms). */
+  timeoutMs: number;
+  settledBy: ClassifierCommands['settlement']['result']['settledBy'];
+}
 
-/**
- * Pays for generations whose answer is stored, under the keys of the generation. Calls no model, no preflight and no question bank. A
- * generation not settled within a day is given up: its row stays, its command becomes DEAD, and an operator can replay it.
- */
-export function settlementActor(deps: WorkerDeps): Actor {
-  const { classifier, neighbours } = deps.config;
+/** Returns the actor of the settlement worker. Without its flag or a payee it has no handler. */
+export function settlementActor({ mongo, config }: Pick<WorkerDeps, 'mongo' | 'config'>): Actor {
+  const { classifier, neighbours, outboundTimeoutMs: timeoutMs } = config;
   const { usage, wallet } = neighbours;
-  const payees = usage === null || wallet === null || !classifier.settlementWorkerEnabled ? null : { usage, wallet };
+  if (usage === null || wallet === null || !classifier.settlementWorkerEnabled) {
+    return { name: 'settlement', handlers: {}, backoff: SETTLEMENT_BACKOFF };
+  }
+  return settlesWith({ mongo, payees: { usage, wallet }, timeoutMs, settledBy: 'worker' });
+}
+
+/** Returns the actor that settles. A front door runs it in its own process where the settlement worker is switched off. */
+export function settlesWith(deps: SettlementDeps): Actor {
   return {
     name: 'settlement',
-    handlers: payees === null ? {} : { settlement: (run) => settleGeneration(deps, payees, run) },
+    handlers: { settlement: (run) => settleGeneration(deps, run) },
     backoff: SETTLEMENT_BACKOFF,
   };
 }
 
+/** Reasons why an answer is not charged any longer. */
+const CLOSED: Readonly<Record<ClosedAs, string>> = {
+  EXPIRED: 'the generation was not settled within 24 hours',
+  SUPERSEDED: 'an equal request was charged anew; a replay needs --charge-superseded',
+};
+
+/**
+ * Pays for a generation whose answer is stored, under the keys of the generation. This is the only code that charges for one. It calls
+ * no model, no preflight and no question bank. The lease of the command keeps every other run and every newer epoch of the request away.
+ * A generation not settled within a day is given up: its row stays, its command becomes DEAD, and an operator can replay it.
+ */
 async function settleGeneration(
-  deps: WorkerDeps,
-  payees: Payees,
+  { mongo, payees, timeoutMs, settledBy }: SettlementDeps,
   run: Run<'settlement'>,
 ): Promise<Outcome<'settlement'>> {
-  const leaseMs = 2 * deps.config.outboundTimeoutMs + LEASE_MARGIN_MS;
-  const wanted = { by: 'worker', leaseMs, evenIf: consentOf(run.command) } as const;
-  const acquired = await acquire(deps, run, wanted);
-  switch (acquired.kind) {
-    case 'gone':
-      return { kind: 'dead', error: new Error('the generation to settle no longer exists') };
-    case 'settled':
-      return { kind: 'done', result: { settledBy: 'front door' } };
-    case 'busy':
-      return { kind: 'snooze', afterMs: BUSY_WAIT_MS };
-    case 'expired':
-      return { kind: 'dead', error: new Error('the generation was not settled within 24 hours') };
-    case 'superseded':
-      return {
-        kind: 'dead',
-        error: new Error('an equal request was charged anew; a replay needs --charge-superseded'),
-      };
-    case 'held':
-      return charge(deps, payees, run, acquired.held);
+  const row = await load(mongo, run);
+  if (row === null) return { kind: 'dead', error: new Error('the generation to settle no longer exists') };
+  if (row.state === 'SETTLED') return { kind: 'done', result: { settledBy } };
+  if (row.closed !== null && !consentOf(run.command).includes(row.closed)) {
+    return { kind: 'dead', error: new Error(CLOSED[row.closed]) };
   }
+  const consumed = () => run.checkpoint({ usageConsumed: true }, (session) => markConsumed(mongo, row, session));
+  try {
+    await chargeOwners(payees, row, consumed, { timeoutMs, signal: run.signal });
+  } catch (error) {
+    if (!(error instanceof OwnerFailed)) throw error;
+    const { retryAfterMs } = error;
+    return {
+      kind: 'retry',
+      error,
+      ...(retryAfterMs === null ? {} : { afterMs: Math.min(retryAfterMs, SETTLEMENT_BACKOFF.capMs) }),
+    };
+  }
+  return { kind: 'done', result: { settledBy }, effects: (session) => markSettled(mongo, row, session) };
 }
 
-/** Acquires the generation of a command. The erasure of a person replaces its key: the generation is then found by its id. */
-async function acquire({ mongo }: WorkerDeps, { command, session }: Run<'settlement'>, wanted: Acquisition) {
+/** Returns the generation of a command, or null. The erasure of a person replaces its key: the generation is then found by its id. */
+async function load(mongo: Mongo, { command, session }: Run<'settlement'>): Promise<Generation | null> {
   const { previewId: _id, key } = command.body;
-  const causally = { ...wanted, session };
-  const named = key === undefined ? null : await acquireGeneration(mongo, { _id, key }, causally);
-  if (named !== null && named.kind !== 'gone') return named;
+  const named = key === undefined ? null : await findOrClose(mongo, { _id, key }, session);
+  if (named !== null) return named;
   const row = await findGenerationById(mongo, _id, session);
-  return row === null ? ({ kind: 'gone' } as const) : acquireGeneration(mongo, row, causally);
+  return row === null ? null : findOrClose(mongo, row, session);
 }
 
 /** Returns the closed answers that this command may charge: none, until an operator has replayed it. */
 function consentOf({ replays, body }: Run<'settlement'>['command']): ClosedAs[] {
   if (replays === 0) return [];
   return body.chargeSuperseded === true ? ['EXPIRED', 'SUPERSEDED'] : ['EXPIRED'];
-}
-
-async function charge(
-  deps: WorkerDeps,
-  payees: Payees,
-  { checkpoint, signal }: Run<'settlement'>,
-  held: HeldGeneration,
-): Promise<Outcome<'settlement'>> {
-  const { mongo, config } = deps;
-  const { row } = held;
-  const consumed = () => checkpoint({ usageConsumed: true }, (session) => markConsumed(mongo, row, session));
-  try {
-    await chargeOwners(payees, row, consumed, { timeoutMs: config.outboundTimeoutMs, signal });
-  } catch (error) {
-    if (!(error instanceof OwnerFailed)) throw error;
-    const afterMs =
-      error.retryAfterMs === null ? {} : { afterMs: Math.min(error.retryAfterMs, SETTLEMENT_BACKOFF.capMs) };
-    // Free the row now, so that a request for the same generation need not wait for the lease.
-    return { kind: 'retry', error, ...afterMs, effects: (session) => releaseGeneration(mongo, held, null, session) };
-  }
-  return { kind: 'done', result: { settledBy: 'worker' }, effects: (session) => markSettled(mongo, row, session) };
 }

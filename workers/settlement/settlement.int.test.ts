@@ -1,12 +1,15 @@
 import t, { type Test } from 'tap';
+import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import { generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
 import { openGeneration } from '#infra/mongo/classifier/generation-epochs.ts';
-import { acquireGeneration, markConsumed, markSettled } from '#infra/mongo/classifier/generations.ts';
+import { findOrClose, markConsumed, markSettled } from '#infra/mongo/classifier/generations.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
+import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { settlementCommand } from '#shared/classifier/commands.ts';
 import { type OwedGeneration, ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { HOUR } from '#shared/kernel/time.ts';
@@ -20,6 +23,8 @@ import { runCommand } from '#workers/run-command.ts';
 import { settlementActor } from './actor.ts';
 
 const ON = { AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' };
+
+const settlement = ({ _id: commandId, subject: _id }: Command) => settlementCommand({ _id, commandId });
 
 async function setUp(t: Test) {
   const [mongo, owners] = [await openTestMongo(t), await openFakeOwners(t)];
@@ -107,17 +112,14 @@ t.test('a failed settlement backs off longer each time, and longer still if an o
   t.match(await again(mongo, command), { lastError: { fingerprint: /usage service answered/ } });
 });
 
-t.test('a settlement snoozes while a front door holds its generation, and runs once that lease expires', async (t) => {
+t.test('a settlement that another process runs is left to it, and runs once that lease expires', async (t) => {
   const { mongo, owners, run } = await setUp(t);
   const command = await postSettlement(mongo);
-  t.match(await acquireGeneration(mongo, await generationOf(mongo, command), { by: 'door', leaseMs: 60_000 }), {
-    kind: 'held',
-  });
-  t.equal(await run(command), 'snoozed');
-  t.match(await again(mongo, command), { attempts: 0 });
+  t.match(await claimCommand(mongo, settlement(command), { workerId: 'web@', leaseMs: HOUR }), { kind: 'claimed' });
+  t.equal(await run(command), 'not-ours');
+  t.match(await again(mongo, command), { attempts: 1 });
   t.equal(owners.calls.length, 0);
   await expireGenerations(mongo);
-  await expire(mongo, command);
   t.equal(await run(command), 'done');
 });
 
@@ -155,25 +157,22 @@ t.test('a worker killed between closing a generation and ending its command leav
   const command = await postSettlement(mongo);
   await ageGeneration(mongo, command.subject);
   const before = await generationOf(mongo, command);
-  t.strictSame(await acquireGeneration(mongo, before, { by: 'worker', leaseMs: 60_000 }), { kind: 'expired' });
-  const { fence, leaseUntil, heldBy } = before;
-  t.match(await generationOf(mongo, command), { closed: 'EXPIRED', fence, leaseUntil, heldBy }, 'closed, and not held');
+  t.match(await inCausalOrder(mongo, (session) => findOrClose(mongo, before, session)), { closed: 'EXPIRED' });
+  const { fence, leaseUntil, state } = before;
+  t.match(await generationOf(mongo, command), { closed: 'EXPIRED', fence, leaseUntil, state }, 'closed, and not held');
   await generations(mongo).updateOne({ _id: command.subject }, { $set: { replayUntil: new Date(Date.now() + HOUR) } });
   t.equal(await run(command), 'dead', 'a clock that goes back does not open it again');
   t.equal(owners.calls.length, 0);
 });
 
-t.test('an overdue generation that a front door is still charging is left to that door', async (t) => {
+t.test('an overdue generation that another process is still charging is left to it', async (t) => {
   const { mongo, owners, run } = await setUp(t);
   const command = await postSettlement(mongo);
-  t.match(await acquireGeneration(mongo, await generationOf(mongo, command), { by: 'door', leaseMs: 60_000 }), {
-    kind: 'held',
-  });
+  t.match(await claimCommand(mongo, settlement(command), { workerId: 'web@', leaseMs: HOUR }), { kind: 'claimed' });
   await ageGeneration(mongo, command.subject);
-  t.equal(await run(command), 'snoozed');
+  t.equal(await run(command), 'not-ours');
   t.match(await generationOf(mongo, command), { state: 'PENDING', closed: null });
   await expireGenerations(mongo);
-  await expire(mongo, command);
   t.equal(await run(command), 'dead');
   t.equal(owners.calls.length, 0);
 });

@@ -87,6 +87,7 @@ const ALLOWED: readonly [string, string][] = [
   ],
   ['api/main.ts', "import { x } from './attempt/routes.ts';\nimport restify from 'restify';"],
   ['api/a.ts', "import { x } from './http/b.ts';\nimport { y } from './c.ts';"],
+  ['api/classifier/settlement.ts', "import { x } from '../../workers/settlement/actor.ts';"],
   ['workers/actors.ts', "import { x } from './grading/actor.ts';"],
   ['workers/main.ts', "import { x } from './actors.ts';"],
   ['workers/upkeep/a.ts', "import { x } from '../../shared/auth/b.ts';"],

@@ -62,7 +62,11 @@ const ARROWS: readonly (readonly [from: string, to: string, reason: string])[] =
     'shared/infra/mongo/[^/]+/',
     'every folder of MongoDB stands on these files, which know none of the folders',
   ],
-  ['api/', 'workers/', 'a front door never does the work of an actor: it writes a command and rings'],
+  [
+    'api/(?!classifier/settlement\\.ts$)',
+    'workers/',
+    'a front door never does the work of an actor: it writes a command and rings',
+  ],
   ['api/(?!main\\.ts)[^/]+$', 'api/(?!http/)[^/]+/', 'only main.ts mounts the services'],
   ['api/http/', 'api/(?!http/)[^/]+/', 'http serves every service and knows none'],
   ['api/(?!http/)([^/]+)/', 'api/(?!OWN/|http/)[^/]+/', OTHER_SERVICE],

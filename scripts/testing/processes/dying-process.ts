@@ -20,6 +20,7 @@ const WRITES = [
  */
 export function dyingProcess(mongo: Mongo, point: number, when: 'before' | 'after') {
   let passed = 0;
+  const ended = new AbortController();
   const dying = (send: Method, what: string): Method =>
     async function sent(...args: unknown[]): Promise<unknown> {
       passed += 1;
@@ -27,6 +28,7 @@ export function dyingProcess(mongo: Mongo, point: number, when: 'before' | 'afte
       if (passed === point) {
         diedAt = `${when} ${what}`;
         if (when === 'after') await send(...args);
+        ended.abort(new Error('the process is dead'));
       }
       throw new MongoNetworkError('the process is dead');
     };
@@ -46,6 +48,8 @@ export function dyingProcess(mongo: Mongo, point: number, when: 'before' | 'afte
   });
   return {
     mongo: { ...mongo, db, client },
+    /** Aborted at the death, for work that repeats a write until its process stops. */
+    stop: ended.signal,
     /** Returns the step at which the process died; null if it finished. */
     diedAt: () => diedAt,
     /** Returns the number of steps so far. */

@@ -48,7 +48,7 @@ export async function postSettlement(
   await addHold(mongo, { _id, organizationId, fence: held.fence }, { ...estimateOf(2), leaseMs });
   const result = sampleResult(_id);
   const charge = chargeOf({ asked: 2, returned: 2, usage: result.usage });
-  await storeReplay(mongo, held, { result: JSON.stringify(result), charge, settledBy: 'worker', now });
+  await storeReplay(mongo, held, { result: JSON.stringify(result), charge, now });
   const key = settlementOrder(held.row).key;
   await mailboxOf(mongo, 'settlement').updateOne(
     { key, live: true },
@@ -57,9 +57,12 @@ export async function postSettlement(
   return (await mailboxOf(mongo, 'settlement').findOne({ key, live: true })) as Command;
 }
 
-/** Expires the leases of all unsettled generations, as time would. */
+/** Expires the leases of all unsettled generations and of their settlement commands, as time would. */
 export async function expireGenerations(mongo: Mongo): Promise<void> {
-  await generations(mongo).updateMany({ state: { $ne: 'SETTLED' } }, { $set: { leaseUntil: new Date(0) } });
+  const past = new Date(0);
+  await generations(mongo).updateMany({ state: { $ne: 'SETTLED' } }, { $set: { leaseUntil: past } });
+  const leased = { queue: 'settlement', lockedUntil: { $gt: past } } as const;
+  await mailboxOf(mongo, 'settlement').updateMany(leased, { $set: { lockedUntil: past, nextRunAt: past } });
 }
 
 /** Ends the replay of a generation, as a day would: an equal request starts a new generation. */

@@ -65,7 +65,6 @@ export async function openGeneration(
     state: 'MAKING',
     closed: null,
     leaseUntil: new Date(now + leaseMs),
-    heldBy: 'door',
     fence: 1,
     failure: null,
     result: null,
@@ -95,7 +94,7 @@ export async function openGeneration(
   }
 }
 
-/** Thrown to abort the transaction that would close a row whose day is not over, that is held, or whose settlement runs. */
+/** Thrown to abort the transaction that would close a row whose day is not over, or whose settlement runs. */
 class StillInUse extends Error {}
 
 const WAS_SUPERSEDED = {
@@ -105,7 +104,7 @@ const WAS_SUPERSEDED = {
 
 /**
  * Closes a row for ever, in the transaction that inserts the row of the next epoch. MongoDB's clock decides that its day is over and
- * that no process holds it. If its answer is unpaid, its hold is deleted and its settlement becomes DEAD: without a settlement worker,
+ * that no run charges it. If its answer is unpaid, its hold is deleted and its settlement becomes DEAD: without a settlement worker,
  * no other process would end that command. Returns the id of a command that became DEAD by this.
  *
  * @throws StillInUse
@@ -115,11 +114,9 @@ async function supersede(
   { _id, key, organizationId, commandId }: AnsweredGeneration,
   session: ClientSession,
 ): Promise<string | null> {
-  const isFree = { $lte: [msOf('$leaseUntil'), NOW_MS] };
   const isOver = { $or: [{ $lte: [msOf('$replayUntil'), NOW_MS] }, IS_EXPIRED] };
-  const update = guardedUpdate([{ $ne: ['$closed', 'SUPERSEDED'] }, { $ne: ['$state', 'MAKING'] }, isFree, isOver], {
+  const update = guardedUpdate([{ $ne: ['$closed', 'SUPERSEDED'] }, { $ne: ['$state', 'MAKING'] }, isOver], {
     closed: literal('SUPERSEDED' satisfies ClosedAs),
-    fence: { $add: ['$fence', 1] },
   });
   const row = await generations(mongo).findOneAndUpdate({ _id, key }, update.pipeline, {
     returnDocument: 'after',

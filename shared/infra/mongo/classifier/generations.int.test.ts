@@ -1,8 +1,11 @@
 import t, { type Test } from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { endIdleCommand } from '#infra/mongo/mailbox/settle.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
+import { settlementCommand } from '#shared/classifier/commands.ts';
 import { type AnsweredGeneration, REPLAY_MS } from '#shared/classifier/generation.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { DAY, HOUR, MINUTE } from '#shared/kernel/time.ts';
 import { ageGeneration, expireGenerations, generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
@@ -11,7 +14,14 @@ import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { generationHolds, generations, previewLeases } from './collections.ts';
 import { isSuperseded, openGeneration } from './generation-epochs.ts';
 import { addHold, convertHold, readHoldsAhead, renewHold } from './generation-holds.ts';
-import { acquireGeneration, findGeneration, releaseGeneration, renewGeneration, settleAtDoor } from './generations.ts';
+import {
+  acquireGeneration,
+  findGeneration,
+  findOrClose,
+  markSettled,
+  releaseGeneration,
+  renewGeneration,
+} from './generations.ts';
 import { leasePreview, releasePreview, renewPreview } from './preview-leases.ts';
 import { closeOverdueSettlement, overdueSettlements } from './unpaid-generations.ts';
 
@@ -22,9 +32,9 @@ t.test('only its holder renews a lease, and not after the release of the row', a
   const named = { _id, key: 'key-1' };
   const wanted = { ...named, epoch: 1, organizationId: 'org-1', actor: { id: 'an', role: 'TEACHER' } };
   const opened = await openGeneration(mongo, { ...wanted, now, leaseMs: -1 });
-  const acquired = await acquireGeneration(mongo, named, { by: 'door', leaseMs: 60_000 });
-  if (opened.kind !== 'held' || acquired.kind !== 'held') throw new Error('the row was not free');
-  const [first, second] = [opened.held, acquired.held];
+  const second = await acquireGeneration(mongo, named, 60_000);
+  if (opened.kind !== 'held' || second === null) throw new Error('the row was not free');
+  const first = opened.held;
   const leaseUntil = async () => (await findGeneration(mongo, named))?.leaseUntil.getTime() ?? 0;
 
   const held = await leaseUntil();
@@ -65,20 +75,22 @@ t.test('an epoch is opened once, and again if its row was deleted without an ans
   t.strictSame(await open(), { kind: 'raced' });
   await generations(mongo).deleteOne({ key: row.key, epoch: 2 });
   t.match(await open(), { kind: 'held', deadCommandId: null });
-  t.match(await findGeneration(mongo, row), { closed: 'SUPERSEDED', fence: row.fence + 1 }, 'closed once');
-  for (const by of ['door', 'worker'] as const) {
-    t.strictSame(await acquireGeneration(mongo, row, { by, leaseMs: 60_000 }), { kind: 'superseded' });
-    const replayed = { by, leaseMs: 60_000, evenIf: ['EXPIRED'] } as const;
-    t.strictSame(await acquireGeneration(mongo, row, replayed), { kind: 'superseded' }, 'nor by a replay alone');
-  }
+  t.match(await findGeneration(mongo, row), { closed: 'SUPERSEDED', fence: row.fence });
+  const found = await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, (session) => findOrClose(mongo, row, session));
+  t.match(found, { closed: 'SUPERSEDED' }, 'a later run does not change why');
+  t.equal(await acquireGeneration(mongo, row, 60_000), null, 'its answer is not made again');
 });
 
-t.test('an epoch is not opened while the row before it is held or its day lasts', async (t) => {
-  const { row, open } = await overdue();
+t.test('an epoch is not opened while the row before it is charged or its day lasts', async (t) => {
+  const { row, settlement, open } = await overdue();
   const set = (change: Partial<AnsweredGeneration>) => generations(mongo).updateOne({ _id: row._id }, { $set: change });
-  await set({ leaseUntil: new Date(Date.now() + HOUR) });
+  const command = (await settlement()) as CommandRef;
+  const lease = (lockedUntil: Date | null) =>
+    mailboxOf(mongo, 'settlement').updateOne({ _id: command._id }, { $set: { lockedUntil } });
+  await lease(new Date(Date.now() + HOUR));
   t.strictSame(await open(), { kind: 'busy' });
-  await set({ leaseUntil: new Date(0), replayUntil: new Date(Date.now() + HOUR) });
+  await lease(null);
+  await set({ replayUntil: new Date(Date.now() + HOUR) });
   t.strictSame(await open(), { kind: 'busy' });
   t.match(await findGeneration(mongo, row), { closed: null, fence: row.fence });
   t.equal(await generations(mongo).countDocuments({ key: row.key }), 1);
@@ -86,7 +98,11 @@ t.test('an epoch is not opened while the row before it is held or its day lasts'
 
 t.test('the end of a settled answer changes nothing about its command', async (t) => {
   const { row, settlement, open } = await overdue();
-  await settleAtDoor(mongo, row);
+  await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
+    const end = { to: 'DONE', result: { settledBy: 'worker' } } as const;
+    await endIdleCommand(mongo, settlementCommand(row), end, session);
+    await markSettled(mongo, row, session);
+  });
   const done = await settlement();
   t.match(done, { status: 'DONE' });
   t.strictSame(await open(), { kind: 'busy' }, 'its settlement has begun another day');
@@ -168,12 +184,12 @@ async function closeDuringErasure(on: Mongo, previewId: string) {
   return closeOverdueSettlement({ ...on, db }, overdue);
 }
 
-t.test('a paid settlement becomes DONE, not dead, while an erasure replaces the key of its generation', async (t) => {
+t.test('a paid settlement never becomes dead, while an erasure replaces the key of its generation', async (t) => {
   const mongo = await openTestMongo(t);
   const command = await postSettlement(mongo);
   await generations(mongo).updateOne({ _id: command.subject }, { $set: { state: 'SETTLED' } });
-  t.equal(await closeDuringErasure(mongo, command.subject), 'done');
-  t.match(await mailboxOf(mongo, 'settlement').findOne({ _id: command._id }), { status: 'DONE' });
+  t.equal(await closeDuringErasure(mongo, command.subject), 'in use');
+  t.match(await mailboxOf(mongo, 'settlement').findOne({ _id: command._id }), { status: 'PENDING' });
 });
 
 t.test('an unpaid answer is closed under its new key, together with its command', async (t) => {

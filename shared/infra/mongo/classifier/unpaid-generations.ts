@@ -46,25 +46,22 @@ export async function overdueSettlements(mongo: Mongo, now: number, limit: numbe
   }));
 }
 
-/** Thrown to abort the transaction of a settlement that a worker runs. */
+/** Thrown to abort the transaction of a settlement that a process runs. */
 class StillRuns extends Error {}
 
 const WAS_NOT_SETTLED = { fingerprint: 'Unsettled', message: 'the generation was not settled within 24 hours' };
 
 /**
  * Closes the unpaid answer of an overdue settlement and makes its command DEAD, in one commit. From then on, only a replay by an
- * operator charges the answer. If the answer is paid for, the command becomes DONE: the front door that was paid could not end it.
- * `in use`: by MongoDB's clock the day is not over or a process holds the answer; nothing is written.
+ * operator charges the answer. `in use`: by MongoDB's clock the day is not over or a run charges the answer; nothing is written.
  */
 export async function closeOverdueSettlement(
   mongo: Mongo,
   { command, previewId, generationKey }: OverdueSettlement,
-): Promise<'dead' | 'done' | 'in use'> {
-  const isFree = { $lte: [msOf('$leaseUntil'), NOW_MS] };
+): Promise<'dead' | 'in use'> {
   const isOver = { $lte: [msOf('$replayUntil'), NOW_MS] };
-  const update = guardedUpdate([{ $eq: ['$state', 'PENDING'] }, isFree, isOver], {
+  const update = guardedUpdate([{ $eq: ['$state', 'PENDING'] }, isOver], {
     closed: { $ifNull: ['$closed', literal('EXPIRED' satisfies ClosedAs)] },
-    fence: { $add: ['$fence', 1] },
   });
   try {
     return await inTransaction(mongo, CLOSE_BUDGET_MS, async (session) => {
@@ -77,14 +74,10 @@ export async function closeOverdueSettlement(
       const filter = { _id: previewId, key: found?.key ?? '' };
       const options = { returnDocument: 'after', session } as const;
       const row = found === null ? null : await generations(mongo).findOneAndUpdate(filter, update.pipeline, options);
-      const isPaid = row?.state === 'SETTLED';
-      if (row !== null && !isPaid && !wasAccepted(update, row)) return 'in use';
-      const end = isPaid
-        ? ({ to: 'DONE', result: { settledBy: 'front door' } } as const)
-        : ({ to: 'DEAD', error: WAS_NOT_SETTLED } as const);
-      const ended = await endIdleCommand(mongo, command, end, session);
+      if (row !== null && !wasAccepted(update, row)) return 'in use';
+      const ended = await endIdleCommand(mongo, command, { to: 'DEAD', error: WAS_NOT_SETTLED }, session);
       if (ended === 'running') throw new StillRuns();
-      return isPaid ? 'done' : 'dead';
+      return 'dead';
     });
   } catch (error) {
     if (error instanceof StillRuns) return 'in use';

@@ -36,6 +36,8 @@ interface Holder {
   session?: ClientSession;
   /** The end of the isolation slot, which this worker holds for the command. Only a suspect is claimed then. */
   aloneUntil?: Date;
+  /** true = no lapse is counted, and a suspect is claimed as well: see `Kernel.amongRequests`. */
+  amongRequests?: boolean;
 }
 
 /**
@@ -53,15 +55,15 @@ export async function claimCommand<Q extends Queue>(
   { _id, queue, key }: CommandRef<Q>,
   holder: Holder,
 ): Promise<Claim<Q>> {
-  const { workerId, leaseMs, session, aloneUntil } = holder;
-  const isHeld = aloneUntil === undefined ? { $gte: ['$lapses', SUSPECT_LAPSES] } : literal(false);
+  const { workerId, leaseMs, session, aloneUntil, amongRequests = false } = holder;
+  const isHeld = aloneUntil === undefined && !amongRequests ? { $gte: ['$lapses', SUSPECT_LAPSES] } : literal(false);
   const update = guardedUpdate(
     [
       { $eq: ['$status', 'PENDING'] },
       { $eq: ['$queue', literal(queue)] },
       aloneUntil === undefined ? IS_DUE : isSuspectUntil(aloneUntil),
     ],
-    { lapses: LAPSES },
+    { lapses: amongRequests ? '$lapses' : LAPSES },
     {
       status: { $cond: [{ $or: [{ $gte: ['$attempts', '$maxAttempts'] }, IS_POISONED] }, 'DEAD', 'PENDING'] },
     },

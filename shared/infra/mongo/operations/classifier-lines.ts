@@ -19,7 +19,6 @@ const GENERATION = {
   organizationId: 1,
   actor: 1,
   leaseUntil: 1,
-  heldBy: 1,
   fence: 1,
   failure: 1,
   usageConsumed: 1,
@@ -31,16 +30,7 @@ const GENERATION = {
 };
 type TracedGeneration = Pick<
   Generation,
-  | '_id'
-  | 'state'
-  | 'organizationId'
-  | 'actor'
-  | 'leaseUntil'
-  | 'heldBy'
-  | 'failure'
-  | 'usageConsumed'
-  | 'closed'
-  | 'createdAt'
+  '_id' | 'state' | 'organizationId' | 'actor' | 'leaseUntil' | 'failure' | 'usageConsumed' | 'closed' | 'createdAt'
 > & { settledAt: Date | null };
 
 /** Jobs and generations that the trace of a user reads. */
@@ -134,7 +124,7 @@ function addGenerationLine({ lines, cluster }: Reading, row: TracedGeneration): 
     state === 'MAKING' && failure !== null
       ? { reason: refusalReason(codeOf(failure.rejection)) }
       : state === 'MAKING' && isHeld
-        ? { reason: reason('RUNNING', `a ${row.heldBy} makes it, under a lease until ${leaseUntil.toISOString()}`) }
+        ? { reason: reason('RUNNING', `a door makes it, under a lease until ${leaseUntil.toISOString()}`) }
         : state === 'PENDING' && closed != null
           ? {
               reason: reason(

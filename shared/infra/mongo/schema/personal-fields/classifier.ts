@@ -51,7 +51,7 @@ export const CLASSIFIER_FIELDS = {
     removed: 'key',
     stays: `_id epoch organizationId failure usageConsumed closed createdAt idleSince state result charge commandId
       replayUntil settledAt`,
-    technical: 'leaseUntil heldBy fence stamp',
+    technical: 'leaseUntil fence stamp',
   }),
   ai_generation_holds: declareRows<OrganizationHolds & Stamped>()([], { technical: '_id holds stamp' }),
   ai_preview_leases: declareRows<PreviewLeasesRow>()([OF_PREVIEW], {
