@@ -21,7 +21,6 @@ import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.
 import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
-import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import {
   analyticsIds,
   postAnalytics,
@@ -30,6 +29,7 @@ import {
   postPublish,
   storeSubscription,
 } from '#testing/stored/stored-events.ts';
+import { postDelivery } from '#testing/stored/stored-notifications.ts';
 import { type Late, lateShard } from '#testing/stores/late-shard.ts';
 import { openTestMongo, PATIENT, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { actorSubject, makeActor } from '#testing/suites/actor-subjects.ts';

@@ -6,7 +6,7 @@ import { readStatus } from '#infra/mongo/operations/cluster.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { startPoisonedWorker } from '#testing/processes/worker-process.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
-import { makeSuspect } from '#testing/stored/stored-suspects.ts';
+import { makeSuspect } from '#testing/stored/stored-commands.ts';
 import { openLane } from '#testing/suites/crash-suite.ts';
 import { untilSlowly } from '#testing/until.ts';
 

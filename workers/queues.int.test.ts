@@ -15,7 +15,7 @@ import { WEBHOOK_SECRET } from '#testing/neighbours/neighbours.ts';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { again, expire } from '#testing/stored/stored-commands.ts';
-import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { postDelivery } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { gate, until } from '#testing/until.ts';

@@ -13,8 +13,8 @@ import { scriptActor } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openJitter, scaled } from '#testing/chance.ts';
 import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
-import { announcedOnce } from '#testing/stored/announced.ts';
 import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
+import { announcedOnce } from '#testing/stored/stored.ts';
 import {
   graded,
   MIXED_PAPER,

@@ -10,7 +10,7 @@ import { HOUR } from '#shared/kernel/time.ts';
 import { type TestWorkerDeps, testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openJitter } from '#testing/chance.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
-import { announcedOnce, announcements, noticeRows } from '#testing/stored/announced.ts';
+import { announcedOnce, announcements, noticeRows } from '#testing/stored/stored.ts';
 import { graded, postGrading, postRelease, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';

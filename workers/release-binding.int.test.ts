@@ -8,7 +8,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openJitter, scaled } from '#testing/chance.ts';
 import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
-import { announcedOnce, announcements, noticeRows } from '#testing/stored/announced.ts';
+import { announcedOnce, announcements, noticeRows } from '#testing/stored/stored.ts';
 import { graded, postGrading, postRelease, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';

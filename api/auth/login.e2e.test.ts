@@ -3,7 +3,7 @@ import { HOUR, MINUTE } from '#shared/kernel/time.ts';
 import { authClient, claimsIn, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
 import { retryOn503, tally } from '#testing/clients/crowd.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { throttlesBy } from '#testing/stored/stored-throttles.ts';
+import { throttlesBy } from '#testing/stored/stored.ts';
 
 const cluster = await startCluster(t, { inside: true, doors: 3, workers: [], env: { TRUSTED_PROXIES: '127.0.0.0/8' } });
 const client = await authClient(cluster);

@@ -10,7 +10,7 @@ import t from 'tap';
 import { authClient, claimsIn, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
 import { retryOn503, tally } from '#testing/clients/crowd.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { throttlesBy } from '#testing/stored/stored-throttles.ts';
+import { throttlesBy } from '#testing/stored/stored.ts';
 
 const DAY_SECONDS = 86_400;
 const SECRET = 'the secret that signs from today on; 36+';

@@ -10,7 +10,7 @@ import { captureLog } from '#testing/captured-log.ts';
 import { openJobDoor } from '#testing/doors/job-door.ts';
 import { doorWithWorker, hangs, paidDoor, preview, wordOf } from '#testing/doors/paid-door.ts';
 import { generationCall, type ScriptedModels, scriptedModels } from '#testing/doors/preview-door.ts';
-import { makePassDue } from '#testing/stored/second-passes.ts';
+import { makePassDue } from '#testing/stored/stored-person.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { gate, until } from '#testing/until.ts';

@@ -15,8 +15,8 @@ import { openRows, requireBrowser, signIn } from '#testing/browser/operator-wind
 import { startCluster } from '#testing/processes/cluster.ts';
 import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import { graded, postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { workerRow } from '#testing/stored/stored-commands.ts';
 import { storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
-import { workerRow } from '#testing/stored/stored-workers.ts';
 
 const open = await requireBrowser(t);
 const cluster = await startCluster(t, { inside: true, apart: ['upkeep'], workers: ['upkeep'], neighbours: false });

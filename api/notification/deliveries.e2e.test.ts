@@ -5,7 +5,7 @@ import { notificationClient } from '#testing/clients/notification-client.ts';
 import { mailHeaders, openMailReceiver } from '#testing/neighbours/mail-receiver.ts';
 import { openNeighbours, WEBHOOK_SECRET } from '#testing/neighbours/neighbours.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { testBrowser } from '#testing/stored/test-browser.ts';
+import { testBrowser } from '#testing/stored/stored-notifications.ts';
 import { until } from '#testing/until.ts';
 
 /** Receiver of the webhook channel, beside the profile service that the cluster starts. */

@@ -4,7 +4,6 @@ import t, { type Test } from 'tap';
 import { openStream } from '#testing/clients/open-stream.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
-import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, { inside: true, doors: 2, workers: [] });
@@ -114,7 +113,7 @@ t.test('a stream requires identity, and a user holds at most five, of inbox and 
 });
 
 t.test('without Redis a stream sends the same changes, only later', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   t.teardown(() => redis.close());
   const alone = await startCluster(t, { inside: true, doors: 2, workers: [], env: { REDIS_URL: redis.url } });
   const stream = await openStream(t, `${alone.door(1).url}/v1/notifications/stream`, actor('an'));

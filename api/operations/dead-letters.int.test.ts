@@ -8,7 +8,7 @@ import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { ask, openTestDoor } from '#testing/doors/test-door.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
-import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { postDelivery } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';

@@ -7,11 +7,10 @@ import { bulkView } from '#shared/operations/bulk-act.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { workerRow } from '#testing/stored/stored-commands.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
-import { workerRow } from '#testing/stored/stored-workers.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
-import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
 
@@ -20,7 +19,7 @@ const WHY = ['--reason', 'the disk was cleared'];
 // A front door counts a Redis that stores no ring as unavailable. The tool has to agree with it.
 const mongo = await openTestMongo(t, { empty: true });
 await migrate(mongo, () => undefined, { isProbed: true });
-const redis = await ownRedis(startThrowAwayServices);
+const redis = await ownRedis();
 
 t.test('dead drop --all counts first, then follows a bulk act that a worker carries out', async (t) => {
   const mongo = await openTestMongo(t);

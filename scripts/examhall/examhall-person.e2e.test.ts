@@ -14,8 +14,8 @@ import { notificationClient } from '#testing/clients/notification-client.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { type Cluster, startCluster, WORKERS } from '#testing/processes/cluster.ts';
 import { callExamhall, runExamhall } from '#testing/processes/run-examhall.ts';
+import { testBrowser } from '#testing/stored/stored-notifications.ts';
 import { undeclaredFields } from '#testing/stored/stored-person.ts';
-import { testBrowser } from '#testing/stored/test-browser.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until, untilSlowly } from '#testing/until.ts';
 

@@ -26,9 +26,9 @@ import {
   SUBMITTED,
   storeAttempt,
 } from '#testing/stored/stored-attempts.ts';
+import { workerRow } from '#testing/stored/stored-commands.ts';
 import { postSettlement } from '#testing/stored/stored-generations.ts';
 import { postJob } from '#testing/stored/stored-jobs.ts';
-import { workerRow } from '#testing/stored/stored-workers.ts';
 import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { hidesText } from '#shared/kernel/visible-text.ts';
 import { notificationView } from '#shared/notification/notification.ts';
-import { freshNotification } from '#testing/stored/stored-notifications.ts';
-import { testBrowser } from '#testing/stored/test-browser.ts';
+import { freshNotification, testBrowser } from '#testing/stored/stored-notifications.ts';
 import { contactOf, emailOf, isMailAddress } from './email.ts';
 import { isPushEndpoint, pushPayload, subscriptionFaults, subscriptionView } from './push.ts';
 

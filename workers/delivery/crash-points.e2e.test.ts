@@ -1,7 +1,7 @@
 import t from 'tap';
 import { deliveryAttempts } from '#infra/mongo/notification/collections.ts';
 import { INTERRUPTED } from '#infra/mongo/notification/delivery-attempts.ts';
-import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { postDelivery } from '#testing/stored/stored-notifications.ts';
 import { type CrashScenario, crashSuite } from '#testing/suites/crash-suite.ts';
 
 const DELIVERY: CrashScenario = {

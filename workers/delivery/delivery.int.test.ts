@@ -16,7 +16,7 @@ import { newEvent } from '#shared/notification/event.ts';
 import { withStep } from '#testing/actors/scripted-actor.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { again, expire } from '#testing/stored/stored-commands.ts';
-import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { postDelivery } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { watchFilters } from '#testing/stores/plans.ts';
 import { gate } from '#testing/until.ts';

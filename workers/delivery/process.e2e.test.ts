@@ -6,7 +6,7 @@ import { MINUTE } from '#shared/kernel/time.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
 import { startWorker } from '#testing/processes/worker-process.ts';
 import { again } from '#testing/stored/stored-commands.ts';
-import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { postDelivery } from '#testing/stored/stored-notifications.ts';
 import { openLane } from '#testing/suites/crash-suite.ts';
 import { until } from '#testing/until.ts';
 

@@ -20,7 +20,6 @@ import type { BulkBody } from '#shared/operations/bulk-act.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { scaled } from '#testing/chance.ts';
 import type { Neighbours } from '#testing/neighbours/neighbours.ts';
-import { makePassDue, storeErasedMeanwhile } from '#testing/stored/second-passes.ts';
 import { freshAttempt, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import {
@@ -31,6 +30,7 @@ import {
   postPublish,
   storeSubscription,
 } from '#testing/stored/stored-events.ts';
+import { makePassDue, storeErasedMeanwhile } from '#testing/stored/stored-person.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { type CrashScenario, crashSuite } from '#testing/suites/crash-suite.ts';
 import { runCommand } from '#workers/run-command.ts';

@@ -3,7 +3,7 @@ import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts'
 import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
 import type { HttpReply } from '#testing/clients/http-call.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { throttlesBy } from '#testing/stored/stored-throttles.ts';
+import { throttlesBy } from '#testing/stored/stored.ts';
 import { until } from '#testing/until.ts';
 
 /**

@@ -10,9 +10,9 @@ import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { freePort } from '#scripts/start/services/port.ts';
 import { callHttp } from '#testing/clients/http-call.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
-import { makeSuspect } from '#testing/stored/stored-suspects.ts';
+import { makeSuspect } from '#testing/stored/stored-commands.ts';
 import { dropTestDatabase, requiredEnv } from '#testing/stores/open-test-mongo.ts';
-import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
+import { takeRedisDatabase } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { smoke } from './smoke.ts';
 

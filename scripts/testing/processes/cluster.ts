@@ -9,7 +9,7 @@ import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
 import { callHttp, type HttpReply, type HttpRequest } from '#testing/clients/http-call.ts';
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { dropTestDatabase, PATIENT, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
-import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
+import { takeRedisDatabase } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { type ClusterProcess, type ProcessPlan, planProcess } from './cluster-process.ts';
 

@@ -1,17 +1,8 @@
-import { type ClientSession, MongoNetworkError } from 'mongodb';
+import { MongoNetworkError } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { type Method, tappedDb } from '#testing/stores/tapped-db.ts';
+import { type Method, tappedCommits, tappedDb } from '#testing/stores/tapped-db.ts';
 
-const WRITES = [
-  'insertOne',
-  'insertMany',
-  'updateOne',
-  'updateMany',
-  'bulkWrite',
-  'deleteOne',
-  'deleteMany',
-  'findOneAndUpdate',
-];
+const WRITES = /^(?:insert|update|delete)(?:One|Many)$|^(?:bulkWrite|findOneAndUpdate)$/;
 
 /**
  * Simulates a process that dies at its `point`-th write, commit or call to another service, counted from 1: `before` sending it, or
@@ -33,19 +24,8 @@ export function dyingProcess(mongo: Mongo, point: number, when: 'before' | 'afte
       throw new MongoNetworkError('the process is dead');
     };
   let diedAt: string | null = null;
-  const db = tappedDb(mongo, (method, name) => (WRITES.includes(name) ? dying(method, name) : undefined));
-  const client = new Proxy(mongo.client, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target);
-      if (name !== 'withSession') return typeof value === 'function' ? value.bind(target) : value;
-      return (work: (session: ClientSession) => Promise<unknown>) =>
-        target.withSession((session) => {
-          const commit = session.commitTransaction.bind(session) as () => Promise<unknown>;
-          session.commitTransaction = dying(commit, 'commit') as ClientSession['commitTransaction'];
-          return work(session);
-        });
-    },
-  });
+  const db = tappedDb(mongo, (method, name) => (WRITES.test(name) ? dying(method, name) : undefined));
+  const client = tappedCommits(mongo, (commit) => dying(commit, 'commit'));
   return {
     mongo: { ...mongo, db, client },
     /** Aborted at the death, for work that repeats a write until its process stops. */

@@ -9,7 +9,7 @@ import { callHttp } from '#testing/clients/http-call.ts';
 import { TOKENS, WORKERS } from '#testing/processes/cluster.ts';
 import { type ClusterProcess, planProcess } from '#testing/processes/cluster-process.ts';
 import { dropTestDatabase, PATIENT, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
-import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
+import { takeRedisDatabase } from '#testing/stores/own-redis.ts';
 import { until } from '#testing/until.ts';
 import { type Outside, openOutside } from './outside.ts';
 

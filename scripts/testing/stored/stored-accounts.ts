@@ -1,14 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { accounts, sessions, tokens } from '#infra/mongo/auth/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { type Account, accountCodeOf } from '#shared/auth/account.ts';
 import { accountNotice, accountNoticeOrder } from '#shared/auth/notices.ts';
 import type { RefreshToken, Session } from '#shared/auth/session.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { DAY, SECOND } from '#shared/kernel/time.ts';
-import type { PostOptions } from './stored-attempts.ts';
+import { DAY } from '#shared/kernel/time.ts';
+import { type PostOptions, postOrder } from './stored-attempts.ts';
 
 /** One stored login: the account, its session and its refresh token. */
 export interface SignedIn {
@@ -99,11 +97,9 @@ export function claimsOf(token: RefreshToken): { jti: string; sid: string; sub: 
 }
 
 /** Posts the command that notifies an owner of a changed password, without the change. */
-export async function postAccountNotice(mongo: Mongo, { maxAttempts = 10, runAt }: PostOptions = {}) {
-  const now = runAt ?? Date.now() - SECOND;
-  const event = { _id: newId(now), accountId: newId(), type: 'PASSWORD_CHANGED', at: new Date(now) };
+export async function postAccountNotice(mongo: Mongo, options?: PostOptions) {
+  const event = { _id: newId(), accountId: newId(), type: 'PASSWORD_CHANGED', at: new Date() };
   const notice = accountNotice(event);
   if (notice === null) throw new Error('the owner is not notified of this event');
-  const order = { ...accountNoticeOrder(notice), id: notice.eventId, maxAttempts, now };
-  return (await postCommand(mongo, newCommand(order))).command;
+  return postOrder(mongo, { ...accountNoticeOrder(notice), id: notice.eventId }, options);
 }

@@ -11,6 +11,7 @@ import type { Paper } from '#shared/attempt/question.ts';
 import type { Release } from '#shared/attempt/release.ts';
 import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from './sample-attempt.ts';
 
 /** A single choice of one point, graded by rule, and an essay of two points, graded by handoff. */
@@ -82,17 +83,16 @@ export interface PostOptions {
   runAt?: number;
 }
 
-/** Posts the grading command of an attempt, due one second ago by default. */
-export async function postGrading(mongo: Mongo, attempt: Attempt, options: PostOptions = {}): Promise<Command> {
-  return post(mongo, gradingOrder(attempt), options);
+export function postGrading(mongo: Mongo, attempt: Attempt, options?: PostOptions): Promise<Command> {
+  return postOrder(mongo, gradingOrder(attempt), options);
 }
 
 /** Posts a handoff of 1.5 points for the essay, unless `handoff` overrides fields. */
-export async function postHandoff(
+export function postHandoff(
   mongo: Mongo,
   attempt: Attempt,
   handoff: Partial<EssayHandoff> = {},
-  options: PostOptions = {},
+  options?: PostOptions,
 ): Promise<Command> {
   const whole: EssayHandoff = {
     sourceEventId: newId(),
@@ -106,7 +106,7 @@ export async function postHandoff(
     criteria: null,
     ...handoff,
   };
-  return post(mongo, handoffOrder(attempt, whole), options);
+  return postOrder(mongo, handoffOrder(attempt, whole), options);
 }
 
 /** Posts the release of an exam's results, with the current time as release time by default. */
@@ -119,15 +119,16 @@ export async function postRelease(
   return (await storeRelease(mongo, whole, { ...termsOf(options), budgetMs: 60_000 })).command;
 }
 
-async function post<Q extends Queue>(
+/** Posts the command of an order, due one second ago by default, so that it is due even if the test's clock is ahead of MongoDB's. */
+export async function postOrder<Q extends Queue>(
   mongo: Mongo,
-  order: Order<Q, Commands[Q]['body']>,
-  options: PostOptions,
+  order: Order<Q, Commands[Q]['body']> & { id?: string },
+  options: PostOptions = {},
 ): Promise<CommandOf<Q>> {
   return (await postCommand(mongo, newCommand({ ...order, ...termsOf(options) }))).command;
 }
 
-function termsOf({ maxAttempts = 10, runAt }: PostOptions) {
-  // One second ago, so that the command is due even if the test's clock is ahead of MongoDB's.
-  return { maxAttempts, now: Date.now() - 1_000, ...(runAt === undefined ? {} : { runAt }) };
+/** Returns when a posted command is due, and how often it is tried. */
+export function termsOf({ maxAttempts = 10, runAt }: PostOptions) {
+  return { maxAttempts, now: Date.now() - SECOND, ...(runAt === undefined ? {} : { runAt }) };
 }

@@ -1,6 +1,5 @@
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { insertFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { subscriptions } from '#infra/mongo/operations/subscriptions.ts';
 import { analyticsOrder, gradedOrder } from '#shared/attempt/commands.ts';
@@ -10,37 +9,46 @@ import { newId } from '#shared/kernel/ids.ts';
 import { auditOrder } from '#shared/notification/commands.ts';
 import type { Subscription } from '#shared/operations/subscription.ts';
 import { sampleFanOut } from './sample-fan-out.ts';
-import { graded, type PostOptions, storeAttempt } from './stored-attempts.ts';
+import { graded, type PostOptions, postOrder, storeAttempt, termsOf } from './stored-attempts.ts';
 
-/** Commands that send events out, each with what it is about. They are due one second ago by default. */
+// Commands that send events out, each with what it is about. They are due one second ago by default.
+
+const GRADED_AT = new Date('2026-05-04T03:31:00.000Z');
 
 /** Stores a graded attempt, and posts the command that reports its grading to the analytics service. */
-export async function postAnalytics(mongo: Mongo, { maxAttempts = 10, runAt }: PostOptions = {}): Promise<Command> {
-  const attempt = await storeAttempt(mongo, graded());
-  const command = newCommand({
-    ...analyticsOrder(attempt, new Date('2026-05-04T03:31:00.000Z')),
-    maxAttempts,
-    now: runAt ?? Date.now() - 1_000,
-  });
-  await mailboxOf(mongo, 'upkeep:analytics').insertOne(command);
-  return command;
-}
-
-/** Stores an event as a front door does whose audit service is configured. Returns the command that reports it there. */
-export async function postAudit(mongo: Mongo, { maxAttempts = 10, runAt }: PostOptions = {}): Promise<Command> {
-  const fanOut = sampleFanOut({ rows: 1 });
-  const audit = newCommand({
-    ...auditOrder(fanOut.fanOutId),
-    maxAttempts,
-    now: runAt ?? Date.now() - 1_000,
-  });
-  await insertFanOut(mongo, { ...fanOut, audit });
-  return audit;
+export async function postAnalytics(mongo: Mongo, options?: PostOptions): Promise<Command> {
+  return postOrder(mongo, analyticsOrder(await storeAttempt(mongo, graded()), GRADED_AT), options);
 }
 
 /** Ids of the events that the report of `postAnalytics` sends. */
 export function analyticsIds({ subject }: Pick<Command, 'subject'>): string[] {
   return [`${subject}:submitted`, `${subject}:graded`];
+}
+
+/** Stores an event as a front door does whose audit service is configured. Returns the command that reports it there. */
+export async function postAudit(mongo: Mongo, options: PostOptions = {}): Promise<Command> {
+  const fanOut = sampleFanOut({ rows: 1 });
+  const audit = newCommand({ ...auditOrder(fanOut.fanOutId), ...termsOf(options) });
+  await insertFanOut(mongo, { ...fanOut, audit });
+  return audit;
+}
+
+/** Stores a graded attempt, and posts the command that publishes its grading. */
+export async function postPublish(mongo: Mongo, options?: PostOptions): Promise<Command> {
+  const attempt = await storeAttempt(mongo, graded());
+  return postOrder(mongo, gradedOrder(attempt, { at: GRADED_AT, isVisible: true }), options);
+}
+
+/** Posts the message of an attempt to a subscription. Returns the command; the id of its event is `body.eventId`. */
+export async function postMessage(
+  mongo: Mongo,
+  subscriptionId: string,
+  options?: PostOptions,
+): Promise<Command<EventMessage>> {
+  const { _id: attemptId, studentId, examId } = await storeAttempt(mongo, graded());
+  const [eventId, createdAt] = [newId(), new Date()];
+  const message = { subscriptionId, eventId, type: 'attempt.submitted', createdAt, attemptId, studentId } as const;
+  return postOrder(mongo, messageOrder({ ...message, data: { attemptId, examId } }, attemptId), options);
 }
 
 /** Secret of the subscriptions of tests. */
@@ -72,28 +80,4 @@ export async function storeSubscription(
   };
   await subscriptions(mongo).insertOne(row);
   return row;
-}
-
-/** Stores a graded attempt, and posts the command that publishes its grading. */
-export async function postPublish(mongo: Mongo, { maxAttempts = 10, runAt }: PostOptions = {}): Promise<Command> {
-  const attempt = await storeAttempt(mongo, graded());
-  const order = gradedOrder(attempt, { at: new Date('2026-05-04T03:31:00.000Z'), isVisible: true });
-  const command = newCommand({ ...order, maxAttempts, now: runAt ?? Date.now() - 1_000 });
-  await mailboxOf(mongo, 'upkeep:publish').insertOne(command);
-  return command;
-}
-
-/** Posts the message of an attempt to a subscription. Returns the command; the id of its event is `body.eventId`. */
-export async function postMessage(
-  mongo: Mongo,
-  subscriptionId: string,
-  { maxAttempts = 10, runAt }: PostOptions = {},
-): Promise<Command<EventMessage>> {
-  const { _id: attemptId, studentId, examId } = await storeAttempt(mongo, graded());
-  const [eventId, createdAt] = [newId(), new Date()];
-  const message = { subscriptionId, eventId, type: 'attempt.submitted', createdAt, attemptId, studentId } as const;
-  const order = messageOrder({ ...message, data: { attemptId, examId } }, attemptId);
-  const command = newCommand({ ...order, maxAttempts, now: runAt ?? Date.now() - 1_000 });
-  await mailboxOf(mongo, 'upkeep:webhooks').insertOne(command);
-  return command;
 }

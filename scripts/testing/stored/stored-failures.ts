@@ -13,10 +13,11 @@ import { runCommand } from '#workers/run-command.ts';
 import { graded, storeAttempt } from './stored-attempts.ts';
 
 /** Actors whose neighbours and channel are configured. Nothing listens there. */
+const NOWHERE = 'http://127.0.0.1:9';
 const ENV = {
-  ...Object.fromEntries(
-    ['NOTIFICATION', 'PROFILE', 'ANALYTICS'].map((name) => [`${name}_SERVICE_URL`, 'http://127.0.0.1:9']),
-  ),
+  NOTIFICATION_SERVICE_URL: NOWHERE,
+  PROFILE_SERVICE_URL: NOWHERE,
+  ANALYTICS_SERVICE_URL: NOWHERE,
   NOTIFICATION_CHANNELS: 'log',
 };
 

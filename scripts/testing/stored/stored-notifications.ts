@@ -1,34 +1,22 @@
+import { createECDH, randomBytes } from 'node:crypto';
+import { decrypt } from 'http_ece';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { notifications } from '#infra/mongo/notification/collections.ts';
+import { queueDeliveries } from '#infra/mongo/notification/deliveries.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { isSupportType, type Notification } from '#shared/notification/notification.ts';
+import { type Channel, deliveryJobId } from '#shared/notification/delivery.ts';
+import { type Notification, newNotification } from '#shared/notification/notification.ts';
+import { type PushSubscription, subscriptionOf } from '#shared/notification/push.ts';
 
 /** Returns an unread notification in an inbox; `change` overrides fields. */
 export function freshNotification(change: Partial<Notification> = {}): Notification {
-  const type = change.type ?? 'GRADE_RELEASED';
-  return {
-    _id: newId(),
-    userId: 'student-1',
-    organizationId: null,
-    type,
-    title: 'Kết quả',
-    content: 'Bài thi đã có.',
-    preferenceType: null,
-    actorId: null,
-    entity: null,
-    entityId: null,
-    data: null,
-    sourceEventRef: null,
-    place: 'INBOX',
-    isRead: false,
-    readAt: null,
-    isSupport: isSupportType(type),
-    fanOutId: null,
-    ordinal: 0,
-    createdAt: new Date(),
-    deletedAt: null,
-    ...change,
-  };
+  const { type = 'GRADE_RELEASED' } = change;
+  const input = { userId: 'student-1', type, title: 'Kết quả', content: 'Bài thi đã có.' };
+  const origin = { fanOutId: null, sourceEventRef: null, organizationId: null };
+  return { ...newNotification(input, { id: newId(), now: new Date(), place: 'INBOX', ordinal: 0, origin }), ...change };
 }
 
 const CHUNK = 5_000;
@@ -44,4 +32,45 @@ export async function storeNotifications(
     await notifications(mongo).insertMany(rows.slice(from, from + CHUNK));
   }
   return rows;
+}
+
+/** Stores a notification of a new user and queues its delivery over one channel, due one second ago. Returns the delivery. */
+export async function postDelivery(
+  mongo: Mongo,
+  options: { channel?: Channel; maxAttempts?: number; now?: number; notification?: Partial<Notification> } = {},
+): Promise<Command> {
+  const { channel = 'webhook', maxAttempts = 10, now = Date.now() - 1_000 } = options;
+  const _id = newId();
+  const user = { _id, userId: `user-${_id}`, organizationId: 'org-1' };
+  const row = freshNotification({ ...user, ...options.notification });
+  await inTransaction(mongo, 60_000, async (session) => {
+    await notifications(mongo).insertOne({ ...row }, { session });
+    await queueDeliveries(mongo, [row], { channels: new Set([channel]), maxAttempts, now, session });
+  });
+  const queue = `delivery:${channel}` as const;
+  return (await mailboxOf(mongo, queue).findOne({ _id: deliveryJobId(row._id, channel) })) as Command;
+}
+
+/** A browser with keys of its own, which reads push messages by another implementation than the one that writes them. */
+export interface TestBrowser {
+  subscription: PushSubscription;
+  /** The subscription as its page sends it. */
+  request: { endpoint: string; keys: { p256dh: string; auth: string } };
+  /** Returns the parsed message. @throws Error if it was encrypted for another browser */
+  // biome-ignore lint/suspicious/noExplicitAny: messages are matched by tests, field by field
+  read(body: Buffer): any;
+}
+
+/** Returns a new browser. Default endpoint: one that no push service has issued. */
+export function testBrowser(endpoint = `https://fcm.googleapis.com/send/${newId()}`): TestBrowser {
+  const key = createECDH('prime256v1');
+  const p256dh = key.generateKeys('base64url');
+  const auth = randomBytes(16).toString('base64url');
+  const request = { endpoint, keys: { p256dh, auth } };
+  return {
+    request,
+    subscription: subscriptionOf(request, new Date()),
+    read: (body) =>
+      JSON.parse(decrypt(body, { version: 'aes128gcm', privateKey: key, authSecret: auth }).toString('utf8')),
+  };
 }

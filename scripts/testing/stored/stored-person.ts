@@ -5,18 +5,20 @@ import { learnPair, pairOf } from '#infra/mongo/auth/known-pairs.ts';
 import { recordFailure, throttleKey } from '#infra/mongo/auth/throttle.ts';
 import { aiJobs, generations, usageEvents } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { erasedPersons, tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { countAlertCall } from '#infra/mongo/notification/alert-calls.ts';
 import {
   deliveryAttempts,
   notificationEvents,
   notifications,
+  preferences,
   snapshotIds,
 } from '#infra/mongo/notification/collections.ts';
+import { insertNotification } from '#infra/mongo/notification/inbox-changes.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { storeSubscription } from '#infra/mongo/notification/push-subscriptions.ts';
 import { storeSuppressed } from '#infra/mongo/notification/suppressions.ts';
+import { erasePerson } from '#infra/mongo/person/erase.ts';
 import type { Declaration } from '#infra/mongo/schema/personal-fields/rules.ts';
 import { PERSONAL_FIELDS } from '#infra/mongo/schema/personal-fields.ts';
 import { noticeOrder } from '#shared/attempt/commands.ts';
@@ -26,14 +28,13 @@ import { accountNoticeOrder } from '#shared/auth/notices.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { deliveryOrder } from '#shared/notification/commands.ts';
 import { recordedAttempt } from '#shared/notification/delivery.ts';
-import { newEvent } from '#shared/notification/event.ts';
+import { type EventInput, newEvent } from '#shared/notification/event.ts';
 import type { Suppression } from '#shared/notification/preferences.ts';
 import { storeSignedIn } from './stored-accounts.ts';
-import { graded, postHandoff, storeAttempt } from './stored-attempts.ts';
+import { graded, postHandoff, postOrder, storeAttempt } from './stored-attempts.ts';
 import { postSettlement } from './stored-generations.ts';
 import { postJob } from './stored-jobs.ts';
-import { freshNotification } from './stored-notifications.ts';
-import { testBrowser } from './test-browser.ts';
+import { freshNotification, testBrowser } from './stored-notifications.ts';
 
 /** Words that appear in the personal content of the person's rows. */
 export const MARKER = 'Trần-Thị-Dấu-Vết';
@@ -48,7 +49,7 @@ export async function storePerson(mongo: Mongo) {
   const event = { accountId: id, sessionId: null, type: 'PASSWORD_SET', metadata: { ended: 1 } } as const;
   await securityEvents(mongo).insertOne({ _id: newId(now), ...event, at: new Date(now) });
   const notice = { eventId: newId(now), accountId: id, event: 'PASSWORD_SET', at: new Date(now) } as const;
-  await postCommand(mongo, newCommand({ ...accountNoticeOrder(notice), maxAttempts: 3, now }));
+  await postOrder(mongo, accountNoticeOrder(notice));
   const attemptId = await storeSitting(mongo, id);
   await storeInbox(mongo, id, attemptId);
   await storeModelWork(mongo, id);
@@ -94,7 +95,7 @@ async function storeSitting(mongo: Mongo, studentId: string): Promise<string> {
   await postHandoff(mongo, attempt, { feedback: MARKER });
   for (const notice of gradeNotices(attempt)) {
     const order = noticeOrder(notice);
-    await postCommand(mongo, newCommand({ ...order, id: order.key, maxAttempts: 3, now: Date.now() }));
+    await postOrder(mongo, { ...order, id: order.key });
   }
   return attemptId;
 }
@@ -107,23 +108,19 @@ async function storeInbox(mongo: Mongo, userId: string, attemptId: string): Prom
   const byPerson = freshNotification({ userId: 'teacher-1', actorId: userId });
   await notifications(mongo).insertMany([own, about, ofGrade, byPerson]);
   await snapshotIds(mongo).insertOne({ _id: own._id });
+  const event = (input: Partial<EventInput>, more: object = {}) =>
+    newEvent({ sourceService: 's', sourceEventId: newId(), ...input }, { ...facts(), ...more });
   await notificationEvents(mongo).insertMany([
-    newEvent({ sourceService: 's', sourceEventId: newId(), entityId: userId, payload: { name: MARKER } }, facts()),
-    newEvent({ sourceService: 's', sourceEventId: newId(), entityId: attemptId, targetUserIds: ['parent-1'] }, facts()),
-    newEvent({ sourceService: 's', sourceEventId: newId(), targetUserIds: [userId, 'student-2'] }, facts()),
-    newEvent(
-      { sourceService: 's', sourceEventId: newId(), targetUserIds: [userId], payload: { name: MARKER } },
-      facts(),
-    ),
-    newEvent({ sourceService: 's', sourceEventId: newId(), actorId: userId }, { ...facts(), keyedByActor: true }),
-    newEvent(
-      { sourceService: 's', sourceEventId: newId() },
-      { ...facts(), suppressed: [muted(userId), muted('student-2')] },
-    ),
+    event({ entityId: userId, payload: { name: MARKER } }),
+    event({ entityId: attemptId, targetUserIds: ['parent-1'] }),
+    event({ targetUserIds: [userId, 'student-2'] }),
+    event({ targetUserIds: [userId], payload: { name: MARKER } }),
+    event({ actorId: userId }, { keyedByActor: true }),
+    event({}, { suppressed: [muted(userId), muted('student-2')] }),
   ]);
   for (const { _id: notificationId, userId: to } of [own, about]) {
     const order = deliveryOrder({ notificationId, userId: to, channel: 'log' });
-    await postCommand(mongo, newCommand({ ...order, id: order.key, maxAttempts: 3, now: Date.now() }));
+    await postOrder(mongo, { ...order, id: order.key });
     const sent = { notificationId, userId: to, channel: 'log', provider: 'log', status: 'SENT' } as const;
     await deliveryAttempts(mongo).insertOne({ ...recordedAttempt(sent, facts()), isSupport: false });
   }
@@ -168,4 +165,25 @@ async function storeModelWork(mongo: Mongo, actorId: string): Promise<void> {
     promptVersion: '1',
     createdAt: new Date(),
   });
+}
+
+/** Erases a person who has no rows, stores rows as a front door does that is killed before it reads the tombstones again, and returns the id. */
+export async function storeErasedMeanwhile(mongo: Mongo): Promise<string> {
+  const id = `person-${newId()}`;
+  await erasePerson(mongo, id, { operator: 'an', reason: 'request by letter', now: Date.now() });
+  const now = Date.now();
+  const deliveries = { channels: new Set(['log'] as const), maxAttempts: 3 };
+  await insertNotification(mongo, freshNotification({ userId: id }), { deliveries, now });
+  await insertNotification(mongo, freshNotification({ userId: 'parent-1', entityId: id }), { deliveries, now });
+  await preferences(mongo).insertOne({ _id: id, enabledTypes: {}, mutedUntil: null, updatedAt: new Date(now) });
+  return id;
+}
+
+/** Makes the second pass of a person's erasure due. */
+export async function makePassDue(mongo: Mongo, id: string): Promise<void> {
+  const at = new Date(Date.now() - 60_000);
+  await erasedPersons(mongo).updateOne(
+    { _id: await tombstoneId(mongo, id), again: { $exists: true } },
+    { $set: { 'again.at': at } },
+  );
 }

@@ -1,6 +1,6 @@
-import { type ClientSession, MongoNetworkError } from 'mongodb';
+import { MongoNetworkError } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { type Method, tappedDb } from './tapped-db.ts';
+import { type Method, tappedCommits, tappedDb } from './tapped-db.ts';
 
 /** The calls of one collection method that fail. */
 export interface FaultPlan {
@@ -35,28 +35,46 @@ export function faultyMongo(mongo: Mongo, plan: FaultPlan): { mongo: Mongo; left
 /** Returns the same MongoDB. After `loseNext`, the next commit takes effect and its reply is lost. */
 export function losingCommit(mongo: Mongo): { mongo: Mongo; loseNext: () => void } {
   let loses = false;
-  function losing(session: ClientSession): ClientSession {
-    const commit = session.commitTransaction.bind(session);
-    session.commitTransaction = async () => {
-      await commit();
-      if (!loses) return;
-      loses = false;
-      throw new MongoNetworkError('the connection broke');
-    };
-    return session;
-  }
-  const client = new Proxy(mongo.client, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target);
-      if (name !== 'withSession') return typeof value === 'function' ? value.bind(target) : value;
-      return (work: (session: ClientSession) => Promise<unknown>) =>
-        target.withSession((session) => work(losing(session)));
-    },
-  });
+  const losing = (commit: Method) => async () => {
+    await commit();
+    if (!loses) return;
+    loses = false;
+    throw new MongoNetworkError('the connection broke');
+  };
   return {
-    mongo: { ...mongo, client },
+    mongo: { ...mongo, client: tappedCommits(mongo, losing) },
     loseNext() {
       loses = true;
     },
   };
+}
+
+type Find = (filter: object, options: { session?: unknown }) => AsyncIterable<unknown>;
+
+/**
+ * Returns a MongoDB that runs `meanwhile` once: after the first search of the collection outside a transaction whose filter is `wanted`,
+ * and before the next statement. `times` counts its runs.
+ */
+export function afterSearch(
+  mongo: Mongo,
+  collection: string,
+  wanted: (filter: object) => boolean,
+  meanwhile: () => Promise<unknown>,
+): { mongo: Mongo; times: () => number } {
+  let times = 0;
+  const db = tappedDb(mongo, (method, name, searched) => {
+    if (name !== 'find' || searched !== collection) return undefined;
+    const find = method as unknown as Find;
+    const tapped: Find = (filter, options) => {
+      const cursor = find(filter, options);
+      if (!wanted(filter) || options.session !== undefined || times > 0) return cursor;
+      times += 1;
+      return (async function* () {
+        yield* cursor;
+        await meanwhile();
+      })();
+    };
+    return tapped as unknown as Method;
+  });
+  return { mongo: { ...mongo, db }, times: () => times };
 }

@@ -1,4 +1,4 @@
-import { connect, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { BSON, type Document } from 'mongodb';
 import type { Teardown } from './open-test-mongo.ts';
 
@@ -14,7 +14,7 @@ export interface Flaw {
 export const SILENCE = Symbol('silence');
 
 const OP_MSG = 2013;
-const HEADER_BYTES = 16;
+export const HEADER_BYTES = 16;
 const FLAGS_BYTES = 4;
 /** Kind of a section of OP_MSG with a named list of documents. */
 const LIST = 1;
@@ -23,38 +23,41 @@ const EXACT: BSON.DeserializeOptions = { promoteLongs: false, promoteBuffers: fa
 
 /** Opens a proxy to MongoDB that passes every command and every reply through the flaw. Returns its URL for MONGODB_URL. */
 export async function openFlawedMongo(t: Teardown, mongodbUrl: string, flaw: Flaw): Promise<string> {
+  const { url } = await openMongoProxy(t, mongodbUrl, (client, upstream) => pass(client, upstream, flaw));
+  return url;
+}
+
+/** Opens a proxy to MongoDB. `join` passes the bytes of a connection on. Returns the URL for MONGODB_URL and the open sockets. */
+export async function openMongoProxy(
+  t: Teardown,
+  mongodbUrl: string,
+  join: (client: Socket, upstream: Socket) => unknown,
+): Promise<{ url: string; open: ReadonlySet<Socket> }> {
   const target = new URL(mongodbUrl);
   const open = new Set<Socket>();
   const server = createServer((client) => {
     const upstream = connect({ host: target.hostname, port: Number(target.port || 27_017) });
+    const pair = [client, upstream];
     const ended = () => {
-      client.destroy();
-      upstream.destroy();
+      for (const socket of pair) open.delete(socket.destroy());
     };
-    for (const socket of [client, upstream]) {
-      open.add(socket);
-      socket.on('error', ended).on('close', ended);
-    }
-    pass(client, upstream, flaw);
+    for (const socket of pair) open.add(socket.on('error', ended).on('close', ended));
+    join(client, upstream);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => {
     for (const socket of open) socket.destroy();
     server.close();
   });
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the flawed server has no port');
-  // A direct connection: otherwise the driver would connect to the server's own address and bypass the flaw.
-  return `mongodb://127.0.0.1:${address.port}/?directConnection=true`;
+  const { port } = server.address() as AddressInfo;
+  // A direct connection: otherwise the driver would connect to the server's own address and bypass the proxy.
+  return { url: `mongodb://127.0.0.1:${port}/?directConnection=true`, open };
 }
 
 function pass(client: Socket, upstream: Socket, flaw: Flaw): void {
   const underWay = new Map<number, Document>();
-  client.on('data', (chunk) => eachCommand(chunk));
-  upstream.on('data', (chunk) => eachReply(chunk));
-
-  const eachCommand = messageReader((message) => {
-    if (message.readInt32LE(12) !== OP_MSG) return void upstream.write(message);
+  onMessages(client, (message) => {
+    if (!isCommand(message)) return void upstream.write(message);
     const command = readDocument(message);
     const id = message.readInt32LE(4);
     const answer = flaw.command?.(command);
@@ -63,7 +66,7 @@ function pass(client: Socket, upstream: Socket, flaw: Flaw): void {
     underWay.set(id, command);
     upstream.write(messageOf(command, { id, to: 0, flags: flagsOf(message) }));
   });
-  const eachReply = messageReader((message) => {
+  onMessages(upstream, (message) => {
     const to = message.readInt32LE(8);
     const command = underWay.get(to);
     underWay.delete(to);
@@ -75,16 +78,21 @@ function pass(client: Socket, upstream: Socket, flaw: Flaw): void {
   });
 }
 
-function messageReader(onMessage: (message: Buffer) => void): (chunk: Buffer) => void {
+/** Calls `read` with each message that a socket receives. */
+export function onMessages(socket: Socket, read: (message: Buffer) => void): void {
   let buffer = Buffer.alloc(0);
-  return (chunk) => {
+  socket.on('data', (chunk) => {
     buffer = Buffer.concat([buffer, chunk]);
     while (buffer.length >= HEADER_BYTES && buffer.length >= buffer.readInt32LE(0)) {
       const message = buffer.subarray(0, buffer.readInt32LE(0));
       buffer = buffer.subarray(message.length);
-      onMessage(message);
+      read(message);
     }
-  };
+  });
+}
+
+export function isCommand(message: Buffer): boolean {
+  return message.readInt32LE(12) === OP_MSG;
 }
 
 /** Returns the document of an OP_MSG, with its separate lists as fields. */

@@ -1,5 +1,6 @@
-import { connect, createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { PROVIDER_SETTINGS } from '#infra/mongo/classifier/collections.ts';
+import { HEADER_BYTES, isCommand, onMessages, openMongoProxy } from './flawed-mongo.ts';
 import type { Teardown } from './open-test-mongo.ts';
 
 /** A proxy to MongoDB that records the name of every command and can be cut. */
@@ -22,8 +23,6 @@ export interface MongoTap {
   release(): void;
 }
 
-const OP_MSG = 2013;
-const HEADER_BYTES = 16;
 /** Position of the first name: behind header, flags, kind of the first section, length of its document and type of its first field. */
 const FIRST_NAME_AT = HEADER_BYTES + 4 + 1 + 4 + 1;
 const STRING = 2;
@@ -39,9 +38,7 @@ interface SeenCommand {
 
 /** Opens a tap in front of the server at `mongodbUrl` and closes it at the end of the test. */
 export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<MongoTap> {
-  const target = new URL(mongodbUrl);
   const seen: SeenCommand[] = [];
-  const open = new Set<Socket>();
   const bytes = { sent: 0, received: 0 };
   const replies = new Map<Socket, Socket>();
   const held = new Map<Socket, Socket>();
@@ -52,42 +49,22 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
     held.set(upstream, client);
     upstream.unpipe(client).pause();
   };
-  const server = createServer((client) => {
+  const { url, open } = await openMongoProxy(t, mongodbUrl, (client, upstream) => {
     if (isCut) return void client.destroy();
-    const upstream = connect({ host: target.hostname, port: Number(target.port || 27_017) });
-    const ended = () => {
-      client.destroy();
-      upstream.destroy();
-    };
-    for (const socket of [client, upstream]) {
-      open.add(socket);
-      socket.on('error', ended).on('close', ended);
-    }
     replies.set(upstream, client);
     upstream.on('close', () => {
       replies.delete(upstream);
       held.delete(upstream);
     });
-    const read = commandReader((message) => {
+    onMessages(client, (message) => {
+      if (!isCommand(message)) return;
       seen.push(firstField(message));
       if (heldText !== null && message.includes(heldText)) holdBack(upstream, client);
     });
-    client.on('data', read);
-    client.on('data', ({ length }) => (bytes.sent += length));
-    upstream.on('data', ({ length }) => (bytes.received += length));
-    client.pipe(upstream);
-    upstream.pipe(client);
+    client.on('data', ({ length }) => (bytes.sent += length)).pipe(upstream);
+    upstream.on('data', ({ length }) => (bytes.received += length)).pipe(client);
     if (heldText === '') holdBack(upstream, client);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => {
-    for (const socket of open) socket.destroy();
-    server.close();
-  });
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the tap has no port');
-  // A direct connection: otherwise the driver would connect to the server's own address and bypass the tap.
-  const url = `mongodb://127.0.0.1:${address.port}/?directConnection=true`;
   return {
     url,
     commands: () =>
@@ -100,7 +77,6 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
     cut() {
       isCut = true;
       for (const socket of open) socket.destroy();
-      open.clear();
     },
     join() {
       isCut = false;
@@ -114,19 +90,6 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
       for (const [upstream, client] of held) upstream.pipe(client);
       held.clear();
     },
-  };
-}
-
-function commandReader(onCommand: (message: Buffer) => void): (chunk: Buffer) => void {
-  let buffer = Buffer.alloc(0);
-  return (chunk) => {
-    buffer = Buffer.concat([buffer, chunk]);
-    while (buffer.length >= HEADER_BYTES && buffer.length >= buffer.readInt32LE(0)) {
-      const message = buffer.subarray(0, buffer.readInt32LE(0));
-      buffer = buffer.subarray(message.length);
-      if (message.readInt32LE(12) !== OP_MSG) continue;
-      onCommand(message);
-    }
   };
 }
 

@@ -1,10 +1,10 @@
-import type { Document } from 'mongodb';
+import type { CommandStartedEvent, Document } from 'mongodb';
 import type { Test } from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { INDEXES } from '#infra/mongo/schema/indexes.ts';
 
 /** One read or write of the product, as the driver sent it. */
-export interface SeenFilter {
+interface SeenFilter {
   collection: string;
   /** Everything that a plan depends on: command, fields and order. */
   shape: string;
@@ -15,16 +15,30 @@ export interface SeenFilter {
 }
 
 /** Records every filter that passes through this client. Call it before the client's first connection. */
-export function watchFilters(mongo: Mongo): { seen: Map<string, SeenFilter>; commands: string[] } {
+export function watchFilters(mongo: Mongo): { seen: Map<string, SeenFilter> } {
   const seen = new Map<string, SeenFilter>();
-  const commands: string[] = [];
-  // The product has no hook for this; the driver's own switch is internal.
-  Reflect.set(mongo.client, 'monitorCommands', true);
-  mongo.client.on('commandStarted', ({ commandName, command }) => {
-    commands.push(commandName);
+  watchCommands(mongo, ({ commandName, command }) => {
     for (const found of filtersOf(commandName, command)) seen.set(found.shape, found);
   });
-  return { seen, commands };
+  return { seen };
+}
+
+/**
+ * Records the commands that pass through this client. Call it before the client's first connection. `nameOf` names a command; default: its
+ * own name. `taken` returns the commands since its last call, in order.
+ */
+export function countCommands(
+  mongo: Mongo,
+  nameOf: (event: CommandStartedEvent) => string = ({ commandName }) => commandName,
+): { taken(): string[] } {
+  const names: string[] = [];
+  watchCommands(mongo, (event) => names.push(nameOf(event)));
+  return { taken: () => names.splice(0) };
+}
+
+function watchCommands({ client }: Mongo, on: (event: CommandStartedEvent) => void): void {
+  client.options.monitorCommands = true;
+  client.on('commandStarted', on);
 }
 
 function filtersOf(name: string, command: Document): SeenFilter[] {

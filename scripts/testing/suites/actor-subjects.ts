@@ -23,9 +23,9 @@ import {
   SUBMITTED,
   storeAttempt,
 } from '#testing/stored/stored-attempts.ts';
-import { postDelivery } from '#testing/stored/stored-deliveries.ts';
 import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
 import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
+import { postDelivery } from '#testing/stored/stored-notifications.ts';
 import { ACTORS } from '#workers/actors.ts';
 
 /** Describes an actor to the kernel suite, which runs its features against it. */

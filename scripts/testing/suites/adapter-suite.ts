@@ -5,7 +5,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import { type Channel, deliveryJobId } from '#shared/notification/delivery.ts';
 import { notificationView } from '#shared/notification/notification.ts';
 import type { Behaviour, FaultReceiver } from '#testing/neighbours/fault-receiver.ts';
-import { freshNotification } from '#testing/stored/stored-deliveries.ts';
+import { freshNotification } from '#testing/stored/stored-notifications.ts';
 import { until } from '#testing/until.ts';
 
 /** Describes an adapter to the suite. */

@@ -12,7 +12,7 @@ import type { Crash } from '#testing/processes/crash-points.ts';
 import { startMortalWorker } from '#testing/processes/mortal-worker.ts';
 import { type RunningWorker, runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
 import { openTestMongo, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
-import { takeRedisDatabase } from '#testing/stores/redis-database.ts';
+import { takeRedisDatabase } from '#testing/stores/own-redis.ts';
 import { untilSlowly } from '#testing/until.ts';
 
 /** Upper bound of the points of a run. A run with more points would not end. */

@@ -6,7 +6,7 @@ import { MINUTE } from '#shared/kernel/time.ts';
 import { topicOf } from '#shared/notification/push.ts';
 import { holdTimeLimits } from '#testing/held-time-limits.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
-import { type TestBrowser, testBrowser } from '#testing/stored/test-browser.ts';
+import { type TestBrowser, testBrowser } from '#testing/stored/stored-notifications.ts';
 import { adapterSuite, sampleJob } from '#testing/suites/adapter-suite.ts';
 import { until } from '#testing/until.ts';
 import { Permanent, Retryable, Unreachable } from './channel.ts';

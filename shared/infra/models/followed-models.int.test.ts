@@ -10,7 +10,7 @@ import { taskRequest } from '#shared/classifier/tasks/envelope.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { openTestMongo, requiredEnv, type TestMongo } from '#testing/stores/open-test-mongo.ts';
-import { watchFilters } from '#testing/stores/plans.ts';
+import { countCommands } from '#testing/stores/plans.ts';
 import { until } from '#testing/until.ts';
 import { openFollowedModels } from './followed-models.ts';
 
@@ -186,15 +186,15 @@ t.test('answers do not wait for usage events that cannot be stored', async (t) =
 
 t.test('usage events that end during a write are stored together, each once', async (t) => {
   const mongo = await openTestMongo(t);
-  const { commands } = watchFilters(mongo);
+  const { taken } = countCommands(mongo);
   await saveProviderSetting(mongo, MOCK, by());
   const models = followed(t, mongo);
   await models.status();
-  commands.length = 0;
+  taken();
   const calls = 40;
   await Promise.all(Array.from({ length: calls }, () => models.perform(EXPLAIN, NEVER)));
   await until('every event is stored', async () => (await usageEvents(mongo).countDocuments({})) === calls);
-  const inserts = commands.filter((name) => name === 'insert').length;
+  const inserts = taken().filter((name) => name === 'insert').length;
   t.ok(inserts < calls / 2, `${inserts} inserts for ${calls} events`);
 });
 

@@ -3,7 +3,6 @@ import t from 'tap';
 import { HOUR } from '#shared/kernel/time.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
-import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import { type AddressTurns, type AllTurns, openAddressTurns } from './address-turns.ts';
 
@@ -36,7 +35,7 @@ async function fail(turns: AddressTurns, address: string, accounts: number, from
 }
 
 t.test('accounts and turns are counted for all front doors together, and for each address separately', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   const [first, second] = [openFor(redis.url), openFor(redis.url)];
   t.teardown(async () => {
     await Promise.all([first.close(), second.close()]);
@@ -62,7 +61,7 @@ t.test('accounts and turns are counted for all front doors together, and for eac
 });
 
 t.test('failures and successes of an address are forgotten after 24 hours', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   const turns = openFor(redis.url);
   t.teardown(async () => {
     await turns.close();
@@ -79,7 +78,7 @@ t.test('failures and successes of an address are forgotten after 24 hours', asyn
 });
 
 t.test('registrations have lists and turns of their own, for an hour', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   const all = openAddressTurns({ redisUrl: redis.url, log: captureLog(), boundMs: 60_000, now: () => clock.now });
   t.teardown(async () => {
     await all.close();
@@ -99,7 +98,7 @@ t.test('registrations have lists and turns of their own, for an hour', async (t)
 });
 
 t.test('while Redis is unreachable, each front door decides by the outcomes that it saw itself', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   const turns = openFor(redis.url);
   t.teardown(async () => {
     await turns.close();
@@ -120,7 +119,7 @@ t.test('while Redis is unreachable, each front door decides by the outcomes that
 });
 
 t.test('outcomes of an outage of Redis count at every front door after it', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   const [first, second] = [openFor(redis.url, { boundMs: 1_000 }), openFor(redis.url)];
   t.teardown(async () => {
     redis.thaw();
@@ -140,7 +139,7 @@ t.test('outcomes of an outage of Redis count at every front door after it', asyn
 });
 
 t.test('a hung Redis delays one call by its time limit', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   const log = captureLog();
   const turns = openFor(redis.url, { log, boundMs: 50 });
   t.teardown(async () => {

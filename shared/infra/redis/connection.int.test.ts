@@ -7,7 +7,6 @@ import { freePort } from '#scripts/start/services/port.ts';
 import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
 import { selfSigned } from '#testing/self-signed.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
-import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import { redisProbe } from './connection.ts';
 import { openDoorbells } from './doorbell.ts';
@@ -74,7 +73,7 @@ t.test('connects with a password and as a restricted user, and logs no secret', 
       'app:bad-secret@',
     ],
   ] as const) {
-    const redis = await ownRedis(startThrowAwayServices);
+    const redis = await ownRedis();
     const [name, ...args] = allow;
     await redis.command(name, ...args);
     const log = captureLog();
@@ -92,7 +91,7 @@ t.test('connects with a password and as a restricted user, and logs no secret', 
 });
 
 t.test('connects by TLS with a server name, and to a numbered database', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   const { key, cert } = selfSigned();
   const trusted = getCACertificates('default');
   setDefaultCACertificates([...trusted, cert]);
@@ -160,7 +159,7 @@ for (const [name, answer] of [
 t.test(
   'a server that refuses only the blocking connection, with two errors in one reply, does not end the process',
   async (t) => {
-    const redis = await ownRedis(startThrowAwayServices);
+    const redis = await ownRedis();
     let accepted = 0;
     const server = createServer((socket) => {
       accepted += 1;
@@ -187,7 +186,7 @@ t.test(
 );
 
 t.test('a process that has closed all its Redis connections exits by itself', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   t.teardown(() => redis.close());
   const here = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
   for (const [redisUrl, waitFor] of [

@@ -1,7 +1,6 @@
 import t, { type Test } from 'tap';
 import { captureLog } from '#testing/captured-log.ts';
 import { type OwnRedis, ownRedis } from '#testing/stores/own-redis.ts';
-import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import { redisProbe } from './connection.ts';
 
@@ -20,7 +19,7 @@ function openProbe(t: Test, redis: OwnRedis): () => Promise<boolean> {
 }
 
 t.test('the Redis probe succeeds exactly while Redis answers, through start, hang, kill and restart', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   await redis.kill9();
   const answers = openProbe(t, redis);
   t.equal(await answers(), false);
@@ -37,7 +36,7 @@ t.test('the Redis probe succeeds exactly while Redis answers, through start, han
 });
 
 t.test('the Redis probe fails if Redis is full or a read-only replica', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   const answers = openProbe(t, redis);
   for (const [broken, mended] of [
     ['CONFIG SET maxmemory 1', 'CONFIG SET maxmemory 0'],

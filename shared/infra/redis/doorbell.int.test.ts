@@ -3,14 +3,13 @@ import t, { type Test } from 'tap';
 import { freePort } from '#scripts/start/services/port.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
-import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import { openDoorbells, type Ring } from './doorbell.ts';
 import { answerDoorbell } from './doorbell-listener.ts';
 
 /** Opens doorbells on a Redis of the test. Their limit is wide, so that a busy machine is not taken for an unreachable Redis. */
 async function rungRedis(t: Test, { boundMs = 60_000, started = true }: { boundMs?: number; started?: boolean } = {}) {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   t.teardown(() => redis.close());
   if (!started) await redis.kill9();
   const log = captureLog();
@@ -269,7 +268,7 @@ t.test('a hung Redis delays one ring by its time limit and fails the next ones a
 });
 
 t.test('after a ring timed out, a slow Redis is not dialled for a while', async (t) => {
-  const redis = await ownRedis(startThrowAwayServices);
+  const redis = await ownRedis();
   const arrivals: number[] = [];
   const slow = createServer((socket) => {
     const upstream = connect(Number(new URL(redis.url).port), '127.0.0.1');

@@ -1,7 +1,6 @@
 import t from 'tap';
 import { freePort } from '#scripts/start/services/port.ts';
 import { ownRedis } from '#testing/stores/own-redis.ts';
-import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import type { LinkLog } from './link.ts';
 import { openReplySender, openReplyWaiters, type ReplySender, type ReplyWaiters } from './replies.ts';
@@ -11,7 +10,7 @@ const never = async () => false;
 /** Longer than any test runs: a wait that nothing else ends makes its test fail. */
 const AN_HOUR = 3_600_000;
 
-const redis = await ownRedis(startThrowAwayServices);
+const redis = await ownRedis();
 t.teardown(() => redis.close());
 
 async function senderAndWaiters(t: { teardown(fn: () => Promise<void>): void }) {

@@ -6,7 +6,6 @@ import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import type { Channel, DeliveryAttempt } from '#shared/notification/delivery.ts';
 import { storeFanOutStates } from '#testing/stored/sample-fan-out.ts';
-import { freshNotification as undelivered } from '#testing/stored/stored-deliveries.ts';
 import { freshNotification } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { notificationEvents, notifications } from './collections.ts';
@@ -15,6 +14,9 @@ import { insertDeliveryAttempt, listDeliveryAttempts, type WantedAttempts } from
 import { summarizeSupport } from './summarize-support.ts';
 
 const NOW = 1_790_000_000_000;
+
+/** Returns a notification of a user who has no other. */
+const undelivered = (_id: string) => freshNotification({ _id, userId: `user-${_id}`, organizationId: 'org-1' });
 
 t.test('one job per notification and channel is queued, with its cause or not at all', async (t) => {
   const mongo = await openTestMongo(t);
@@ -29,10 +31,10 @@ t.test('one job per notification and channel is queued, with its cause or not at
       return queueDeliveries(mongo, rows, { channels: new Set(channels), maxAttempts: 6, now: NOW, session });
     });
 
-  t.strictSame(await insert([undelivered()], []), [], 'without a channel there is nothing to do');
+  t.strictSame(await insert([undelivered('n0')], []), [], 'without a channel there is nothing to do');
   t.strictSame(await jobs(), []);
 
-  const [first, second] = [undelivered({ _id: 'n1' }), undelivered({ _id: 'n2' })];
+  const [first, second] = [undelivered('n1'), undelivered('n2')];
   t.strictSame(await insert([first, second], ['log', 'webhook']), [
     { _id: 'n1:log', queue: 'delivery:log', key: 'n1:log' },
     { _id: 'n1:webhook', queue: 'delivery:webhook', key: 'n1:webhook' },
@@ -56,7 +58,7 @@ t.test('one job per notification and channel is queued, with its cause or not at
   ]);
 
   const again = inTransaction(mongo, 60_000, async (session) => {
-    await notifications(mongo).insertOne(undelivered({ _id: 'n3' }), { session });
+    await notifications(mongo).insertOne(undelivered('n3'), { session });
     const rows = [{ _id: 'n3', userId: 'u3' }, first];
     await queueDeliveries(mongo, rows, { channels: new Set(['log']), maxAttempts: 6, now: NOW, session });
   });
@@ -68,7 +70,7 @@ t.test('one job per notification and channel is queued, with its cause or not at
 
 t.test('a job of a channel that its user has turned off is stored as suppressed and not rung for', async (t) => {
   const mongo = await openTestMongo(t);
-  const [on, off] = [undelivered({ _id: 'on' }), undelivered({ _id: 'off' })];
+  const [on, off] = [undelivered('on'), undelivered('off')];
   const preferences = new Map([
     [on.userId, { channels: { email: true } }],
     [off.userId, { channels: { email: false } }],

@@ -2,7 +2,7 @@ import t from 'tap';
 import { HOUR, MINUTE } from '#shared/kernel/time.ts';
 import { MAX_ENABLED_TYPES } from '#shared/notification/preferences.ts';
 import { MAX_SUBSCRIPTIONS } from '#shared/notification/push.ts';
-import { testBrowser } from '#testing/stored/test-browser.ts';
+import { testBrowser } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { countAlertCall } from './alert-calls.ts';
 import { alertCalls, pushSubscriptions } from './collections.ts';

@@ -27,10 +27,10 @@ import {
   SUBMITTED,
   storeAttempt,
 } from '#testing/stored/stored-attempts.ts';
-import { postDelivery } from '#testing/stored/stored-deliveries.ts';
+import { workerRow } from '#testing/stored/stored-commands.ts';
 import { postSettlement } from '#testing/stored/stored-generations.ts';
 import { postJob } from '#testing/stored/stored-jobs.ts';
-import { workerRow } from '#testing/stored/stored-workers.ts';
+import { postDelivery } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { isStandInInPython, noneScans, planOf, watchFilters } from '#testing/stores/plans.ts';
 import { auditExamAttempts, auditTrace } from './audited-reads.ts';

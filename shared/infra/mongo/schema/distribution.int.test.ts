@@ -5,7 +5,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { WORKERS, type WorkerRow } from '#infra/mongo/live-workers.ts';
 import { schemaState } from '#infra/mongo/schema-state.ts';
 import { HOUR } from '#shared/kernel/time.ts';
-import { workerRow } from '#testing/stored/stored-workers.ts';
+import { workerRow } from '#testing/stored/stored-commands.ts';
 import { openTestMongo, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { readDistribution } from './distribution.ts';
 import { migrate, schemaFaults } from './migrate.ts';
