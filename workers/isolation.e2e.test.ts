@@ -4,7 +4,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { readStatus } from '#infra/mongo/operations/cluster.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import { startPoisonedWorker } from '#testing/processes/worker-process.ts';
+import { startWorker } from '#testing/processes/worker-process.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { makeSuspect } from '#testing/stored/stored-commands.ts';
 import { openLane } from '#testing/suites/crash-suite.ts';
@@ -43,7 +43,7 @@ t.test('a command that blocks its workers ends dead in a thread, and both worker
   const { mongo, env, read, post, untilSuspect, untilDone, untilDead } = await openScene(t);
   const poison = await post();
   const harm = { commandId: poison._id, harm: 'block', blockMs: 1.5 * LEASE_MS } as const;
-  const workers = [1, 2].map(() => startPoisonedWorker(t, 'grading', env, harm));
+  const workers = [1, 2].map(() => startWorker(t, 'grading', env, harm));
   const beside = await Promise.all(Array.from({ length: 10 }, post));
   await untilSuspect(poison);
   t.match(
@@ -71,7 +71,7 @@ t.test('a command that kills its workers kills three and no more, and frees the 
   const { mongo, env, read, post, untilDone } = await openScene(t);
   const [poison, healthy] = [await post(), await post()];
   const held = await makeSuspect(mongo, await post());
-  const start = () => startPoisonedWorker(t, 'grading', env, { commandId: poison._id, harm: 'kill' });
+  const start = () => startWorker(t, 'grading', env, { commandId: poison._id, harm: 'kill' });
   let worker = start();
   let deaths = 0;
   const isDead = async () => (await read(poison))?.status === 'DEAD';
@@ -93,7 +93,7 @@ t.test('a command that kills its workers kills three and no more, and frees the 
 t.test('a run alone that needs too much memory ends its thread, and the process goes on', async (t) => {
   const { mongo, env, read, post, untilDone, untilDead } = await openScene(t);
   const poison = await makeSuspect(mongo, await post());
-  const worker = startPoisonedWorker(t, 'grading', env, { commandId: poison._id, harm: 'memory' });
+  const worker = startWorker(t, 'grading', env, { commandId: poison._id, harm: 'memory' });
   await untilDead(poison);
   t.match(await read(poison), POISONED);
   await untilDone([await post()]);

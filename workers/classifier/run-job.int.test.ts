@@ -5,15 +5,9 @@ import { replayDead } from '#infra/mongo/mailbox/dead-letters.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Command } from '#shared/kernel/command.ts';
-import {
-  type ClassifierScene,
-  classifierScene,
-  goodAnswer,
-  OWNER,
-  passing,
-  twelve,
-} from '#testing/actors/classifier-scene.ts';
+import { type ClassifierScene, classifierScene, OWNER, passing, twelve } from '#testing/actors/classifier-scene.ts';
 import { testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { goodAnswer } from '#testing/models/generation-server.ts';
 import { again, expire } from '#testing/stored/stored-commands.ts';
 import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';

@@ -10,6 +10,7 @@ import { classifierWork } from '#shared/classifier/commands.ts';
 import { errorsOfRound, itemsOfRound } from '#shared/classifier/job-view.ts';
 import { type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { goodAnswer } from '#testing/models/generation-server.ts';
 import type { StoredJobOptions } from '#testing/stored/stored-jobs.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
@@ -86,14 +87,6 @@ export async function classifierScene(t: Test): Promise<ClassifierScene> {
       const batches = await batchOutcomes(mongo, work.at.jobId);
       return { items: itemsOfRound(work.at.round, batches), errors: errorsOfRound(work.at.round, batches) };
     },
-  };
-}
-
-/** Returns a valid answer for these questions, with high confidence. */
-export function goodAnswer(ids: readonly string[]) {
-  const sure = (value: string) => ({ value, confidence: 0.9 });
-  return {
-    items: ids.map((questionId) => ({ questionId, suggestions: { topic: sure('t'), difficulty: sure('EASY') } })),
   };
 }
 

@@ -4,29 +4,34 @@ import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 export interface GenerationServer {
   /** Environment that names this server as the model provider. */
   env: NodeJS.ProcessEnv;
-  /** Calls that have arrived. */
+  /** Calls that have arrived, and those of them that classify a batch of questions. */
   calls: () => number;
+  batches: () => number;
   /** Answers that precede the usual one. */
   next: string[];
   /** Runs before each answer; by default the server answers at once. */
-  before: () => Promise<void> | undefined;
+  before: (classifies: boolean) => Promise<void> | undefined;
 }
 
-/** Opens a chat-completions server that answers every request with two numeric questions, at 100 tokens in and 200 out. */
+/**
+ * Opens a chat-completions server at 100 tokens in and 200 out. It answers a request that names questions of `postJob` with a sure
+ * classification of each, and every other with two numeric questions.
+ */
 export async function openGenerationServer(t: Teardown): Promise<GenerationServer> {
-  let calls = 0;
-  const question = (n: number) => ({ content: `${n} + ${n} = ?`, explanation: 'Cộng.', value: 2 * n, tolerance: 0 });
-  const usual = JSON.stringify({ questions: [question(1), question(2)] });
-  const origin = await openReceiver(t, async (_call, response) => {
+  let [calls, batches] = [0, 0];
+  const origin = await openReceiver(t, async (call, response) => {
+    const ids = [...new Set(call.text.match(/q-\d+-of-[\w-]+/g))];
     calls += 1;
-    await server.before();
+    if (ids.length > 0) batches += 1;
+    await server.before(ids.length > 0);
     if (response.destroyed) return;
-    const content = server.next.shift() ?? usual;
+    const content = server.next.shift() ?? JSON.stringify(ids.length > 0 ? goodAnswer(ids) : GENERATED);
     const body = chatCompletion('test-model', content, { promptTokens: 100, completionTokens: 200 });
     answerJson(response, { status: 200, body });
   });
   const server: GenerationServer = {
     calls: () => calls,
+    batches: () => batches,
     next: [],
     before: () => undefined,
     env: {
@@ -57,4 +62,14 @@ export function chatCompletion(
       total_tokens: promptTokens + completionTokens,
     },
   };
+}
+
+const question = (n: number) => ({ content: `${n} + ${n} = ?`, explanation: 'Cộng.', value: 2 * n, tolerance: 0 });
+const GENERATED = { questions: [question(1), question(2)] };
+
+/** Returns a valid answer for these questions, with high confidence. */
+export function goodAnswer(ids: readonly string[]) {
+  const sure = (value: string) => ({ value, confidence: 0.9 });
+  const suggestions = { topic: sure('Hàm số'), difficulty: sure('EASY') };
+  return { items: ids.map((questionId) => ({ questionId, suggestions })) };
 }

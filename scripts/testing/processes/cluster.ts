@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Db } from 'mongodb';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
@@ -10,7 +9,6 @@ import { callHttp, type HttpReply, type HttpRequest } from '#testing/clients/htt
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { dropTestDatabase, PATIENT, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { takeRedisDatabase } from '#testing/stores/own-redis.ts';
-import { until } from '#testing/until.ts';
 import { type ClusterProcess, type ProcessPlan, planProcess } from './cluster-process.ts';
 
 /** Default workers: those of the attempt service, which most tests need. */
@@ -36,8 +34,8 @@ export interface ClusterOptions {
   apart?: readonly string[];
   /** Workers that run only after `start`. They are numbered after those of `workers`: beside two gradings, the next is grading3. */
   asleep?: readonly WorkerName[];
-  /** Error of the wall clock in milliseconds, by the name of a process; a number applies to all processes. */
-  skewMs?: number | Readonly<Record<string, number>>;
+  /** Error of the wall clock in milliseconds, by the name of a process. */
+  skewMs?: Readonly<Record<string, number>>;
   /** False leaves notification, profile and analytics services without configuration. */
   neighbours?: boolean;
   /** True delivers notices to the notification service of the cluster's own first front door. */
@@ -71,8 +69,6 @@ export const TOKENS = {
   jwtSecret: 'jwt-secret-of-the-test-that-is-long-enough',
 } as const;
 
-/** Longest start of a process; generous, because other tests share the machine. */
-const START_TIMEOUT_MS = 90_000;
 /** Long enough for a submit to return the grade on a busy machine. A test of the 202 sets a shorter wait. */
 const GRADING_WAIT_MS = '60000';
 const ROOT = path.resolve(import.meta.dirname, '../../..');
@@ -82,36 +78,18 @@ const ROOT = path.resolve(import.meta.dirname, '../../..');
  * about two seconds.
  */
 export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
-  const url = options.env?.MONGODB_URL ?? requiredEnv('MONGODB_URL');
-  const database = `e2e_${randomBytes(6).toString('hex')}`;
-  const mongo = openMongo({ url, database, appName: 'examhall-test' }, PATIENT);
   const processes = new Map<string, ClusterProcess>();
   let stopping: Promise<void> | undefined;
+  const { mongo, env: own, close } = await openStores('e2e', options.env);
   t.teardown(() => stop());
-
-  const redis = await takeRedisDatabase(options.env?.REDIS_URL ?? requiredEnv('REDIS_URL'));
   const neighbours = await openNeighbours(t);
   const env: NodeJS.ProcessEnv = {
-    PATH: process.env.PATH,
-    HOME: process.env.HOME,
-    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
-    NODE_COMPILE_CACHE_PORTABLE: process.env.NODE_COMPILE_CACHE_PORTABLE,
-    NODE_ENV: 'test',
-    MONGODB_URL: url,
-    MONGODB_DATABASE: database,
-    REDIS_URL: redis.url,
-    INTERNAL_SERVICE_TOKEN: TOKENS.internal,
-    OPS_TOKEN: TOKENS.ops,
     DRAIN_GRACE_MS: '0',
     ATTEMPT_GRADING_WAIT_MS: GRADING_WAIT_MS,
-    ...PATIENT_CALLS,
-    // The lowest cost that bcrypt allows, so that logins in tests are fast.
-    AUTH_JWT_SECRET: TOKENS.jwtSecret,
-    AUTH_BCRYPT_COST: '4',
-    AUTH_REFRESH_BCRYPT_COST: '4',
+    ...own,
     ...(options.neighbours === false ? {} : neighbours.env),
     ...options.env,
-    ...(options.env?.REDIS_URL === undefined ? {} : { REDIS_URL: redis.url }),
+    REDIS_URL: own.REDIS_URL,
   };
   await migrate(mongo, () => undefined, { isProbed: true });
   const plans = await plansOf(options, env);
@@ -145,8 +123,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
   async function stopAll(): Promise<void> {
     const crashes = [...processes.values()].flatMap((one) => one.crashes());
     await Promise.all([...processes.values()].map((one) => one.end()));
-    await dropTestDatabase(mongo);
-    await Promise.all([mongo.close(), redis.give()]);
+    await close();
     if (crashes.length > 0) throw new Error(`processes died without being killed: ${crashes.join('\n')}`);
   }
 
@@ -170,63 +147,77 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
   };
 }
 
+/**
+ * Opens a new database and a Redis database for processes of the product, on the servers of the runner or those that `given` names. `env` names
+ * them, with tokens and settings that every process of a test needs. `close` drops the database.
+ */
+export async function openStores(prefix: string, given: NodeJS.ProcessEnv = {}) {
+  const url = given.MONGODB_URL ?? requiredEnv('MONGODB_URL');
+  const database = `${prefix}_${randomBytes(6).toString('hex')}`;
+  const mongo = openMongo({ url, database, appName: 'examhall-test' }, PATIENT);
+  const redis = await takeRedisDatabase(given.REDIS_URL ?? requiredEnv('REDIS_URL'));
+  const { PATH, HOME, NODE_COMPILE_CACHE, NODE_COMPILE_CACHE_PORTABLE } = process.env;
+  const env = {
+    ...{ PATH, HOME, NODE_COMPILE_CACHE, NODE_COMPILE_CACHE_PORTABLE },
+    NODE_ENV: 'test',
+    MONGODB_URL: url,
+    MONGODB_DATABASE: database,
+    REDIS_URL: redis.url,
+    INTERNAL_SERVICE_TOKEN: TOKENS.internal,
+    OPS_TOKEN: TOKENS.ops,
+    AUTH_JWT_SECRET: TOKENS.jwtSecret,
+    // The lowest cost that bcrypt allows, so that logins in tests are fast.
+    AUTH_BCRYPT_COST: '4',
+    AUTH_REFRESH_BCRYPT_COST: '4',
+    ...PATIENT_CALLS,
+  };
+  async function close(): Promise<void> {
+    await dropTestDatabase(mongo);
+    await Promise.all([mongo.close(), redis.give()]);
+  }
+  return { mongo, env, close };
+}
+
+/** Returns whether a front door is ready. */
+export async function isReadyAt(url: string): Promise<boolean> {
+  return (await callHttp(url, 'GET', '/readyz').catch(() => undefined))?.status === 200;
+}
+
 /** Plan of a front door, or of the worker that `actor` names. */
 interface ProductPlan extends ProcessPlan {
   readonly actor: WorkerName | undefined;
 }
 
 async function plansOf(options: ClusterOptions, env: NodeJS.ProcessEnv): Promise<ProductPlan[]> {
+  const { doors = 1, workers = USUAL, asleep = [] } = options;
   const plans: ProductPlan[] = [];
-  for (let n = 1; n <= (options.doors ?? 1); n++) {
+  for (let n = 1; n <= doors; n++) {
     const port = await freePort();
-    const isReady = async () => {
-      // Polling more often would slow the start, because each poll is a request.
-      await delay(20);
-      return (await callHttp(`http://127.0.0.1:${port}`, 'GET', '/readyz')).status === 200;
-    };
-    plans.push(planOf(options, { ...env, PORT: String(port) }, { name: `web${n}`, actor: undefined, port, isReady }));
+    const isReady = () => isReadyAt(`http://127.0.0.1:${port}`);
+    plans.push({ ...planOf(options, { ...env, PORT: String(port) }, `web${n}`), port, isReady });
   }
-  const own =
-    options.ownNotifications === true ? { NOTIFICATION_SERVICE_URL: `http://127.0.0.1:${plans[0]?.port}` } : {};
-  const { workers = USUAL, asleep = [] } = options;
+  const notifications = options.ownNotifications && { NOTIFICATION_SERVICE_URL: `http://127.0.0.1:${plans[0]?.port}` };
   const counts = new Map<WorkerName, number>();
   for (const actor of [...workers, ...asleep]) {
     const count = (counts.get(actor) ?? 0) + 1;
     counts.set(actor, count);
     const name = count === 1 ? actor : `${actor}${count}`;
-    const isReady = async (output: string) => output.includes('"worker is ready"');
-    plans.push(planOf(options, { ...env, ...own }, { name, actor, port: undefined, isReady }));
+    plans.push(planOf(options, { ...env, ...notifications }, name, actor));
   }
   return plans;
 }
 
-interface Member extends Pick<ProductPlan, 'name' | 'actor' | 'port'> {
-  isReady(output: string): Promise<boolean>;
-}
-
-function planOf(options: ClusterOptions, env: NodeJS.ProcessEnv, { name, actor, port, isReady }: Member): ProductPlan {
-  const { skewMs = 0 } = options;
-  const skew = typeof skewMs === 'number' ? skewMs : (skewMs[name] ?? 0);
+function planOf(options: ClusterOptions, env: NodeJS.ProcessEnv, name: string, actor?: WorkerName): ProductPlan {
+  const skew = options.skewMs?.[name] ?? 0;
   if (skew !== 0 && options.inside === true) throw new Error('a cluster inside the test has the clock of the test');
   const preload = skew === 0 ? [] : ['--import', path.join(import.meta.dirname, 'skewed-clock.ts')];
   return {
     name,
     actor,
-    port,
+    port: undefined,
     cwd: ROOT,
     args: [...preload, ...(actor === undefined ? ['api/main.ts'] : ['workers/main.ts', actor])],
     env: { ...env, ...(skew === 0 ? {} : { TEST_SKEW_MS: String(skew) }), ...options.envOf?.[name] },
-    async untilReady(output, hasDied) {
-      const died = () => {
-        if (hasDied()) throw new Error(`${name} ended while starting:\n${output()}`);
-        return false;
-      };
-      const check = () => isReady(output()).catch(() => false);
-      try {
-        await until(`${name} is ready`, async () => (await check()) || died(), START_TIMEOUT_MS);
-      } catch (error) {
-        throw new Error(`${name} did not become ready:\n${output().slice(-3_000)}`, { cause: error });
-      }
-    },
+    isReady: (output) => output.includes('"worker is ready"'),
   };
 }

@@ -1,4 +1,4 @@
-/** The run in which a worker dies: the command, and the number of the point, from 1. 0: right after every claim of the command. */
+/** The run in which a worker dies: the command, and the number of the point, from 1. */
 export interface Crash {
   commandId: string;
   point: number;
@@ -20,7 +20,7 @@ export function crashPoints(crash: Crash, die: (point: string) => Promise<never>
 
   async function pass(name: string): Promise<void> {
     passed += 1;
-    if (passed === crash.point || (crash.point === 0 && name === 'after findAndModify')) await die(name);
+    if (passed === crash.point) await die(name);
   }
 
   return {

@@ -1,14 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
+import { spawnNode } from './cluster-process.ts';
 import type { Crash } from './crash-points.ts';
 
 const MAIN = fileURLToPath(new URL('../../../workers/main.ts', import.meta.url));
-const CRASH_AT = new URL('./crash-at.ts', import.meta.url).href;
-const POISONED = new URL('./poisoned.ts', import.meta.url).href;
+const HARM = new URL('./harm.ts', import.meta.url).href;
 
 const POLL_MS = 50;
 /** Time limit of `runWorkerUntil`. A worker may first have to finish commands of killed workers. */
@@ -28,67 +25,42 @@ export interface RunningWorker {
   openTransactions?(): string[];
 }
 
-export interface WorkerProcess extends RunningWorker {
-  child: ChildProcess;
-}
-
-/**
- * Starts a real worker process as the Procfile does. It ends with its test at the latest: a failed test must not wait for it. If `crash` is
- * set, the worker kills itself at that point of that command.
- */
-export function startWorker(t: Teardown, name: string, env: NodeJS.ProcessEnv, crash?: Crash): WorkerProcess {
-  if (crash === undefined) return startProcess(t, [MAIN, name], env);
-  const crashEnv = { CRASH_COMMAND: crash.commandId, CRASH_POINT: `${crash.point}` };
-  return startProcess(t, ['--import', CRASH_AT, MAIN, name], { ...env, ...crashEnv });
-}
-
-/** A command whose every run harms its worker; see `poisoned.ts`. */
+/** A command whose every run harms its worker as soon as it is claimed. */
 export interface Poison {
   commandId: string;
+  /**
+   * `block`: blocks the event loop of a process for `blockMs`, and that of a thread for ever. `kill`: kills the process with SIGKILL.
+   * `memory`: kills a process, because none may be left without memory here, and allocates in a thread until it has none.
+   */
   harm: 'block' | 'kill' | 'memory';
-  /** Time for which a run beside others blocks its process. */
   blockMs?: number;
 }
 
-/** Starts a real worker process that a command harms. It ends with its test at the latest. */
-export function startPoisonedWorker(t: Teardown, name: string, env: NodeJS.ProcessEnv, poison: Poison): WorkerProcess {
-  const { commandId, harm, blockMs = 0 } = poison;
-  const poisonEnv = { POISON_COMMAND: commandId, POISON_HARM: harm, POISON_BLOCK_MS: `${blockMs}` };
-  return startProcess(t, ['--import', POISONED, MAIN, name], { ...env, ...poisonEnv });
-}
-
-function startProcess(t: Teardown, args: readonly string[], env: NodeJS.ProcessEnv): WorkerProcess {
-  const child = spawn(process.execPath, args, {
-    env: { ...process.env, LOG_LEVEL: 'silent', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const killNow = () => child.kill('SIGKILL');
-  process.once('exit', killNow);
-  t.teardown(killNow);
-  const said = collected(child.stderr);
-  const logged = collected(child.stdout);
-  const ended = once(child, 'close').then(([code, signal]) => {
-    process.off('exit', killNow);
-    return String(signal ?? code);
-  });
+/**
+ * Starts a real worker process as the Procfile does. It ends with its test at the latest: a failed test must not wait for it. `harm` is a
+ * command that harms it: at one point of its run the worker kills itself, or every run is poison.
+ */
+export function startWorker(t: Teardown, name: string, env: NodeJS.ProcessEnv, harm?: Crash | Poison) {
+  const ownEnv = { ...process.env, LOG_LEVEL: 'silent', ...env };
+  const { child, ended } =
+    harm === undefined
+      ? spawnNode([MAIN, name], { env: ownEnv })
+      : spawnNode(['--import', HARM, MAIN, name], { env: { ...ownEnv, TEST_HARM: JSON.stringify(harm) } });
+  t.teardown(() => child.kill('SIGKILL'));
+  let [said, logged] = ['', ''];
+  child.stderr.setEncoding('utf8').on('data', (text) => (said += text));
+  child.stdout.setEncoding('utf8').on('data', (text) => (logged += text));
+  const how = ended.then(([code, signal]) => String(signal ?? code));
   return {
     child,
-    ended,
-    said,
-    logged,
+    ended: how,
+    said: () => said,
+    logged: () => logged,
     stop() {
       child.kill('SIGTERM');
-      return ended;
+      return how;
     },
-  };
-}
-
-function collected(stream: Readable | null): () => string {
-  let text = '';
-  stream?.setEncoding('utf8').on('data', (chunk: string) => {
-    text += chunk;
-  });
-  return () => text;
+  } satisfies RunningWorker & { child: unknown };
 }
 
 /** Runs the worker until `isDone`, then stops it. Returns how it ended; `SIGKILL` if it reached its crash point. */

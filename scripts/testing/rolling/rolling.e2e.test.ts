@@ -7,7 +7,7 @@ import { newExamId } from '#testing/clients/attempt-client.ts';
 import { exchange } from '#testing/clients/http-call.ts';
 import { readAsTeacher } from '#testing/clients/sitting.ts';
 import { closeExam } from '#testing/stored/stored.ts';
-import { until, untilSlowly } from '#testing/until.ts';
+import { gate, until, untilSlowly } from '#testing/until.ts';
 import {
   type Book,
   createJob,
@@ -157,7 +157,7 @@ async function workOnce(book: Book, mixture: string, open: readonly Sitting[]): 
  * attempts. Its front door runs at the end, its workers do not, and the services around work again.
  */
 async function makeEarlierStates(t: Test, stage: Stage, book: Book): Promise<Sitting[]> {
-  const { outside } = stage;
+  const { model } = stage;
   const exam = newExamId();
   const [released, unreleased, early, later] = [newExamId(), newExamId(), newExamId(), newExamId()] as const;
   const begin = async (examId = exam, essay = false) => {
@@ -185,15 +185,15 @@ async function makeEarlierStates(t: Test, stage: Stage, book: Book): Promise<Sit
   await untilSlowly('the notices are sent', async () => (await states(stage, 'attempt_notices')).every(isSent));
 
   t.comment('interrupted work');
-  const batches = () => outside.modelCalls.filter(({ classifies }) => classifies).length;
-  const held = batches() + 1;
-  outside.isDown = true;
-  outside.holds = ({ classifies }) => classifies && batches() > held;
+  const held = model.batches() + 1;
+  const release = gate();
+  stage.isDown = true;
+  model.before = (classifies) => (classifies && model.batches() > held ? release.opened : undefined);
   await submit(book, await begin());
   await notify(book);
   await generate(book, 'unpaid by the earlier release');
   await createJob(book);
-  await until('the second batch is at the provider', () => batches() > held);
+  await until('the second batch is at the provider', () => model.batches() > held);
   const isTried = async (name: string) => (await rowsOf(stage, name)).some(isRetried);
   await untilSlowly('a notice is retried', () => isTried('attempt_notices'));
   await untilSlowly('a delivery is retried', () => isTried('notification_deliveries'));
@@ -214,8 +214,9 @@ async function makeEarlierStates(t: Test, stage: Stage, book: Book): Promise<Sit
   t.strictSame([...new Set(await states(stage, 'attempts'))].sort(), ['GRADED', 'IN_PROGRESS', 'SUBMITTED']);
   t.strictSame((await states(stage, 'ai_jobs')).sort(), ['COMPLETED', 'PENDING', 'RUNNING']);
   t.strictSame((await states(stage, 'ai_generations')).sort(), ['PENDING', 'SETTLED']);
-  outside.holds = () => false;
-  outside.isDown = false;
+  model.before = () => undefined;
+  release.open();
+  stage.isDown = false;
   return open;
 }
 
@@ -249,7 +250,7 @@ async function checkAll(t: Test, stage: Stage, book: Book): Promise<void> {
   for (const { name, count, examples, unread } of await checkInvariants(stage.mongo, Date.now()))
     t.strictSame([count, unread], [0, null], `${name}: ${examples}`);
 
-  const { ledger, notices } = stage.outside.neighbours;
+  const { ledger, notices } = stage.neighbours;
   for (const sitting of book.sittings) {
     const { who, attemptId, answers, saves, essay } = sitting;
     const { data } = await readAsTeacher(await book.door(), attemptId);

@@ -1,24 +1,24 @@
-import { spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { freePort } from '#scripts/start/services/port.ts';
-import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
-import { callHttp } from '#testing/clients/http-call.ts';
-import { TOKENS, WORKERS } from '#testing/processes/cluster.ts';
-import { type ClusterProcess, planProcess } from '#testing/processes/cluster-process.ts';
-import { dropTestDatabase, PATIENT, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
-import { takeRedisDatabase } from '#testing/stores/own-redis.ts';
+import { type GenerationServer, openGenerationServer } from '#testing/models/generation-server.ts';
+import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { isReadyAt, openStores, WORKERS } from '#testing/processes/cluster.ts';
+import { type ClusterProcess, type ProcessPlan, planProcess, spawnNode } from '#testing/processes/cluster-process.ts';
+import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
-import { type Outside, openOutside } from './outside.ts';
 
 export type Release = 'earlier' | 'present';
 
 /** One database with the processes of two releases on it. */
 export interface Stage {
   mongo: Mongo;
-  outside: Outside;
+  neighbours: Neighbours;
+  model: GenerationServer;
+  /** True: the notification service, the webhook and the wallet's transactions answer 503. */
+  isDown: boolean;
   /** Returns the URL of a ready front door, of each in turn, as a gateway chooses it. */
   door(): Promise<string>;
   /** Starts a front door, or the workers, of a release and waits until they are ready. */
@@ -34,7 +34,6 @@ export interface Stage {
   faults(): string[];
 }
 
-const START_TIMEOUT_MS = 180_000;
 const PROBE_MS = 50;
 const WORKER_HOST = path.join(import.meta.dirname, 'worker-host.ts');
 /** `release` of the Procfile exists in every release; the operator's command is tested here too. */
@@ -42,10 +41,7 @@ const MIGRATE = { earlier: ['scripts/migrate.ts'], present: ['scripts/examhall/e
 
 /** Opens a stage without any process and without a schema. `folders` have the code of the releases. */
 export async function openStage(t: Teardown, folders: Readonly<Record<Release, string>>): Promise<Stage> {
-  const url = requiredEnv('MONGODB_URL');
-  const database = `rolling_${randomBytes(5).toString('hex')}`;
-  const mongo = openMongo({ url, database, appName: 'examhall-rolling' }, PATIENT);
-  const redis = await takeRedisDatabase(requiredEnv('REDIS_URL'));
+  const { mongo, env: own, close } = await openStores('rolling');
   const processes = new Map<string, ClusterProcess>();
   const ready = new Map<Release, { url: string; isReady: boolean }>();
   const exits: string[] = [];
@@ -53,24 +49,16 @@ export async function openStage(t: Teardown, folders: Readonly<Record<Release, s
   t.teardown(async () => {
     isOver = true;
     await Promise.all([...processes.values()].map((one) => one.kill('SIGKILL')));
-    await dropTestDatabase(mongo);
-    await Promise.all([mongo.close(), redis.give()]);
+    await close();
   });
-  const outside = await openOutside(t);
+  const neighbours = await openNeighbours(t);
+  const model = await openGenerationServer(t);
+  neighbours.answer = ({ method, path: target }) => {
+    const fails = /^\/hook|\/transactions$|\/v1\/events\/notification/.test(target);
+    return stage.isDown && method === 'POST' && fails ? { status: 503 } : undefined;
+  };
   const env: NodeJS.ProcessEnv = {
-    PATH: process.env.PATH,
-    HOME: process.env.HOME,
-    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
-    NODE_COMPILE_CACHE_PORTABLE: process.env.NODE_COMPILE_CACHE_PORTABLE,
-    NODE_ENV: 'test',
-    MONGODB_URL: url,
-    MONGODB_DATABASE: database,
-    REDIS_URL: redis.url,
-    INTERNAL_SERVICE_TOKEN: TOKENS.internal,
-    OPS_TOKEN: TOKENS.ops,
-    AUTH_JWT_SECRET: TOKENS.jwtSecret,
-    AUTH_BCRYPT_COST: '4',
-    AUTH_REFRESH_BCRYPT_COST: '4',
+    ...own,
     // A prober that polls every 50 ms needs a fraction of it, and a busy machine more.
     DRAIN_GRACE_MS: '2000',
     ATTEMPT_GRADING_WAIT_MS: '500',
@@ -80,13 +68,19 @@ export async function openStage(t: Teardown, folders: Readonly<Record<Release, s
     ATTEMPT_OUTBOX_RETRY_BASE_MS: '1000',
     NOTIFICATION_DELIVERY_RETRY_BASE_MS: '1000',
     SHUTDOWN_TIMEOUT_MS: '8000',
-    ...PATIENT_CALLS,
-    ...outside.env,
+    ...neighbours.env,
+    ...neighbours.ownersEnv,
+    ...neighbours.webhookEnv,
+    ...model.env,
+    QUESTION_BANK_SERVICE_URL: neighbours.url,
+    AI_GENERATION_USAGE_WALLET_ENABLED: '1',
+    AI_CLASSIFIER_WORKER_ENABLED: '1',
+    AI_CLASSIFIER_BATCH_CONCURRENCY: '1',
   };
 
-  async function run(name: string, plan: Pick<StartPlan, 'cwd' | 'args' | 'check'>, more: NodeJS.ProcessEnv = {}) {
-    const started = processes.get(name) ?? planned({ name, ...plan, env: { ...env, ...more } });
-    processes.set(name, started);
+  async function run(plan: Omit<ProcessPlan, 'port' | 'env'>, more: NodeJS.ProcessEnv = {}) {
+    const started = processes.get(plan.name) ?? planProcess({ ...plan, port: undefined, env: { ...env, ...more } });
+    processes.set(plan.name, started);
     await started.start();
   }
 
@@ -98,16 +92,18 @@ export async function openStage(t: Teardown, folders: Readonly<Record<Release, s
   /** Keeps what is known of the readiness of a door up to date until it is stopped. */
   async function probe(release: Release, door: { url: string; isReady: boolean }): Promise<void> {
     while (!isOver && ready.get(release) === door) {
-      door.isReady = (await callHttp(door.url, 'GET', '/readyz').catch(() => undefined))?.status === 200;
+      door.isReady = await isReadyAt(door.url);
       await delay(PROBE_MS);
     }
   }
 
   let turn = 0;
   const workersOf = (release: Release) => [`${release} workers`, `${release} upkeep`];
-  return {
+  const stage: Stage = {
     mongo,
-    outside,
+    neighbours,
+    model,
+    isDown: false,
     door: () =>
       until('a front door is ready', () => {
         const open = [...ready.values()].filter(({ isReady }) => isReady);
@@ -116,8 +112,8 @@ export async function openStage(t: Teardown, folders: Readonly<Record<Release, s
     async startDoor(release) {
       const port = await freePort();
       const door = { url: `http://127.0.0.1:${port}`, isReady: false };
-      const check = async () => (await callHttp(door.url, 'GET', '/readyz').catch(() => undefined))?.status === 200;
-      await run(`${release} web ${port}`, { cwd: folders[release], args: ['api/main.ts'], check }, { PORT: `${port}` });
+      const [name, cwd, isReady] = [`${release} web ${port}`, folders[release], () => isReadyAt(door.url)];
+      await run({ name, cwd, args: ['api/main.ts'], isReady }, { PORT: `${port}` });
       ready.set(release, door);
       void probe(release, door);
       await until('its readiness is known', () => door.isReady);
@@ -125,11 +121,11 @@ export async function openStage(t: Teardown, folders: Readonly<Record<Release, s
     async startWorkers(release) {
       const [host = '', upkeep = ''] = workersOf(release);
       const others = WORKERS.filter((type) => type !== 'upkeep');
-      const check = (count: number) => (output: string) => output.split('"worker is ready"').length > count;
+      const areReady = (count: number) => (output: string) => output.split('"worker is ready"').length > count;
       const cwd = folders[release];
       await Promise.all([
-        run(host, { cwd, args: [WORKER_HOST, ...others], check: check(others.length) }),
-        run(upkeep, { cwd, args: ['workers/main.ts', 'upkeep'], check: check(1) }),
+        run({ name: host, cwd, args: [WORKER_HOST, ...others], isReady: areReady(others.length) }),
+        run({ name: upkeep, cwd, args: ['workers/main.ts', 'upkeep'], isReady: areReady(1) }),
       ]);
     },
     async stopDoor(release) {
@@ -143,33 +139,7 @@ export async function openStage(t: Teardown, folders: Readonly<Record<Release, s
     migrate: (release) => runToEnd(folders[release], MIGRATE[release], env),
     faults: () => [...exits, ...[...processes.values()].flatMap((one) => [...one.crashes(), ...errorLines(one)])],
   };
-}
-
-interface StartPlan {
-  name: string;
-  cwd: string;
-  args: readonly string[];
-  env: NodeJS.ProcessEnv;
-  check: (output: string) => boolean | Promise<boolean>;
-}
-
-function planned({ name, cwd, args, env, check }: StartPlan): ClusterProcess {
-  return planProcess({
-    name,
-    port: undefined,
-    cwd,
-    args,
-    env,
-    async untilReady(output, hasDied) {
-      const isReady = async () => {
-        if (hasDied()) throw new Error(`${name} ended while starting:\n${output().slice(-3_000)}`);
-        // Polling more often would slow the start, because each poll is a request.
-        await delay(20);
-        return check(output());
-      };
-      await until(`${name} is ready`, isReady, START_TIMEOUT_MS);
-    },
-  });
+  return stage;
 }
 
 /** Returns the errors that a process has logged. */
@@ -179,11 +149,7 @@ function errorLines(one: ClusterProcess): string[] {
 }
 
 async function runToEnd(cwd: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
-  const child = spawn(process.execPath, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (said += text));
-  const code = await new Promise<number | null>((resolve, reject) => {
-    child.on('error', reject).on('close', resolve);
-  });
-  if (code !== 0) throw new Error(`${args.join(' ')} in ${cwd} ended with ${code}:\n${said.slice(-3_000)}`);
+  const { child, ended } = spawnNode(args, { cwd, env });
+  const [said, [code]] = await Promise.all([Promise.all([text(child.stdout), text(child.stderr)]), ended]);
+  if (code !== 0) throw new Error(`${args.join(' ')} in ${cwd} ended with ${code}:\n${said.join('').slice(-3_000)}`);
 }

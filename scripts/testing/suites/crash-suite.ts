@@ -9,7 +9,7 @@ import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
 import { scaled } from '#testing/chance.ts';
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
 import type { Crash } from '#testing/processes/crash-points.ts';
-import { startMortalWorker } from '#testing/processes/mortal-worker.ts';
+import { startMortalWorker } from '#testing/processes/hosted-process.ts';
 import { type RunningWorker, runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
 import { openTestMongo, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { takeRedisDatabase } from '#testing/stores/own-redis.ts';
