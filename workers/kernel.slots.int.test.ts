@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Command } from '#shared/kernel/command.ts';
-import { scriptActor, withStepFor } from '#testing/actors/scripted-actor.ts';
+import { scriptActor, withStep } from '#testing/actors/scripted-actor.ts';
 import { again } from '#testing/stored/stored-commands.ts';
 import { endedWell, type Feature, kernelSuite } from '#testing/suites/kernel-suite.ts';
 import { gate, until } from '#testing/until.ts';
@@ -72,14 +72,10 @@ const FEATURES: readonly Feature[] = [
       const slow = await subject.post({ runAt: Date.now() - HOUR_MS });
       const others = [];
       for (let n = 0; n < 4; n++) others.push(await subject.post());
-      const slowly = withStepFor(
-        actor,
-        (id) => id === slow._id,
-        async (_run, real) => {
-          await go.opened;
-          return real();
-        },
-      );
+      const slowly = withStep(actor, async ({ command }, real) => {
+        if (command._id === slow._id) await go.opened;
+        return real();
+      });
       const worker = openWorker(scene.kernel(), slowly, { concurrency: 2, pollMs: HOUR_MS, now: Date.now });
       await worker.poll();
       await until('the others are done', () => worker.busy().length === 1);
@@ -97,14 +93,10 @@ const FEATURES: readonly Feature[] = [
       const commands = [];
       for (let n = 0; n < 6; n++) commands.push(await subject.post());
       let [running, most] = [0, 0];
-      const counted = withStepFor(
-        actor,
-        () => true,
-        async (_run, real) => {
-          most = Math.max(most, ++running);
-          return real().finally(() => running--);
-        },
-      );
+      const counted = withStep(actor, async (_run, real) => {
+        most = Math.max(most, ++running);
+        return real().finally(() => running--);
+      });
       const kernel = scene.kernel();
       const worker = openWorker(kernel, counted, { concurrency: 3, pollMs: 5, now: Date.now });
       const rings = commands.flatMap((command) => [worker.tryRun(command), worker.tryRun(command)]);
@@ -122,15 +114,11 @@ const FEATURES: readonly Feature[] = [
       const [reached, go] = [gate(), gate()];
       const running = await subject.post({ runAt: Date.now() - HOUR_MS });
       const waiting = await subject.post();
-      const slowly = withStepFor(
-        actor,
-        () => true,
-        async (_run, real) => {
-          reached.open();
-          await go.opened;
-          return real();
-        },
-      );
+      const slowly = withStep(actor, async (_run, real) => {
+        reached.open();
+        await go.opened;
+        return real();
+      });
       const worker = openWorker(scene.kernel(), slowly, { concurrency: 1, pollMs: HOUR_MS, now: Date.now });
       const first = worker.tryRun(running);
       const second = worker.tryRun(waiting);

@@ -1,25 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { mulberry32 } from '#scripts/sandbox/random.ts';
 
-/** Random numbers from a seed, so that a failing run can be repeated. */
-export interface Chance {
-  readonly seed: number;
-  /** Returns a number, 0 ≤ x < 1. */
-  next(): number;
-  /** Returns a whole number, 0 ≤ x < below. */
-  below(below: number): number;
-  pick<T>(from: readonly T[]): T;
-}
+export type Chance = ReturnType<typeof openChance>;
 
-/** Opens a generator with the seed of FAULTS_SEED, otherwise a fresh one, and prints it. Processes and networks still vary from run to run. */
-export function openChance(say: (line: string) => void, env: NodeJS.ProcessEnv = process.env): Chance {
+/** Opens random numbers by the seed of FAULTS_SEED, otherwise a fresh one, and prints it. Processes and networks still vary. */
+export function openChance(say: (line: string) => void, env: NodeJS.ProcessEnv = process.env) {
   const seed = Number(env.FAULTS_SEED ?? freshSeed());
   say(`FAULTS_SEED=${seed}`);
   const next = mulberry32(seed);
   const below = (limit: number) => Math.floor(next() * limit);
   return {
     seed,
+    /** Returns a number, 0 ≤ x < 1. */
     next,
+    /** Returns a whole number, 0 ≤ x < limit. */
     below,
     pick<T>(from: readonly T[]): T {
       const picked = from[below(from.length)];
@@ -34,22 +28,15 @@ export function scaled(small: number, full: number, env: NodeJS.ProcessEnv = pro
   return env.FAULTS_FULL === '1' ? full : small;
 }
 
-/** Random pauses from a seed. RACE_SEED repeats the pauses of an earlier run. */
-export interface Jitter {
-  seed: number;
-  /** Returns a number, 0 ≤ x < 1. */
-  next(): number;
-  /** Waits 0 to `mostMs` milliseconds. */
-  pause(mostMs: number): Promise<void>;
-}
-
-/** Opens a jitter with the seed of RACE_SEED, otherwise a fresh one. Tests print the seed. */
-export function openJitter(seed: number = Number(process.env.RACE_SEED ?? freshSeed())): Jitter {
+/** Opens random pauses by the seed of RACE_SEED, otherwise a fresh one. Tests print the seed. */
+export function openJitter(seed: number = Number(process.env.RACE_SEED ?? freshSeed())) {
   const next = mulberry32(seed);
   return {
     seed,
+    /** Returns a number, 0 ≤ x < 1. */
     next,
-    async pause(mostMs) {
+    /** Waits 0 to `mostMs` milliseconds. */
+    async pause(mostMs: number) {
       const ms = Math.floor(next() * (mostMs + 1));
       if (ms > 0) await delay(ms);
     },

@@ -3,18 +3,10 @@ import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-ho
 import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { openTracing } from '#infra/trace/spans.ts';
 
-/** The spans that have ended since an SDK was registered in this process. */
-export interface RecordedSpans {
-  all(): ReadableSpan[];
-  /** Returns the spans of this name, in the order of their start. */
-  named(name: string): ReadableSpan[];
-  /** Returns the name and kind of a span and of its ancestors, nearest first. A parent outside the process ends the list. */
-  line(span: ReadableSpan): [name: string, kind: SpanKind][];
-  clear(): void;
-}
+export type RecordedSpans = Awaited<ReturnType<typeof recordSpans>>;
 
-/** Registers an SDK in this process, as an operator does before its start, until the test ends. */
-export async function recordSpans(t: { teardown(work: () => unknown): void }): Promise<RecordedSpans> {
+/** Registers an SDK in this process, as an operator does before its start, until the test ends. Returns the spans that have ended since. */
+export async function recordSpans(t: { teardown(work: () => unknown): void }) {
   const exporter = new InMemorySpanExporter();
   const provider = new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] });
   trace.setGlobalTracerProvider(provider);
@@ -27,13 +19,15 @@ export async function recordSpans(t: { teardown(work: () => unknown): void }): P
   });
   const all = () => exporter.getFinishedSpans();
   const startOf = ({ startTime: [seconds, nanos] }: ReadableSpan) => seconds * 1e9 + nanos;
+  /** Returns the name and kind of a span and of its ancestors, nearest first. A parent outside the process ends the list. */
   function line(span: ReadableSpan): [name: string, kind: SpanKind][] {
     const parent = all().find((other) => other.spanContext().spanId === span.parentSpanContext?.spanId);
     return [[span.name, span.kind], ...(parent === undefined ? [] : line(parent))];
   }
   return {
     all,
-    named: (name) =>
+    /** Returns the spans of this name, in the order of their start. */
+    named: (name: string) =>
       all()
         .filter((span) => span.name === name)
         .sort((a, b) => startOf(a) - startOf(b)),

@@ -11,9 +11,9 @@ import type { EventMessage, EventType } from '#shared/kernel/event-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { FAILING_MS, type Subscription } from '#shared/operations/subscription.ts';
-import { openEventsOut } from '#testing/actors/events-out.ts';
-import { testKernel, testWorker } from '#testing/actors/test-kernel.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import {
   MIXED_PAPER,
   postGrading,
@@ -24,10 +24,28 @@ import {
 } from '#testing/stored/stored-attempts.ts';
 import { postMessage, postPublish, SUBSCRIBER_SECRET, storeSubscription } from '#testing/stored/stored-events.ts';
 import { postJob } from '#testing/stored/stored-jobs.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { gate, until } from '#testing/until.ts';
+import { runCommand } from '#workers/run-command.ts';
 
-const { mongo, neighbours, deps, act, run, messages, stored, callsOf, only } = await openEventsOut(t);
+const mongo = await openTestMongo(t);
+const neighbours = await openNeighbours(t);
+const own = mailboxOf(mongo, 'upkeep:webhooks');
+const deps = () => testWorkerDeps(mongo);
+const act = () => ({ operator: 'an', reason: 'a test', now: Date.now() });
+/** Runs a command by an actor, as a worker that has just claimed it. */
+const run = (actor: string, command: Command, its = deps()) =>
+  runCommand(testKernel(mongo), makeActor(actor, its), command);
+/** Returns the messages of an event, and the calls that carried it. */
+const messages = (eventId: string) => own.find({ 'body.eventId': eventId }).toArray();
+const callsOf = (eventId: string) => neighbours.calls.filter(({ body }) => body?.id === eventId);
+const stored = ({ _id }: Command) => own.findOne({ _id });
+/** Stores the only subscription, at the neighbours' server. */
+async function only(overrides: Partial<Subscription> = {}): Promise<Subscription> {
+  await subscriptions(mongo).deleteMany({});
+  return storeSubscription(mongo, `${neighbours.url}/events`, overrides);
+}
 const find = ({ _id }: Subscription) => subscriptions(mongo).findOne({ _id });
 
 /** MIXED_PAPER without points. */

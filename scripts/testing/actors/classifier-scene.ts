@@ -12,9 +12,8 @@ import { type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/class
 import type { Command } from '#shared/kernel/command.ts';
 import { goodAnswer } from '#testing/models/generation-server.ts';
 import type { StoredJobOptions } from '#testing/stored/stored-jobs.ts';
-import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
-import type { RunResult } from '#workers/life.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
@@ -28,39 +27,25 @@ export interface Data {
 }
 type Ask = (ids: string[], signal: AbortSignal, task: ModelTask) => unknown;
 
-/** The classifier's actor on its own database, with a scripted model. */
-export interface ClassifierScene {
-  mongo: TestMongo;
-  /** Question ids of each model call, in order. */
-  asked: string[][];
-  /** Returns an actor whose model answers with the result of `ask`; `undefined` becomes a valid answer to every question. */
-  actor(ask: Ask, env?: NodeJS.ProcessEnv): ReturnType<typeof classifierActor>;
-  /** Cancels the running model call with this cancellation key. */
-  cancel(key: string): void;
-  run(actor: ReturnType<typeof classifierActor>, command: Command, workerId?: string): Promise<RunResult>;
-  job(command: CommandOf<'classifier'>): ReturnType<typeof findJob>;
-  /** Returns the stored items and errors of the command's round. */
-  stored(command: CommandOf<'classifier'>): Promise<{
-    items: ReturnType<typeof itemsOfRound>;
-    errors: ReturnType<typeof errorsOfRound>;
-  }>;
-  /** Ids of the jobs whose change was published, in order. */
-  publishedJobs: string[];
-}
+export type ClassifierScene = Awaited<ReturnType<typeof classifierScene>>;
 
-/** Opens a scene with a new database. */
-export async function classifierScene(t: Test): Promise<ClassifierScene> {
+/** Opens a new database for the classifier's actor with a scripted model. */
+export async function classifierScene(t: Test) {
   const mongo = await openTestMongo(t);
+  /** Question ids of each model call, in order. */
   const asked: string[][] = [];
+  /** Ids of the jobs whose change was published, in order. */
   const publishedJobs: string[] = [];
   /** By cancellation key; of the calls with one key the newest listens. */
   const listeners = new Map<string, () => void>();
   return {
     mongo,
-    cancel: (key) => listeners.get(key)?.(),
+    /** Cancels the running model call with this cancellation key. */
+    cancel: (key: string) => listeners.get(key)?.(),
     asked,
     publishedJobs,
-    actor(ask, env = {}) {
+    /** Returns an actor whose model answers with the result of `ask`; `undefined` becomes a valid answer to every question. */
+    actor(ask: Ask, env: NodeJS.ProcessEnv = {}) {
       const deps = { ...testWorkerDeps(mongo, env), publishJobChange: (id: string) => void publishedJobs.push(id) };
       const models = openTaskModels({
         async ask(task, { usageEvent }, signal) {
@@ -79,9 +64,11 @@ export async function classifierScene(t: Test): Promise<ClassifierScene> {
       });
       return classifierActor(deps, () => models);
     },
-    run: (actor, command, workerId = 'worker-1') => runCommand(testKernel(mongo, { workerId }), actor, command),
-    job: ({ subject }) => findJob(mongo, subject),
-    async stored(command) {
+    run: (actor: ReturnType<typeof classifierActor>, command: Command, workerId = 'worker-1') =>
+      runCommand(testKernel(mongo, { workerId }), actor, command),
+    job: ({ subject }: Command) => findJob(mongo, subject),
+    /** Returns the stored items and errors of the command's round. */
+    async stored(command: CommandOf<'classifier'>) {
       const work = classifierWork(command);
       if (work.kind !== 'round') throw new Error('this command runs no job');
       const batches = await batchOutcomes(mongo, work.at.jobId);

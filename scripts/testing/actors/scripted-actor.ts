@@ -35,11 +35,6 @@ export function scriptActor(actor: Actor, ...steps: (Step | null)[]): Actor & { 
   return { ...actorWithSteps, runs };
 }
 
-/** Returns the actor with `step` in place of every run of the commands that `when` accepts. */
-export function withStepFor(actor: Actor, when: (commandId: string) => boolean, step: Step): Actor {
-  return withStep(actor, (run, real) => (when(run.command._id) ? step(run, real) : real()));
-}
-
 /** Returns the outcome with one more effect in its transaction. A rejected outcome has no effects and is returned unchanged. */
 export function withEffect(outcome: AnyOutcome, more: Effects): AnyOutcome {
   if (outcome.kind === 'rejected') return outcome;

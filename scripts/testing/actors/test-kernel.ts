@@ -7,35 +7,26 @@ import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 import { openBackground } from '#infra/process/background.ts';
 import type { CommandRef, Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
-import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { taskModels } from '#testing/models/task-models.ts';
 import type { Actor, WorkerDeps } from '#workers/actor.ts';
 import type { Kernel, RunResult } from '#workers/life.ts';
 import { openWorker, type Worker } from '#workers/worker.ts';
 
-export interface TestKernel extends Kernel {
-  log: CapturedLog;
-  /** Ids of the commands whose end was published to waiting front doors. */
-  announced: string[];
-  results: { queue: Queue; result: RunResult }[];
-  halt: AbortController;
-}
-
+export type TestKernel = ReturnType<typeof testKernel>;
 export type KernelOverrides = Partial<Pick<Kernel, 'workerId' | 'leaseMs' | 'alone'>>;
 
 /** Returns a kernel with a lease of a minute, which does not expire during a test unless the test makes it. */
-export function testKernel(mongo: Mongo, overrides: KernelOverrides = {}): TestKernel {
-  const halt = new AbortController();
+export function testKernel(mongo: Mongo, overrides: KernelOverrides = {}) {
+  const [log, halt] = [captureLog(), new AbortController()];
+  /** Ids of the commands whose end was published to waiting front doors. */
   const announced: string[] = [];
-  const results: TestKernel['results'] = [];
-  return {
+  const results: { queue: Queue; result: RunResult }[] = [];
+  const kernel: Kernel = {
     mongo,
-    log: captureLog(),
+    log,
     workerId: 'worker-1',
     leaseMs: 60_000,
-    announced,
-    results,
-    halt,
     stop: halt.signal,
     publishSettled: (id) => void announced.push(id),
     count: (queue, result) => void results.push({ queue, result }),
@@ -43,44 +34,33 @@ export function testKernel(mongo: Mongo, overrides: KernelOverrides = {}): TestK
     random: () => 0.5,
     ...overrides,
   };
+  return { ...kernel, log, halt, announced, results };
 }
 
-export interface TestWorkerDeps extends WorkerDeps {
-  log: CapturedLog;
-  rings: CommandRef[];
-  alarms: string[];
-  /** Ids of the jobs whose change was published to streams. */
-  publishedJobs: string[];
-  /** Returns the same configuration as a process of this type reads it. */
-  configOf: (type: WorkerType) => Config;
-}
+export type TestWorkerDeps = ReturnType<typeof testWorkerDeps>;
 
 /** Returns the dependencies of an actor, configured by the product's own configuration reader. Rings, alarms and job changes are recorded. */
-export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}): TestWorkerDeps {
-  const rings: TestWorkerDeps['rings'] = [];
+export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}) {
+  const [log, config] = [captureLog(), testConfig(env)];
+  const rings: CommandRef[] = [];
   const alarms: string[] = [];
   const publishedJobs: string[] = [];
-  const config = testConfig(env);
-  return {
-    publishedJobs,
-    publishJobChange: (jobId) => void publishedJobs.push(jobId),
-    models: () => {
-      const { ask } = openModels({ ...MOCK_ONLY, settings: config.classifier, log: captureLog() });
-      return taskModels(ask);
-    },
+  const deps: WorkerDeps = {
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),
     now: Date.now,
-    log: captureLog(),
-    rings,
-    alarms,
+    log,
     config,
-    configOf: (type) => testConfig(env, type),
+    models: () => taskModels(openModels({ ...MOCK_ONLY, settings: config.classifier, log: captureLog() }).ask),
+    publishJobChange: (jobId) => void publishedJobs.push(jobId),
     ring: ({ _id, queue, key }) => void rings.push({ _id, queue, key }),
     alarm: (name) => void alarms.push(name),
     wanted: openWanted(mongo, Date.now, captureLog()),
     background: openBackground({ concurrency: 4, maxWaiting: 100, dropped: () => undefined, failed: () => undefined }),
   };
+  /** Returns the same configuration as a process of this type reads it. */
+  const configOf = (type: WorkerType) => testConfig(env, type);
+  return { ...deps, log, rings, alarms, publishedJobs, configOf };
 }
 
 const MOCK_ONLY = { now: Date.now, recordUsage: () => undefined, shared: null, selection: null };

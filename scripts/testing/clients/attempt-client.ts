@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { checkedApi } from '#testing/doors/checked-api.ts';
-import type { Cluster } from '#testing/processes/cluster.ts';
+import { type Cluster, TOKENS } from '#testing/processes/cluster.ts';
 import type { HttpReply } from './http-call.ts';
 
 type Json = Record<string, unknown>;
@@ -24,7 +24,6 @@ export async function attemptClient(cluster: Cluster, door = 1) {
   const call = await checkedApi((method, target, options) => cluster.request(method, target, { door, ...options }));
   /** Every reply body, with the role of its receiver and, in `about`, method, target and status. */
   const received: { role: string; about: string; text: string }[] = [];
-  const internal = (sender: string) => ({ 'x-internal-service': sender, 'x-internal-token': cluster.tokens.internal });
 
   function as(role: string, id: string) {
     const who = { 'x-user-id': id, 'x-user-role': role };
@@ -42,19 +41,9 @@ export async function attemptClient(cluster: Cluster, door = 1) {
       summary: () => ask('GET', '/v1/admin/attempts/summary'),
       start: (
         examId: string,
-        change: StartChange = {},
-        {
-          key = randomUUID(),
-          headers = {},
-          path = 'attempts',
-        }: { key?: string; headers?: Headers; path?: string } = {},
-      ) =>
-        ask('POST', `/v1/exams/${examId}/${path}`, startBody(examId, change), {
-          ...internal('api-gateway'),
-          'x-exam-runtime-decision-source': 'exam-service',
-          'idempotency-key': key,
-          ...headers,
-        }),
+        change?: StartChange,
+        { key, headers, path = 'attempts' }: { key?: string; headers?: Headers; path?: string } = {},
+      ) => ask('POST', `/v1/exams/${examId}/${path}`, startBody(examId, change), { ...startHeaders(key), ...headers }),
       save: (attemptId: string, body: unknown, headers?: Headers) =>
         ask('POST', `/v1/attempts/${attemptId}/answers`, body, headers),
       submit: (attemptId: string, body: unknown = { source: 'STUDENT' }) =>
@@ -79,25 +68,37 @@ export async function attemptClient(cluster: Cluster, door = 1) {
       if (reply.status !== 201) throw new Error(`start answered ${reply.status}: ${reply.text}`);
       return { student: sitter, id: reply.data.attempt.id, attempt: reply.data.attempt };
     },
-    async sendHandoff(attemptId: string, change: Json = {}, headers: Headers = {}) {
-      const target = `/v1/attempts/${attemptId}/essay-grade-handoffs`;
-      const body = {
-        sourceService: 'ai-classifier-service',
-        type: 'ai.essay_grade.handoff.v1',
-        sourceEventId: randomUUID(),
-        questionId: 'essay',
-        score: 4,
-        maxScore: 5,
-        ...change,
-      };
-      return call('POST', target, { body, headers: { ...internal('ai-classifier-service'), ...headers } });
-    },
+    sendHandoff: (attemptId: string, change: Json = {}, headers: Headers = {}) =>
+      call('POST', `/v1/attempts/${attemptId}/essay-grade-handoffs`, {
+        body: { ...handoffBody(), ...change },
+        headers: { ...internal('ai-classifier-service'), ...headers },
+      }),
     release: (body: Json, headers: Headers = {}) =>
       call('POST', '/v1/events/exam-results-released', {
-        body: { sourceService: 'exam-service', type: 'exam.results_released.v1', ...body },
+        body: { ...RELEASED, ...body },
         headers: { ...internal('exam-service'), ...headers },
       }),
   };
+}
+
+/** Proves that a call comes from this service. */
+export function internal(sender: string): Record<string, string> {
+  return { 'x-internal-service': sender, 'x-internal-token': TOKENS.internal };
+}
+
+/** Returns the headers of a start by the gateway, beside those of the student. */
+export function startHeaders(key: string = randomUUID()): Record<string, string> {
+  const source = { 'x-exam-runtime-decision-source': 'exam-service', 'idempotency-key': key };
+  return { ...internal('api-gateway'), ...source };
+}
+
+/** The constant fields of a release by the exam service. */
+export const RELEASED = { sourceService: 'exam-service', type: 'exam.results_released.v1' };
+
+/** Returns a new handoff of 4 of 5 points by the AI classifier. */
+export function handoffBody(): Json {
+  const source = { sourceService: 'ai-classifier-service', type: 'ai.essay_grade.handoff.v1' };
+  return { ...source, sourceEventId: randomUUID(), questionId: 'essay', score: 4, maxScore: 5 };
 }
 
 /** Returns an exam id that no other test uses. */
@@ -152,7 +153,7 @@ export function choice(questionId: string, change: Json = {}): Json {
   };
 }
 
-/** Returns a true/false group with the statements s1, s2, … and these values. */
+/** Returns a true/false group with the statements s1, s2, …. */
 export function statements(questionId: string, values: readonly boolean[], change: Json = {}): Json {
   const ids = values.map((_, index) => `s${index + 1}`);
   return choice(questionId, {

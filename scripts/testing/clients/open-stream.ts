@@ -3,7 +3,7 @@ import { openReply } from '#testing/clients/call.ts';
 import { until } from '#testing/until.ts';
 
 /** A server-sent event as a browser's EventSource would deliver it, with parsed data. */
-export interface ReceivedEvent {
+interface ReceivedEvent {
   /** Name of the event; `message` if the server names none. */
   event: string;
   data: Record<string, unknown>;
@@ -11,26 +11,12 @@ export interface ReceivedEvent {
   lastEventId: string;
 }
 
-export interface ReceivedStream {
-  status: number;
-  headers: NodeJS.Dict<string | string[]>;
-  events: ReceivedEvent[];
-  /** Returns the raw text received so far. */
-  text: () => string;
-  ended: () => boolean;
-  /** Waits for an event of this kind that no earlier call returned, and returns it. */
-  next(kind: string): Promise<ReceivedEvent>;
-  /** Stops reading, so that the server's output fills the buffers. */
-  pause(): void;
-  close(): void;
-}
-
 /** Opens a stream and records its events until it is closed or the test ends. */
 export async function openStream(
   t: { teardown(work: () => unknown): void },
   url: string,
   headers: Record<string, string>,
-): Promise<ReceivedStream> {
+) {
   const events: ReceivedEvent[] = [];
   const taken = new Set<ReceivedEvent>();
   const ending = new AbortController();
@@ -61,14 +47,17 @@ export async function openStream(
     status: response.statusCode ?? 0,
     headers: response.headers,
     events,
+    /** Returns the raw text received so far. */
     text: () => text,
     ended: () => isOver,
-    next: (kind) =>
+    /** Waits for an event of this kind that no earlier call returned, and returns it. */
+    next: (kind: string) =>
       until(`an event ${kind}`, async () => {
         const found = events.find((one) => one.event === kind && !taken.has(one));
         if (found !== undefined) taken.add(found);
         return found ?? false;
       }),
+    /** Stops reading, so that the server's output fills the buffers. */
     pause: () => void response.pause(),
     close: () => ending.abort(),
   };

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { type Cluster, TOKENS } from '#testing/processes/cluster.ts';
-import { essay, numeric, startBody } from './attempt-client.ts';
+import type { Cluster } from '#testing/processes/cluster.ts';
+import { essay, handoffBody, internal, numeric, RELEASED, startBody, startHeaders } from './attempt-client.ts';
 import { retryOn503 } from './crowd.ts';
 import { exchange, type HttpReply } from './http-call.ts';
 
@@ -58,51 +58,28 @@ function bodyOf(plan: ExamPlan): object {
   });
 }
 
-/** One student. Each call names the front door that it goes to. */
-export interface Student {
-  readonly id: string;
-  start(door: string, plan: ExamPlan, key?: string): Promise<HttpReply<Started>>;
-  save(door: string, attemptId: string, save: SaveBody): Promise<HttpReply<Detail & { answer?: unknown }>>;
-  submit(door: string, attemptId: string): Promise<HttpReply<Detail>>;
-  timeout(door: string, attemptId: string): Promise<HttpReply<Detail>>;
-  read(door: string, attemptId: string): Promise<HttpReply<Detail>>;
-  /** Reads the whole event log. */
-  log(door: string, attemptId: string): Promise<HttpReply<Detail['events']>>;
-}
+export type Student = ReturnType<typeof student>;
 
-export interface SaveBody {
-  questionId: string;
-  text: string;
-  clientVersion?: number;
-}
-
-/** Returns the calls of one student, by default of a new one. */
-export function student(id: string = `student-${randomUUID()}`): Student {
+/** Returns the calls of one student, by default of a new one. Each call names the front door that it goes to. */
+export function student(id: string = `student-${randomUUID()}`) {
   const headers = { 'x-user-id': id, 'x-user-role': 'STUDENT' };
-  const post = <Data>(url: string, body: object) => exchange<Data>(url, { method: 'POST', headers, body });
+  const post = <Data = Detail>(url: string, body: object, more: object = {}) =>
+    exchange<Data>(url, { method: 'POST', headers: { ...headers, ...more }, body });
   return {
     id,
-    start: (door, plan, key = randomUUID()) =>
-      exchange(`${door}/v1/exams/${plan.examId}/attempts`, {
-        method: 'POST',
-        headers: {
-          ...headers,
-          ...internal('api-gateway'),
-          'x-exam-runtime-decision-source': 'exam-service',
-          'idempotency-key': key,
-        },
-        body: bodyOf(plan),
-      }),
-    save: (door, attemptId, { questionId, text, clientVersion }) =>
-      post(`${door}/v1/attempts/${attemptId}/answers`, {
-        questionId,
-        answer: { textAnswer: text },
-        ...(clientVersion === undefined ? {} : { clientVersion }),
-      }),
-    submit: (door, attemptId) => post(`${door}/v1/attempts/${attemptId}/submit`, { source: 'STUDENT' }),
-    timeout: (door, attemptId) => post(`${door}/v1/attempts/${attemptId}/events`, { type: 'TIMEOUT' }),
-    read: (door, attemptId) => exchange(`${door}/v1/attempts/${attemptId}`, { headers }),
-    log: (door, attemptId) => exchange(`${door}/v1/attempts/${attemptId}/events`, { headers }),
+    start: (door: string, plan: ExamPlan, key?: string) =>
+      post<Started>(`${door}/v1/exams/${plan.examId}/attempts`, bodyOf(plan), startHeaders(key)),
+    save: (door: string, attemptId: string, save: { questionId: string; text: string; clientVersion?: number }) => {
+      const { text, ...rest } = save;
+      const body = { ...rest, answer: { textAnswer: text } };
+      return post<Detail & { answer?: unknown }>(`${door}/v1/attempts/${attemptId}/answers`, body);
+    },
+    submit: (door: string, attemptId: string) => post(`${door}/v1/attempts/${attemptId}/submit`, { source: 'STUDENT' }),
+    timeout: (door: string, attemptId: string) => post(`${door}/v1/attempts/${attemptId}/events`, { type: 'TIMEOUT' }),
+    read: (door: string, attemptId: string) => exchange<Detail>(`${door}/v1/attempts/${attemptId}`, { headers }),
+    /** Reads the whole event log. */
+    log: (door: string, attemptId: string) =>
+      exchange<Detail['events']>(`${door}/v1/attempts/${attemptId}/events`, { headers }),
   };
 }
 
@@ -112,24 +89,16 @@ export function readAsTeacher(door: string, attemptId: string): Promise<HttpRepl
   return retryOn503(() => exchange(`${door}/v1/attempts/${attemptId}`, { headers }));
 }
 
-export interface ReleaseReply {
-  updatedAttempts: number | null;
-  queuedNotifications: number | null;
-}
-
 /** Releases the results of an exam as the exam service does. */
-export function release(door: string, examId: string, sourceEventId: string): Promise<HttpReply<ReleaseReply>> {
-  return exchange(`${door}/v1/events/exam-results-released`, {
-    method: 'POST',
-    headers: internal('exam-service'),
-    body: {
-      sourceService: 'exam-service',
-      type: 'exam.results_released.v1',
-      sourceEventId,
-      examId,
-      releasedAt: new Date().toISOString(),
+export function release(door: string, examId: string, sourceEventId: string) {
+  return exchange<{ updatedAttempts: number | null; queuedNotifications: number | null }>(
+    `${door}/v1/events/exam-results-released`,
+    {
+      method: 'POST',
+      headers: internal('exam-service'),
+      body: { ...RELEASED, sourceEventId, examId, releasedAt: new Date().toISOString() },
     },
-  });
+  );
 }
 
 /** Sends a handoff with a maximum of five points, as the AI classifier does. */
@@ -137,16 +106,11 @@ export function sendHandoff(
   door: string,
   attemptId: string,
   handoff: { sourceEventId: string; questionId: string; score: number },
-): Promise<HttpReply<{ applied: boolean | null; attempt: Detail }>> {
-  return exchange(`${door}/v1/attempts/${attemptId}/essay-grade-handoffs`, {
-    method: 'POST',
-    headers: internal('ai-classifier-service'),
-    body: { sourceService: 'ai-classifier-service', type: 'ai.essay_grade.handoff.v1', ...handoff, maxScore: 5 },
-  });
-}
-
-function internal(sender: string): Record<string, string> {
-  return { 'x-internal-service': sender, 'x-internal-token': TOKENS.internal };
+) {
+  return exchange<{ applied: boolean | null; attempt: Detail }>(
+    `${door}/v1/attempts/${attemptId}/essay-grade-handoffs`,
+    { method: 'POST', headers: internal('ai-classifier-service'), body: { ...handoffBody(), ...handoff } },
+  );
 }
 
 /** Starts an attempt and returns its id, for scenarios that begin after the start. @throws Error if the start is refused */

@@ -7,8 +7,8 @@ import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { openApi } from '#testing/doors/checked-api.ts';
 import { productionSources } from '#testing/production-sources.ts';
 import { type Example, type Outgoing, readPage } from './page.ts';
+import type { RecordedCall } from './page-shell.ts';
 import { openPageShell } from './page-shell.ts';
-import type { RecordedCall } from './recording-proxy.ts';
 import { exampleDifferences, outgoingDifferences } from './run-page.ts';
 
 const [SHOWN_ID, REAL_ID] = ['019ab3c2-7d10-7c3e-9f00-5a1b2c3d4e5f', '019ab3c2-0000-7c3e-9f00-5a1b2c3d4e5f'];
@@ -111,12 +111,11 @@ t.test('an outgoing request has the headers of its page and the ids of the repli
 });
 
 t.test('the blocks of a page share one bash, which calls the cluster under test', async (t) => {
-  const shell = openPageShell('http://127.0.0.1:9');
-  t.teardown(shell.close);
-  t.equal(await shell.run('URL=http://127.0.0.1:3000 NAME=an-$RANDOM\nshow() { echo "$1"; }', 'x.md:1'), '');
-  t.equal(await shell.run('show $URL/$NAME; echo kept > /tmp/file.txt', 'x.md:2'), 'http://127.0.0.1:9/an-20260\n');
-  t.equal(await shell.run('cat /tmp/file.txt; ls examples/start.json', 'x.md:3'), 'kept\nexamples/start.json\n');
-  await t.rejects(shell.run('echo before; echo why >&2; false | cat; echo after', 'x.md:4'), {
+  const run = openPageShell(t, 'http://127.0.0.1:9');
+  t.equal(await run('URL=http://127.0.0.1:3000 NAME=an-$RANDOM\nshow() { echo "$1"; }', 'x.md:1'), '');
+  t.equal(await run('show $URL/$NAME; echo kept > /tmp/file.txt', 'x.md:2'), 'http://127.0.0.1:9/an-20260\n');
+  t.equal(await run('cat /tmp/file.txt; ls examples/start.json', 'x.md:3'), 'kept\nexamples/start.json\n');
+  await t.rejects(run('echo before; echo why >&2; false | cat; echo after', 'x.md:4'), {
     message: /^x.md:4 failed:\nwhy\nbefore\n$/,
   });
 });

@@ -4,11 +4,10 @@ import { fromMarkdown } from 'mdast-util-from-markdown';
 import t from 'tap';
 import { openApi } from '#testing/doors/checked-api.ts';
 import { asShown, differences, isCut } from './compare.ts';
-import { anchorsOf, brokenLinks } from './links.ts';
 import { examplesOf, type Success, successesOf } from './operation-examples.ts';
-import { readPage, type ShownReply } from './page.ts';
+import { anchorsOf, brokenLinks, readPage, type ShownReply } from './page.ts';
+import type { RecordedCall } from './page-shell.ts';
 import { allPages } from './pages.ts';
-import type { RecordedCall } from './recording-proxy.ts';
 import { type ExampleRun, streamDifferences } from './run-page.ts';
 
 const PAGE = `# A page

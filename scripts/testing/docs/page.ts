@@ -1,3 +1,5 @@
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import type { Code, Nodes } from 'mdast';
 import { fromMarkdown } from 'mdast-util-from-markdown';
 import { gfmTableFromMarkdown } from 'mdast-util-gfm-table';
@@ -90,11 +92,11 @@ export function readPage(file: string, source: string): Page {
   return { file, source, steps, faults };
 }
 
-export function readMarkdown(source: string): Nodes {
+function readMarkdown(source: string): Nodes {
   return fromMarkdown(source, { extensions: [gfmTable()], mdastExtensions: [gfmTableFromMarkdown()] });
 }
 
-export function visit(node: Nodes, on: (node: Nodes) => void): void {
+function visit(node: Nodes, on: (node: Nodes) => void): void {
   on(node);
   if ('children' in node) for (const child of node.children) visit(child, on);
 }
@@ -103,12 +105,12 @@ export function visit(node: Nodes, on: (node: Nodes) => void): void {
 function readRequest(text: string): SentRequest | null {
   const [head = '', ...rest] = text.split('\n\n');
   const [first = '', ...lines] = head.split('\n');
-  const [, method, path] = /^([A-Z]+) (\/\S*) HTTP\/1\.1$/.exec(first) ?? [];
+  const [, method, target] = /^([A-Z]+) (\/\S*) HTTP\/1\.1$/.exec(first) ?? [];
   const headers = lines.map((line) => /^([\w-]+): *(.*)$/.exec(line));
   const body = rest.length === 0 ? null : parsed(rest.join('\n\n'));
-  if (method === undefined || path === undefined || headers.includes(null) || body === undefined) return null;
+  if (method === undefined || target === undefined || headers.includes(null) || body === undefined) return null;
   const named = headers.map((match) => [match?.[1]?.toLowerCase(), match?.[2]]);
-  return { method, path, headers: Object.fromEntries(named), body };
+  return { method, path: target, headers: Object.fromEntries(named), body };
 }
 
 /** Returns the value of a JSON text; undefined for other text. */
@@ -123,4 +125,61 @@ export function parsed(text: string): unknown {
 /** Returns whether a line begins an object with a quoted member, or the whole text is a JSON object or list. */
 function holdsJson(text: string): boolean {
   return /^\s*[{[]\s*"/m.test(text) || (/^\s*[{[]/.test(text) && parsed(text) !== undefined);
+}
+
+/** Returns the links of a document to places that do not exist in the project, one line each. `file` is a path from `root`. */
+export function brokenLinks(root: string, file: string): string[] {
+  const broken: string[] = [];
+  visit(treeOf(root, file), (node) => {
+    if (node.type !== 'link' && node.type !== 'definition' && node.type !== 'image') return;
+    const why = whyBroken(root, file, node.url);
+    if (why !== null) broken.push(`${file}:${node.position?.start.line}: ${node.url}: ${why}`);
+  });
+  return broken;
+}
+
+const trees = new Map<string, Nodes>();
+
+function treeOf(root: string, file: string): Nodes {
+  const place = path.join(root, file);
+  const tree = trees.get(place) ?? readMarkdown(readFileSync(place, 'utf8'));
+  trees.set(place, tree);
+  return tree;
+}
+
+function whyBroken(root: string, file: string, url: string): string | null {
+  // Addresses of other sites are not checked: tests use no network.
+  if (/^[a-z]+:/i.test(url)) return null;
+  const [target = '', anchor] = decodeURIComponent(url).split('#');
+  const place = target === '' ? file : path.join(path.dirname(file), target);
+  if (!existsSync(path.join(root, place))) return 'no such file';
+  if (anchor === undefined || !place.endsWith('.md')) return null;
+  return anchorsOf(treeOf(root, place)).has(anchor) ? null : 'no such heading or id';
+}
+
+/** Returns the anchors of headings, as GitHub makes them, and the ids of HTML elements. */
+export function anchorsOf(tree: Nodes): Set<string> {
+  const anchors = new Set<string>();
+  visit(tree, (node) => {
+    if (node.type === 'html') for (const [, id = ''] of node.value.matchAll(/\bid="([^"]+)"/g)) anchors.add(id);
+    if (node.type !== 'heading') return;
+    const slug = slugOf(textOf(node));
+    let anchor = slug;
+    for (let again = 1; anchors.has(anchor); again++) anchor = `${slug}-${again}`;
+    anchors.add(anchor);
+  });
+  return anchors;
+}
+
+/** Letters, digits, marks, `_` and `-` remain; a space becomes `-`. */
+function slugOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\p{M}\p{Pc} -]/gu, '')
+    .replaceAll(' ', '-');
+}
+
+function textOf(node: Nodes): string {
+  if ('children' in node) return node.children.map(textOf).join('');
+  return node.type === 'text' || node.type === 'inlineCode' ? node.value : '';
 }

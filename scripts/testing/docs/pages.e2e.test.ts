@@ -17,7 +17,7 @@ for (const page of new Map([...allPages().map((one) => [one.file, one] as const)
   t.test(`the examples of ${page.file} run as they are and answer what it shows`, async (t) => {
     const cluster = await clusterFor(t, page);
     const { api } = cluster;
-    const found = await pageDifferences(page, cluster, (run, ids) => {
+    const found = await pageDifferences(t, page, cluster, (run, ids) => {
       if (!reference.has(page.file)) return;
       successes.push(...successesOf(run, api, ids));
       const last = run.calls.at(-1);

@@ -2,8 +2,8 @@ import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { callHttp } from '#testing/clients/http-call.ts';
 import { type Document, openApi } from '#testing/doors/checked-api.ts';
-import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
-import { startCluster, WORKERS, type WorkerName } from '#testing/processes/cluster.ts';
+import { type NeighbourCall, type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { type ClusterOptions, startCluster, WORKERS } from '#testing/processes/cluster.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { type Page, readPage } from './page.ts';
 import type { PageCluster } from './run-page.ts';
@@ -19,31 +19,21 @@ const AS_BY_NPM_START: NodeJS.ProcessEnv = {
   AI_CLASSIFIER_WORKER_ENABLED: '1',
   AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
 };
-/**
- * Settings of a page. `webhook` delivers notifications to the neighbours; `ownInbox` sends notices to the cluster's own inboxes; `paid`
- * charges generations to the neighbours, which are the question bank too. `workers` replaces the workers of a cluster.
- */
-type Needs = {
-  env?: NodeJS.ProcessEnv;
-  ownInbox?: boolean;
-  webhook?: boolean;
-  paid?: boolean;
-  workers?: readonly WorkerName[];
-};
-const NEEDS: Readonly<Record<string, Needs>> = {
-  'README.md': { ownInbox: true },
-  [UNSHOWN]: { env: { ATTEMPT_GRADING_WAIT_MS: '0' }, workers: [] },
-  'docs/gateway.md': {
-    env: { SECURITY_CONTACT: 'mailto:security@school.example' },
-  },
-  'docs/gateway/paid-generation.md': { paid: true },
-  'docs/gateway/notification.md': {
+/** Options of the cluster of a page, beside every worker. `receiver` is one more server that it may call: a page shows the calls of both. */
+const NEEDS: Readonly<Record<string, (receiver: Neighbours) => ClusterOptions>> = {
+  'README.md': () => ({ ownNotifications: true }),
+  [UNSHOWN]: () => ({ env: { ATTEMPT_GRADING_WAIT_MS: '0' }, workers: [] }),
+  'docs/gateway.md': () => ({ env: { SECURITY_CONTACT: 'mailto:security@school.example' } }),
+  'docs/gateway/paid-generation.md': ({ url, ownersEnv }) => ({
+    env: { ...ownersEnv, QUESTION_BANK_SERVICE_URL: url, AI_GENERATION_USAGE_WALLET_ENABLED: '1' },
+  }),
+  'docs/gateway/notification.md': () => ({
     env: {
       NOTIFICATION_UNSUBSCRIBE_URL: 'https://api.school.example/v1/notifications/unsubscribe',
       NOTIFICATION_UNSUBSCRIBE_SECRET: 'secret-of-the-example-in-the-documents',
     },
-  },
-  'docs/webhook.md': { webhook: true },
+  }),
+  'docs/webhook.md': ({ webhookEnv }) => ({ env: webhookEnv }),
 };
 
 /** Returns README and every document, read. */
@@ -63,30 +53,24 @@ export function pageAt(file: string): Page {
 
 /** Starts a new cluster for one page, with every worker, on the MongoDB and the Redis of the environment. */
 export async function clusterFor(t: Teardown, { file }: Page): Promise<PageCluster> {
-  const { env, ownInbox = false, webhook = false, paid = false, workers = WORKERS } = NEEDS[file] ?? {};
   // Each process of a cluster adds a listener to the end of this process.
   process.setMaxListeners(100);
   const receiver = await openNeighbours(t);
+  const { env, ...needs } = NEEDS[file]?.(receiver) ?? {};
   const cluster = await startCluster(t, {
-    env: { ...AS_BY_NPM_START, ...(webhook ? receiver.webhookEnv : {}), ...(paid ? paidEnv(receiver) : {}), ...env },
-    workers,
+    workers: WORKERS,
     inside: true,
-    ownNotifications: ownInbox,
+    ...needs,
+    env: { ...AS_BY_NPM_START, ...env },
   });
   const { url } = cluster.door();
+  const sent = ({ method, path: target, headers, body }: NeighbourCall) => {
+    const flat = Object.entries(headers).map(([name, value]) => [name, String(value)]);
+    return { method, path: target, headers: Object.fromEntries(flat), body };
+  };
   return {
     url,
     api: openApi((await callHttp(url, 'GET', '/openapi.json')).json as Document),
-    received: () =>
-      [...cluster.neighbours.calls, ...receiver.calls].map(({ method, path: target, headers, body }) => ({
-        method,
-        path: target,
-        headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)])),
-        body,
-      })),
+    received: () => [...cluster.neighbours.calls, ...receiver.calls].map(sent),
   };
-}
-
-function paidEnv({ url, ownersEnv }: Neighbours): NodeJS.ProcessEnv {
-  return { ...ownersEnv, QUESTION_BANK_SERVICE_URL: url, AI_GENERATION_USAGE_WALLET_ENABLED: '1' };
 }

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createParser } from 'eventsource-parser';
 import type { Api } from '#testing/doors/checked-api.ts';
+import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { differences, type Ids } from './compare.ts';
 import { type Example, type Outgoing, type Page, parsed, type SentRequest } from './page.ts';
-import { openPageShell } from './page-shell.ts';
-import { openRecordingProxy, type RecordedCall } from './recording-proxy.ts';
+import { openPageShell, openRecordingProxy, type RecordedCall } from './page-shell.ts';
 
 /** The cluster that a page runs against, with its OpenAPI document and the calls that its neighbours received. */
 export interface PageCluster {
@@ -28,25 +28,26 @@ const SENT_WITHIN_MS = 20_000;
  * example, with the ids that the run has shown so far.
  * @throws Error if a command fails
  */
-export async function pageDifferences(page: Page, cluster: PageCluster, onRun: (run: ExampleRun, ids: Ids) => void) {
+export async function pageDifferences(
+  t: Teardown,
+  page: Page,
+  cluster: PageCluster,
+  onRun: (run: ExampleRun, ids: Ids) => void,
+): Promise<string[]> {
   const ids: Ids = new Map();
   const found: string[] = [];
-  const proxy = await openRecordingProxy(cluster.url);
-  const shell = openPageShell(proxy.url);
-  try {
-    for (const step of page.steps) {
-      const name = `${page.file}:${step.line}`;
-      if (step.kind === 'outgoing') {
-        found.push(...(await outgoingDifferences(step, cluster, ids)).map((what) => `${name}: ${what}`));
-        continue;
-      }
-      const run = { step, output: await shell.run(step.script, name), calls: proxy.take() };
-      found.push(...exampleDifferences(run, cluster.api, ids).map((what) => `${name}: ${what}`));
-      onRun(run, ids);
+  const proxy = await openRecordingProxy(t, cluster.url);
+  const runBlock = openPageShell(t, proxy.url);
+  for (const step of page.steps) {
+    const name = `${page.file}:${step.line}`;
+    const add = (differences: readonly string[]) => found.push(...differences.map((what) => `${name}: ${what}`));
+    if (step.kind === 'outgoing') {
+      add(await outgoingDifferences(step, cluster, ids));
+      continue;
     }
-  } finally {
-    await shell.close();
-    await proxy.close();
+    const run = { step, output: await runBlock(step.script, name), calls: proxy.take() };
+    add(exampleDifferences(run, cluster.api, ids));
+    onRun(run, ids);
   }
   return found;
 }
@@ -61,14 +62,12 @@ export function exampleDifferences({ step: { reply }, calls, output }: ExampleRu
     if (!isWanted) return [`${call.method} ${call.target} answered ${call.status} ${call.text.slice(0, 600)}`];
     return api.faultOf(call.method, call.target, call) ?? [];
   });
-  if (reply?.kind === 'json' && last === undefined) return ['the block calls nothing'];
-  if (reply?.kind === 'json') found.push(...differences(reply.body, last?.json, ids).map(({ what }) => what));
-  if (reply?.kind !== 'text') return found;
-
-  if (last?.headers['content-type']?.startsWith('text/event-stream')) {
+  if (reply === null) return found;
+  if (reply.kind === 'json' && last === undefined) return ['the block calls nothing'];
+  if (reply.kind === 'text' && last?.headers['content-type']?.startsWith('text/event-stream'))
     return [...found, ...streamDifferences(reply.text, last.text, ids)];
-  }
-  return [...found, ...differences(reply.text.trim(), output.trim(), ids).map(({ what }) => what)];
+  const [shown, real] = reply.kind === 'json' ? [reply.body, last?.json] : [reply.text.trim(), output.trim()];
+  return [...found, ...differences(shown, real, ids).map(({ what }) => what)];
 }
 
 /**

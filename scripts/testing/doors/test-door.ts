@@ -1,23 +1,17 @@
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import type { Test } from 'tap';
 import type { Call, Route } from '#api/route.ts';
-import { type MeasuredDoor, openServer, type ServerDeps, type ServerLimits } from '#api/server.ts';
+import { openServer, type ServerDeps, type ServerLimits } from '#api/server.ts';
 import { openLog } from '#infra/log/log.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 
 /** Settings of the front door that a test may override. */
-export interface TestDoorOptions {
-  routes?: Route[];
+export interface TestDoorOptions
+  extends Partial<
+    Pick<ServerDeps, 'routes' | 'isOutage' | 'isProven' | 'wrongTokens' | 'loopbackOnly' | 'trustedProxies'>
+  > {
   limits?: Partial<ServerLimits>;
-  isOutage?: ServerDeps['isOutage'];
-  isProven?: ServerDeps['isProven'];
-  /** Default: nothing counts wrong tokens. */
-  wrongTokens?: ServerDeps['wrongTokens'];
-  /** True if a request must name a host of loopback; default false. */
-  loopbackOnly?: boolean;
-  /** Proxies whose X-Forwarded-For is believed; default none. */
-  trustedProxies?: readonly string[];
   /** `product` checks queries and bodies by the schemas of the product; default: those of `echoRoute`. */
   schemas?: 'product';
   /** Default: a log of its own, which `lines` returns. */
@@ -25,30 +19,21 @@ export interface TestDoorOptions {
   draining?: AbortController;
 }
 
-export interface TestDoor {
-  door: MeasuredDoor;
-  port: number;
-  draining: AbortController;
-  /** Lines of the log, parsed; request lines have `msg: 'request'`. */
-  lines(): Record<string, unknown>[];
-  observed: { method: string; route: string; status: number }[];
-  /** Reasons why connections were closed without a reply. */
-  dropped: string[];
-}
-
+export type TestDoor = Awaited<ReturnType<typeof openTestDoor>>;
 type Teardown = Pick<Test, 'teardown' | 'testdir'>;
 
 /** Opens a front door with the test's routes on a free loopback port. */
-export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): Promise<TestDoor> {
+export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}) {
   const text: string[] = [];
   const ownLogs = () => openLog({ level: 'debug', name: 'test', destination: { write: (line) => text.push(line) } });
-  const { logs: { log, access } = ownLogs(), draining = new AbortController() } = options;
-  const observed: TestDoor['observed'] = [];
+  const { schemas, limits, logs: { log, access } = ownLogs(), draining = new AbortController(), ...rest } = options;
+  const observed: { method: string; route: string; status: number }[] = [];
+  /** Reasons why connections were closed without a reply. */
   const dropped: string[] = [];
   const door = openServer({
-    routes: options.routes ?? [echoRoute()],
+    routes: [echoRoute()],
     schemas:
-      options.schemas === 'product'
+      schemas === 'product'
         ? loadSchemas()
         : loadSchemas(t.testdir({ test: { 'body.json': BODY, 'query.json': QUERY } })),
     log,
@@ -56,11 +41,9 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
     actorHash: (id) => openKeyedHash('x')('actor', id),
     draining: draining.signal,
     observe: (method, route, status) => observed.push({ method, route, status }),
-    isOutage: options.isOutage ?? (() => false),
-    ...(options.isProven === undefined ? {} : { isProven: options.isProven }),
-    ...(options.wrongTokens === undefined ? {} : { wrongTokens: options.wrongTokens }),
-    loopbackOnly: options.loopbackOnly ?? false,
-    trustedProxies: options.trustedProxies ?? [],
+    isOutage: () => false,
+    loopbackOnly: false,
+    trustedProxies: [],
     dropped: (reason) => dropped.push(reason),
     limits: {
       headTimeoutMs: 10_000,
@@ -68,12 +51,15 @@ export async function openTestDoor(t: Teardown, options: TestDoorOptions = {}): 
       bodyBudgetBytes: 1 << 20,
       maxConnections: 1_024,
       anonymous: { requests: 8_192, bodyBytes: 1 << 24 },
-      ...options.limits,
+      ...limits,
     },
+    ...rest,
   });
   const port = await door.listen(0, '127.0.0.1');
   t.teardown(() => door.close(0));
-  return { door, port, draining, observed, dropped, lines: () => text.map((line) => JSON.parse(line)) };
+  /** Returns the lines of the log, parsed; request lines have `msg: 'request'`. */
+  const lines = (): Record<string, unknown>[] => text.map((line) => JSON.parse(line));
+  return { door, port, draining, observed, dropped, lines };
 }
 
 /** Returns the route `POST /v1/echo/:id`, which has a schema and answers with the request. */
@@ -116,24 +102,17 @@ const QUERY = JSON.stringify({
   additionalProperties: false,
 });
 
-export interface RawReply {
+interface RawReply {
   status: number;
   headers: Record<string, string>;
   // biome-ignore lint/suspicious/noExplicitAny: replies are matched by tests, field by field
   json: any;
 }
 
-/** One raw connection: sends bytes unchanged and reads replies one by one. */
-export interface Wire {
-  socket: Socket;
-  write(text: string | Buffer): void;
-  /** Returns the next complete reply. @throws Error if the connection ends before, or if a browser may sniff the type */
-  reply(): Promise<RawReply>;
-  closed: Promise<void>;
-}
+export type Wire = ReturnType<typeof openWire>;
 
-/** Opens a raw connection to a port of 127.0.0.1 and closes it at the end of the test. */
-export function openWire(t: Pick<Teardown, 'teardown'>, port: number): Wire {
+/** Opens a raw connection to a port of 127.0.0.1, which sends bytes unchanged and reads replies one by one, until the end of the test. */
+export function openWire(t: Pick<Teardown, 'teardown'>, port: number) {
   const socket = connect({ port, host: '127.0.0.1' });
   let buffer = Buffer.alloc(0);
   let wake = (): void => undefined;
@@ -155,8 +134,9 @@ export function openWire(t: Pick<Teardown, 'teardown'>, port: number): Wire {
   return {
     socket,
     closed,
-    write: (text) => void socket.write(text),
-    async reply() {
+    write: (text: string | Buffer) => void socket.write(text),
+    /** Returns the next complete reply. @throws Error if the connection ends before, or if a browser may sniff the type */
+    async reply(): Promise<RawReply> {
       for (;;) {
         const found = takeReply(buffer);
         if (found !== undefined) {

@@ -1,13 +1,12 @@
 import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
 import { readConfig } from '#infra/config/config.ts';
-import { type ModelRuntime, openModels } from '#infra/models/open-models.ts';
+import { openModels } from '#infra/models/open-models.ts';
 import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import type { HttpProvider } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import type { TaskTerms } from '#shared/classifier/tasks/envelope.ts';
-import type { Models } from '#shared/classifier/tasks/models.ts';
 import type { ModelTask } from '#shared/classifier/tasks/task.ts';
-import { type CapturedLog, captureLog } from '#testing/captured-log.ts';
+import { captureLog } from '#testing/captured-log.ts';
 import { taskModels } from './task-models.ts';
 
 /** Providers that differ in their protocol, or in details of a shared one. */
@@ -50,16 +49,7 @@ export const ASKED_AT: Readonly<
 /** A provider key that may appear only in requests to the provider. */
 export const SENTINEL_KEY = 'sk-sentinel-7f3a9b2c-never-shown';
 
-/** Models whose waits end at once and are recorded. */
-export interface AskedModels {
-  models: ModelRuntime & Models;
-  events: UsageEvent[];
-  waits: number[];
-  log: CapturedLog;
-  /** Advances the clock by this many milliseconds. */
-  pass(ms: number): void;
-  ask(task?: Partial<ModelTask>, signal?: AbortSignal): ReturnType<ModelRuntime['ask']>;
-}
+export type AskedModels = ReturnType<typeof askedModels>;
 
 export const TASK: ModelTask = {
   kind: 'classify',
@@ -108,12 +98,15 @@ export function settingsFor(provider: HttpProvider, env: NodeJS.ProcessEnv = {})
   ).classifier;
 }
 
-/** Opens models with these settings and closes them at the end of the test. Their clock advances by waits and `pass` only, unless `realTime`. */
+/**
+ * Opens models with these settings until the end of the test. Their waits end at once and are recorded. Their clock advances by waits and
+ * `pass` only, unless `realTime`.
+ */
 export function askedModels(
   t: { teardown(work: () => unknown): void },
   settings: ClassifierSettings,
   options: { shared?: SharedCells | null; realTime?: boolean } = {},
-): AskedModels {
+) {
   const events: UsageEvent[] = [];
   const waits: number[] = [];
   const log = captureLog();
@@ -144,9 +137,11 @@ export function askedModels(
     events,
     waits,
     log,
-    pass(ms) {
+    /** Advances the clock by this many milliseconds. */
+    pass(ms: number) {
       passed += ms;
     },
-    ask: (task = {}, signal = new AbortController().signal) => models.ask({ ...TASK, ...task }, TERMS, signal),
+    ask: (task: Partial<ModelTask> = {}, signal = new AbortController().signal) =>
+      models.ask({ ...TASK, ...task }, TERMS, signal),
   };
 }

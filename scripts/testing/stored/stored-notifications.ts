@@ -9,7 +9,7 @@ import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { type Channel, deliveryJobId } from '#shared/notification/delivery.ts';
 import { type Notification, newNotification } from '#shared/notification/notification.ts';
-import { type PushSubscription, subscriptionOf } from '#shared/notification/push.ts';
+import { subscriptionOf } from '#shared/notification/push.ts';
 
 /** Returns an unread notification in an inbox; `change` overrides fields. */
 export function freshNotification(change: Partial<Notification> = {}): Notification {
@@ -51,26 +51,23 @@ export async function postDelivery(
   return (await mailboxOf(mongo, queue).findOne({ _id: deliveryJobId(row._id, channel) })) as Command;
 }
 
-/** A browser with keys of its own, which reads push messages by another implementation than the one that writes them. */
-export interface TestBrowser {
-  subscription: PushSubscription;
-  /** The subscription as its page sends it. */
-  request: { endpoint: string; keys: { p256dh: string; auth: string } };
-  /** Returns the parsed message. @throws Error if it was encrypted for another browser */
-  // biome-ignore lint/suspicious/noExplicitAny: messages are matched by tests, field by field
-  read(body: Buffer): any;
-}
+export type TestBrowser = ReturnType<typeof testBrowser>;
 
-/** Returns a new browser. Default endpoint: one that no push service has issued. */
-export function testBrowser(endpoint = `https://fcm.googleapis.com/send/${newId()}`): TestBrowser {
+/**
+ * Returns a browser with keys of its own, which reads push messages by another implementation than the one that writes them. Default endpoint:
+ * one that no push service has issued.
+ */
+export function testBrowser(endpoint = `https://fcm.googleapis.com/send/${newId()}`) {
   const key = createECDH('prime256v1');
   const p256dh = key.generateKeys('base64url');
   const auth = randomBytes(16).toString('base64url');
   const request = { endpoint, keys: { p256dh, auth } };
   return {
+    /** The subscription as its page sends it. */
     request,
     subscription: subscriptionOf(request, new Date()),
-    read: (body) =>
+    /** Returns the parsed message. @throws Error if it was encrypted for another browser */
+    read: (body: Buffer) =>
       JSON.parse(decrypt(body, { version: 'aes128gcm', privateKey: key, authSecret: auth }).toString('utf8')),
   };
 }

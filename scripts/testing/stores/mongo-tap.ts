@@ -3,25 +3,7 @@ import { PROVIDER_SETTINGS } from '#infra/mongo/classifier/collections.ts';
 import { HEADER_BYTES, isCommand, onMessages, openMongoProxy } from './flawed-mongo.ts';
 import type { Teardown } from './open-test-mongo.ts';
 
-/** A proxy to MongoDB that records the name of every command and can be cut. */
-export interface MongoTap {
-  /** Value for MONGODB_URL of the observed process. */
-  url: string;
-  /** Returns the commands since the last `clear`, without the driver's housekeeping and the front door's polls. */
-  commands(): string[];
-  /** Returns the bytes of commands and replies since the last `clear`, the driver's housekeeping included. */
-  bytes(): { sent: number; received: number };
-  clear(): void;
-  /** Makes MongoDB unreachable through this proxy until `join`. */
-  cut(): void;
-  join(): void;
-  /**
-   * Keeps back replies until `release`: MongoDB hangs, and its connections stay open. With a text, only replies to commands that contain
-   * it are kept back.
-   */
-  hold(about?: string): void;
-  release(): void;
-}
+export type MongoTap = Awaited<ReturnType<typeof openMongoTap>>;
 
 /** Position of the first name: behind header, flags, kind of the first section, length of its document and type of its first field. */
 const FIRST_NAME_AT = HEADER_BYTES + 4 + 1 + 4 + 1;
@@ -36,8 +18,8 @@ interface SeenCommand {
   collection: string;
 }
 
-/** Opens a tap in front of the server at `mongodbUrl` and closes it at the end of the test. */
-export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<MongoTap> {
+/** Opens a proxy to MongoDB that records the name of every command and can be cut, until the end of the test. */
+export async function openMongoTap(t: Teardown, mongodbUrl: string) {
   const seen: SeenCommand[] = [];
   const bytes = { sent: 0, received: 0 };
   const replies = new Map<Socket, Socket>();
@@ -66,14 +48,18 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
     if (heldText === '') holdBack(upstream, client);
   });
   return {
+    /** Value for MONGODB_URL of the observed process. */
     url,
+    /** Returns the commands since the last `clear`, without the driver's housekeeping and the front door's polls. */
     commands: () =>
       seen.filter(({ name, collection }) => !HOUSEKEEPING.has(name) && !POLLED.has(collection)).map(({ name }) => name),
+    /** Returns the bytes of commands and replies since the last `clear`, the driver's housekeeping included. */
     bytes: () => ({ ...bytes }),
     clear() {
       seen.length = 0;
       Object.assign(bytes, { sent: 0, received: 0 });
     },
+    /** Makes MongoDB unreachable through this proxy until `join`. */
     cut() {
       isCut = true;
       for (const socket of open) socket.destroy();
@@ -81,6 +67,10 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string): Promise<Mon
     join() {
       isCut = false;
     },
+    /**
+     * Keeps back replies until `release`: MongoDB hangs, and its connections stay open. With a text, only replies to commands that contain
+     * it are kept back.
+     */
     hold(about = '') {
       heldText = about;
       if (about === '') for (const [upstream, client] of replies) holdBack(upstream, client);
