@@ -4,7 +4,7 @@ import t from 'tap';
 import { subjectFaults } from './check-commits.ts';
 import { documentPieces, faultsOf, longLines, sourcePieces } from './check-prose.ts';
 import { createTapReport } from './tap-report.ts';
-import { findTestFiles } from './test-files.ts';
+import { findTestFiles, RESTS_ON_ENGINE, restsOnEngine } from './test-files.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 
@@ -209,6 +209,16 @@ t.test('reads headings, paragraphs, items and cells of a document', async (t) =>
       [10, 'd'],
     ],
   );
+});
+
+t.test('each rule for the tests that every engine repeats names test files', async (t) => {
+  const repeated = findTestFiles(ROOT, []).filter(restsOnEngine);
+  for (const rule of RESTS_ON_ENGINE)
+    t.ok(
+      repeated.some((file) => rule.test(file)),
+      String(rule),
+    );
+  t.ok(repeated.includes('scripts/testing/faults/workers.e2e.test.ts'));
 });
 
 t.test('a test file awaits nothing at its top level after its first test', async (t) => {

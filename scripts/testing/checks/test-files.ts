@@ -13,9 +13,9 @@ const SMOKE = 'api/attempt/scoring.e2e.test.ts';
 /** Returns whether a file belongs to the quick run. */
 export const isQuick = (file: string): boolean => isPure(file) || file === SMOKE;
 
-const RESTS_ON_ENGINE = [
+export const RESTS_ON_ENGINE = [
   /^shared\/infra\/mongo\/(?!person\/crash-points)/,
-  /^scripts\/(faults\/(mongodb|workers)|services)\./,
+  /^scripts\/(testing\/faults\/(mongodb|workers)|start\/services)\./,
   /^workers\/(kernel\.|(grading|results-release)\/crash-points\.)/,
   /\/(outages|lost-replies|races)\.|\.race\./,
 ];
