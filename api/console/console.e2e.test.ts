@@ -7,8 +7,7 @@ import { CLUSTER_SAMPLES, type ClusterSample } from '#infra/mongo/operations/sam
 import { writeAudit } from '#infra/mongo/operator-audit.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
-import { overflowOf, picture, violationsOn } from '#testing/browser/open-browser.ts';
-import { openRows, requireBrowser, signIn } from '#testing/browser/operator-window.ts';
+import { openRows, overflowOf, picture, requireBrowser, signIn, violationsOn } from '#testing/browser/open-browser.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { graded, postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 

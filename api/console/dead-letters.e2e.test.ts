@@ -1,7 +1,14 @@
 import t from 'tap';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
-import { overflowOf, picture, violationsOn, WIDTHS } from '#testing/browser/open-browser.ts';
-import { openRows, requireBrowser, signIn } from '#testing/browser/operator-window.ts';
+import {
+  openRows,
+  overflowOf,
+  picture,
+  requireBrowser,
+  signIn,
+  violationsOn,
+  WIDTHS,
+} from '#testing/browser/open-browser.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 

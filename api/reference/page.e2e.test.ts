@@ -4,7 +4,7 @@ import { readExamples } from '#api/openapi-examples.ts';
 import { operationsRoutes } from '#api/operations/routes.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { allRoutes } from '#scripts/generate/all-routes.ts';
-import { requireBrowser } from '#testing/browser/operator-window.ts';
+import { requireBrowser } from '#testing/browser/open-browser.ts';
 import { openTestDoor } from '#testing/doors/test-door.ts';
 import { referenceRoutes } from './mount.ts';
 

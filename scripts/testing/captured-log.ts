@@ -1,6 +1,5 @@
 import type { Fields, Log } from '#infra/log/log.ts';
 
-/** A log that prints nothing and records every line. */
 export interface CapturedLog extends Log {
   lines: { level: string; fields: Fields; message: string }[];
 }

@@ -4,8 +4,8 @@ import { mulberry32 } from '#scripts/sandbox/random.ts';
 export type Chance = ReturnType<typeof openChance>;
 
 /** Opens random numbers by the seed of FAULTS_SEED, otherwise a fresh one, and prints it. Processes and networks still vary. */
-export function openChance(say: (line: string) => void, env: NodeJS.ProcessEnv = process.env) {
-  const seed = Number(env.FAULTS_SEED ?? freshSeed());
+export function openChance(say: (line: string) => void) {
+  const seed = Number(process.env.FAULTS_SEED ?? freshSeed());
   say(`FAULTS_SEED=${seed}`);
   const next = mulberry32(seed);
   const below = (limit: number) => Math.floor(next() * limit);
@@ -24,18 +24,18 @@ export function openChance(say: (line: string) => void, env: NodeJS.ProcessEnv =
 }
 
 /** Returns `full` if FAULTS_FULL=1, otherwise `small`, which is fast enough for every commit. */
-export function scaled(small: number, full: number, env: NodeJS.ProcessEnv = process.env): number {
-  return env.FAULTS_FULL === '1' ? full : small;
+export function scaled(small: number, full: number): number {
+  return process.env.FAULTS_FULL === '1' ? full : small;
 }
 
 /** Opens random pauses by the seed of RACE_SEED, otherwise a fresh one. Tests print the seed. */
-export function openJitter(seed: number = Number(process.env.RACE_SEED ?? freshSeed())) {
+export function openJitter() {
+  const seed = Number(process.env.RACE_SEED ?? freshSeed());
   const next = mulberry32(seed);
   return {
     seed,
     /** Returns a number, 0 ≤ x < 1. */
     next,
-    /** Waits 0 to `mostMs` milliseconds. */
     async pause(mostMs: number) {
       const ms = Math.floor(next() * (mostMs + 1));
       if (ms > 0) await delay(ms);

@@ -26,7 +26,6 @@ export async function recordSpans(t: { teardown(work: () => unknown): void }) {
   }
   return {
     all,
-    /** Returns the spans of this name, in the order of their start. */
     named: (name: string) =>
       all()
         .filter((span) => span.name === name)

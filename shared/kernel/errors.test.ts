@@ -2,7 +2,7 @@ import { parse } from '@babel/parser';
 import { type Node, type ObjectExpression, traverseFast } from '@babel/types';
 import t from 'tap';
 import { refusalOf } from '#shared/classifier/provider/refusal.ts';
-import { productionSources } from '#testing/production-sources.ts';
+import { productionSources } from '#testing/checks/project-files.ts';
 import { ERROR_GROUPS, ERRORS, type ErrorCode } from './errors.ts';
 
 t.test('every code has a cause, a remedy and a message of its own, and belongs to one group', async (t) => {

@@ -1,5 +1,5 @@
 import type { Measure, Row } from '#scripts/bench/measure.ts';
-import { costOf, type FilledPlace, stretchMeter } from '#testing/fillings/cost.ts';
+import { costOf, type FilledPlace, type Meter, processorMs } from '#testing/fillings/cost.ts';
 import { fillingsOf } from '#testing/fillings/fillings.ts';
 import { type Hall, openHall } from '#testing/fillings/hall.ts';
 import { type Place, permittedMs } from '#testing/fillings/places.ts';
@@ -84,5 +84,30 @@ function rowOf({ operation, place, filling }: FilledPlace, times: readonly numbe
     against: operation.isOfServices ? 'for services' : 'its aim',
     aim: { side: 'most', ratio: 1 },
     notes,
+  };
+}
+
+/** Measures the longest stretch in which the event loop did nothing else, in processor time of this thread. */
+function stretchMeter(): Meter {
+  let [longest, from, isOn] = [0, 0, false];
+  function pass(): void {
+    const now = processorMs();
+    longest = Math.max(longest, now - from);
+    from = now;
+    if (isOn) setImmediate(pass);
+  }
+  return {
+    begin() {
+      [longest, from, isOn] = [0, processorMs(), true];
+      setImmediate(pass);
+    },
+    lap() {
+      const found = longest;
+      longest = 0;
+      return found;
+    },
+    end() {
+      isOn = false;
+    },
   };
 }

@@ -17,10 +17,8 @@ import { classifierActor } from '#workers/classifier/actor.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { testKernel, testWorkerDeps } from './test-kernel.ts';
 
-/** Owner of the jobs that a scene stores. */
 export const OWNER = { actorId: 'teacher-1', organizationId: 'org-1' };
 
-/** The data of one batch in a model's task. */
 export interface Data {
   questionIds: string[];
   questions?: { id: string }[];
@@ -34,7 +32,6 @@ export async function classifierScene(t: Test) {
   const mongo = await openTestMongo(t);
   /** Question ids of each model call, in order. */
   const asked: string[][] = [];
-  /** Ids of the jobs whose change was published, in order. */
   const publishedJobs: string[] = [];
   /** By cancellation key; of the calls with one key the newest listens. */
   const listeners = new Map<string, () => void>();
@@ -84,7 +81,6 @@ export function passing(retryAfterMs: number | null = null) {
 
 export const twelve: StoredJobOptions = { questions: 12 };
 
-/** Returns the commands of a job, one for each round, oldest first. */
 export function commandsOfJob(mongo: Mongo, jobId: string): Promise<Command[]> {
   return mailboxOf(mongo, 'classifier')
     .find({ subject: jobId }, { sort: { _id: 1 } })

@@ -13,11 +13,8 @@ export interface InProcessSettlement {
   door: SettlementWorker;
   /** While true, rings are noted and nothing is run. */
   asleep: boolean;
-  /** The commands that were rung for. */
   rings: CommandRef[];
-  /** How each run ended. */
   results: string[];
-  /** Runs a command as a ring would. */
   run(command: CommandRef): Promise<void>;
 }
 

@@ -2,7 +2,6 @@ import type { Queue } from '#shared/kernel/command.ts';
 import { type Actor, type Effects, type Handlers, type Outcome, queuesOf, type Run } from '#workers/actor.ts';
 
 type Done = Extract<Outcome, { kind: 'done' }>;
-/** An outcome whose result may be anything. */
 export type AnyOutcome =
   | Exclude<Outcome, { kind: 'done' | 'rejected' }>
   | (Omit<Done, 'result'> & { result: unknown })

@@ -3,26 +3,26 @@ import path from 'node:path';
 import type { AxeResults } from 'axe-core';
 import { type BrowserContext, chromium, type Page } from 'playwright-core';
 import type { Test } from 'tap';
+import { openMongo } from '#infra/mongo/connect.ts';
 import { onPath } from '#scripts/start/services/tools.ts';
-import { unpackedPackage } from '#testing/optional-tool.ts';
+import { optionalTool, unpackedPackage } from '#testing/optional-tool.ts';
+import type { Cluster } from '#testing/processes/cluster.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 const AXE = readFileSync(path.join(ROOT, 'node_modules/axe-core/axe.min.js'), 'utf8');
-/** Folder of the pictures, for the eyes of the person who changes a page. */
 const PICTURES = path.join(ROOT, '.cache/console-pictures');
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
 /** Widths of a small phone and of a desk. */
 export const WIDTHS = [360, 1_280] as const;
-/** Longest wait for an element on a busy machine (ms). */
 const PATIENT_MS = 60_000;
 
 /** Opens contexts of one headless Chromium: windows of different persons. */
-export type OpenWindow = (options: { width: number; locale: string; dark?: boolean }) => Promise<BrowserContext>;
+type OpenWindow = (options: { width: number; locale: string; dark?: boolean }) => Promise<BrowserContext>;
 
 /** Opens headless Chromium. The end of the test closes it. @throws Error with the reason if the machine has none */
-export async function openBrowser(t: Pick<Test, 'teardown'>): Promise<OpenWindow> {
+async function openBrowser(t: Pick<Test, 'teardown'>): Promise<OpenWindow> {
   const browser = await chromium.launch(await findChromium());
   t.teardown(() => browser.close());
   return async ({ width, locale, dark = false }) => {
@@ -49,7 +49,6 @@ async function findChromium(): Promise<{ executablePath: string; env: Record<str
   };
 }
 
-/** Returns the violations that axe finds on a page, each with its element and its remedy. */
 export async function violationsOn(page: Page): Promise<string[]> {
   await page.evaluate(AXE);
   const { violations } = (await page.evaluate('axe.run()')) as AxeResults;
@@ -58,7 +57,6 @@ export async function violationsOn(page: Page): Promise<string[]> {
   );
 }
 
-/** Stores a picture of the whole page. */
 export async function picture(page: Page, name: string): Promise<void> {
   mkdirSync(PICTURES, { recursive: true });
   await page.screenshot({ path: path.join(PICTURES, `${name}.png`), fullPage: true });
@@ -67,4 +65,27 @@ export async function picture(page: Page, name: string): Promise<void> {
 /** Returns by how many pixels the page is wider than its window. */
 export async function overflowOf(page: Page): Promise<number> {
   return Number(await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth'));
+}
+
+/** Opens headless Chromium. Without one it skips the test file, unless `CHROMIUM=required`. */
+export async function requireBrowser(t: Pick<Test, 'teardown' | 'plan'>): Promise<OpenWindow> {
+  const browser = await optionalTool('CHROMIUM', () => openBrowser(t));
+  if ('tool' in browser) return browser.tool;
+  t.plan(0, browser.missing);
+  process.exit();
+}
+
+/** Opens the database of a cluster, for the rows that its console shows. The end of the test closes it. */
+export function openRows(t: Pick<Test, 'teardown'>, { env }: Pick<Cluster, 'env'>) {
+  const { MONGODB_URL: url = '', MONGODB_DATABASE: database = '' } = env;
+  const mongo = openMongo({ url, database, appName: 'console-test' });
+  t.teardown(() => mongo.close());
+  return mongo;
+}
+
+export async function signIn(page: Page, { door, tokens }: Pick<Cluster, 'door' | 'tokens'>): Promise<void> {
+  await page.goto(`${door().url}/ops`);
+  await page.fill('input[name=token]', tokens.ops);
+  await page.press('input[name=token]', 'Enter');
+  await page.waitForURL('**/ops/overview');
 }

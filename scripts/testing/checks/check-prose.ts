@@ -3,9 +3,7 @@ import path from 'node:path';
 import { parse } from '@babel/parser';
 import { type Comment, type Node, traverseFast } from '@babel/types';
 import type { Nodes } from 'mdast';
-import { fromMarkdown } from 'mdast-util-from-markdown';
-import { gfmTableFromMarkdown } from 'mdast-util-gfm-table';
-import { gfmTable } from 'micromark-extension-gfm-table';
+import { readMarkdown } from '#testing/docs/page.ts';
 
 /**
  * `node scripts/testing/checks/check-prose.ts [PART]…`: checks comments, test titles, messages and documents by the style sheet of CONTRIBUTING.md, in the
@@ -33,7 +31,6 @@ const DISCOURAGED: readonly (readonly [words: RegExp, instead: string])[] = [
 const RIDDLES = /^(?:What|Who|Whether|Whoever|Of|By which)\b/;
 /** Upper bound of a sentence, in words. The style sheet aims at 25; longer ones are read twice. */
 const MAX_WORDS = 30;
-/** Upper bound of a line of a document, in characters. */
 const MAX_LINE = 160;
 const SENTENCES = new Intl.Segmenter('en', { granularity: 'sentence' });
 
@@ -72,8 +69,7 @@ export function documentPieces(source: string): Piece[] {
       return [{ kind: 'document', line: node.position?.start.line ?? 1, text: prose(plainText(node)) }];
     return 'children' in node ? node.children.flatMap(piecesOf) : [];
   };
-  const tree = fromMarkdown(source, { extensions: [gfmTable()], mdastExtensions: [gfmTableFromMarkdown()] });
-  return piecesOf(tree).filter(({ text }) => text !== '');
+  return piecesOf(readMarkdown(source)).filter(({ text }) => text !== '');
 }
 
 /** Comments that a tool reads. */

@@ -3,8 +3,8 @@ import path from 'node:path';
 import t from 'tap';
 import { subjectFaults } from './check-commits.ts';
 import { documentPieces, faultsOf, longLines, sourcePieces } from './check-prose.ts';
+import { findTestFiles, RESTS_ON_ENGINE, restsOnEngine } from './project-files.ts';
 import { createTapReport } from './tap-report.ts';
-import { findTestFiles, RESTS_ON_ENGINE, restsOnEngine } from './test-files.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 

@@ -1,11 +1,11 @@
+import { spawn } from 'node:child_process';
 import os from 'node:os';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { chooseEngine, enginesHere } from '#scripts/start/services/mongodb.ts';
 import { onStopSignals } from '#scripts/start/supervisor/processes.ts';
-import { runTap } from './run-tap.ts';
-import { runStaticCheck, STATIC_CHECKS } from './static-checks.ts';
-import { createTapReport, type TapTotals } from './tap-report.ts';
-import { findTestFiles, isPure, isQuick, restsOnEngine } from './test-files.ts';
+import { findTestFiles, isPure, isQuick, restsOnEngine } from './project-files.ts';
+import { createTapReport, runTap, type TapTotals } from './tap-report.ts';
 
 export interface ChecksOptions {
   /** Skips every test that needs MongoDB, Redis or whole processes. */
@@ -16,11 +16,21 @@ export interface ChecksOptions {
   readonly filters?: readonly string[];
   /** Repeats the tests that rest on the database on each other engine of this machine. */
   readonly everyEngine?: boolean;
-  /** Options of tap beside those of .taprc. */
   readonly tapOptions?: readonly string[];
 }
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
+// Only the changed files and their importers are checked again.
+const INCREMENTAL = ['--incremental', '--tsBuildInfoFile', '.cache/types.tsbuildinfo'];
+/** The checks without a test runner, each with the arguments of Node. Each counts as one passed or failed check. */
+const STATIC_CHECKS: readonly (readonly [name: string, what: string, ...args: readonly string[]])[] = [
+  ['types', 'tsc --noEmit', 'node_modules/.bin/tsc', '--noEmit', ...INCREMENTAL],
+  ['lint', 'biome check', 'node_modules/.bin/biome', 'check', '--max-diagnostics=50', '.'],
+  ['layers', 'imports follow the arrows; no small file has one reader', 'scripts/testing/checks/check-layers.ts'],
+  ['prose', 'comments, messages and documents follow the style sheet', 'scripts/testing/checks/check-prose.ts'],
+  ['generated', 'generated files match their sources', 'scripts/generate/generate.ts', '--check'],
+];
+
 const SLOWEST_FILES = 5;
 const SLOW_MS = 3_000;
 /** Memory of one lane: MongoDB, Redis, and the processes of a cluster. */
@@ -56,11 +66,19 @@ export async function runChecks(options: ChecksOptions): Promise<number> {
 }
 
 async function runStaticChecks(signal: AbortSignal, add: (totals: TapTotals) => void): Promise<void> {
-  for (const check of STATIC_CHECKS) {
+  for (const [name, what, ...args] of STATIC_CHECKS) {
     signal.throwIfAborted();
-    const { ok, said } = await runStaticCheck(ROOT, check, signal);
-    if (!ok && said !== '') console.log(said);
-    console.log(`${ok ? 'ok  ' : 'FAIL'} ${check.name}: ${check.what}`);
+    const child = spawn(process.execPath, args, { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'], signal });
+    const ended = new Promise<boolean>((resolve) => {
+      child.on('error', () => resolve(false));
+      child.on('exit', (code) => resolve(code === 0));
+    });
+    // An abort destroys the streams.
+    const said = await Promise.all([child.stdout, child.stderr].map((stream) => text(stream).catch(() => '')));
+    const ok = await ended;
+    const output = said.join('').trimEnd();
+    if (!ok && output !== '') console.log(output);
+    console.log(`${ok ? 'ok  ' : 'FAIL'} ${name}: ${what}`);
     add({ passed: ok ? 1 : 0, failed: ok ? 0 : 1 });
   }
 }

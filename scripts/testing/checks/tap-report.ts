@@ -1,23 +1,21 @@
-/** Assertions of one run of tap. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { signalGroup } from '#scripts/start/supervisor/processes.ts';
+import { endStores } from '#testing/run/stores.ts';
+
 export interface TapTotals {
   readonly passed: number;
   readonly failed: number;
 }
 
-export interface FileResult {
+interface FileResult {
   readonly file: string;
   readonly durationMs: number;
 }
 
-/** Turns the TAP of a run into a readable report. */
-export interface TapReport {
-  /** Reads the next line that tap prints. */
-  read(line: string): void;
-  /** Returns the totals. Before tap prints its summary, they count only failed files. */
-  totals(): TapTotals;
-  /** Returns the files that took `minMs` or longer, longest first. */
-  slowest(minMs: number): FileResult[];
-}
+export type TapReport = ReturnType<typeof createTapReport>;
 
 /** Matches the result of a file. Results of the tests in it are indented and do not match. A skipped file has no duration. */
 const FILE = /^(not )?ok (\d+) - (.+?) # (?:time=([\d.]+)ms|SKIP (.*))/;
@@ -30,7 +28,7 @@ const PASSED = /^\s*(ok \d+ |1\.\.\d+|# time=|TAP version|$)/;
 const ENDING = /^ {2}(exitCode|signal|expired|failure|reason): (?!null)/;
 
 /** Creates a report that prints a line for each file and, for a failed one, its output without the passed tests. */
-export function createTapReport(say: (line: string) => void): TapReport {
+export function createTapReport(say: (line: string) => void) {
   const files: FileResult[] = [];
   let planned = '?';
   let output: string[] = [];
@@ -50,7 +48,8 @@ export function createTapReport(say: (line: string) => void): TapReport {
   }
 
   return {
-    read(line) {
+    /** Reads the next line that tap prints. */
+    read(line: string) {
       const file = FILE.exec(line);
       const [, summary] = SUMMARY.exec(line) ?? [];
       if (line === '  ---') inDetails = true;
@@ -61,9 +60,10 @@ export function createTapReport(say: (line: string) => void): TapReport {
       else if (ENDING.test(line)) say(line);
       if (line === '  ...') inDetails = false;
     },
-    // Count at least the failed files: a file that is killed may have no failed assertion.
-    totals: () => ({ ...totals, failed: Math.max(totals.failed, failedFiles) }),
-    slowest: (minMs) =>
+    // Before tap prints its summary, only failed files count. A file that is killed may have no failed assertion.
+    totals: (): TapTotals => ({ ...totals, failed: Math.max(totals.failed, failedFiles) }),
+    /** Returns the files that took `minMs` or longer, longest first. */
+    slowest: (minMs: number) =>
       files.filter(({ durationMs }) => durationMs >= minMs).sort((a, b) => b.durationMs - a.durationMs),
   };
 }
@@ -72,4 +72,59 @@ export function createTapReport(say: (line: string) => void): TapReport {
 function totalsOf(summary: string): TapTotals {
   const count = (key: string) => Number(new RegExp(`\\b${key}: (\\d+)`).exec(summary)?.[1] ?? 0);
   return { passed: count('pass'), failed: count('fail') };
+}
+
+interface TapRun {
+  readonly root: string;
+  readonly files: readonly string[];
+  readonly options: readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
+  readonly signal: AbortSignal;
+}
+
+const TAP = path.join('node_modules', '.bin', 'tap');
+/** Time in which the processes of a test end by themselves after an abort. */
+const GRACE_MS = 3_000;
+
+/**
+ * Runs test files by tap and passes the lines that it prints to `report`. Waits until nothing of the run lives any more, and returns whether
+ * tap succeeded.
+ */
+export async function runTap({ root, files, options, env, signal }: TapRun, report: TapReport): Promise<boolean> {
+  signal.throwIfAborted();
+  // tap's own reporters lose their last lines after the timeout of a file, unless they write to a terminal.
+  const child = spawn(process.execPath, [TAP, '--reporter=tap', ...options, ...files], {
+    cwd: root,
+    env: { ...process.env, ...env },
+    // In its own process group: one signal reaches tap, the test files and all their children.
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const { pid = 0 } = child;
+  const killGroup = () => void (pid > 0 && signalGroup(pid, 'SIGKILL'));
+  const stop = () => {
+    if (pid > 0) signalGroup(pid, 'SIGTERM');
+    setTimeout(killGroup, GRACE_MS).unref();
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  process.once('exit', killGroup);
+
+  try {
+    const lines = createInterface({ input: child.stdout }).on('line', (line) => report.read(line));
+    const read = once(lines, 'close');
+    const code = await new Promise<number | null>((resolve, reject) => {
+      child.on('error', reject);
+      // A process that a test left behind may hold the pipe open: kill it, so that the pipe closes.
+      child.on('exit', killGroup);
+      child.on('close', resolve);
+    });
+    await read;
+    signal.throwIfAborted();
+    return code === 0;
+  } finally {
+    // A tap that was killed has not run its `after`.
+    endStores(pid);
+    signal.removeEventListener('abort', stop);
+    process.off('exit', killGroup);
+  }
 }

@@ -14,7 +14,6 @@ export interface StartChange {
   courseAttemptContext?: unknown;
 }
 
-/** One person at the attempt service's front door. */
 export type Person = ReturnType<AttemptClient['as']>;
 
 export type AttemptClient = Awaited<ReturnType<typeof attemptClient>>;
@@ -86,7 +85,6 @@ export function internal(sender: string): Record<string, string> {
   return { 'x-internal-service': sender, 'x-internal-token': TOKENS.internal };
 }
 
-/** Returns the headers of a start by the gateway, beside those of the student. */
 export function startHeaders(key: string = randomUUID()): Record<string, string> {
   const source = { 'x-exam-runtime-decision-source': 'exam-service', 'idempotency-key': key };
   return { ...internal('api-gateway'), ...source };
@@ -101,7 +99,6 @@ export function handoffBody(): Json {
   return { ...source, sourceEventId: randomUUID(), questionId: 'essay', score: 4, maxScore: 5 };
 }
 
-/** Returns an exam id that no other test uses. */
 export function newExamId(): string {
   return `exam-${randomUUID()}`;
 }
@@ -165,46 +162,27 @@ export function statements(questionId: string, values: readonly boolean[], chang
   });
 }
 
-/** Returns a numeric question of one point with these accepted answers. */
 export function numeric(questionId: string, numericAnswers: readonly Json[], change: Json = {}): Json {
-  return choice(questionId, {
-    type: 'NUMERIC',
-    options: [],
-    scoringRule: { mode: 'NUMERIC' },
-    answerKey: { numericAnswers },
-    ...change,
-  });
+  return choice(questionId, { ...written('NUMERIC', { numericAnswers }), ...change });
 }
 
-/** Returns a short-text question of one point with these accepted texts. */
 export function shortText(questionId: string, acceptedTexts: readonly string[], change: Json = {}): Json {
-  return choice(questionId, {
-    type: 'SHORT_TEXT',
-    options: [],
-    scoringRule: { mode: 'SHORT_TEXT' },
-    answerKey: { acceptedTexts },
-    ...change,
-  });
+  return choice(questionId, { ...written('SHORT_TEXT', { acceptedTexts }), ...change });
 }
 
 /** Returns an essay question of five points, which is graded by handoff. */
 export function essay(questionId = 'essay', change: Json = {}): Json {
-  return choice(questionId, {
-    type: 'ESSAY',
-    score: 5,
-    options: [],
-    scoringRule: { mode: 'ESSAY' },
-    answerKey: undefined,
-    ...change,
-  });
+  return choice(questionId, { ...written('ESSAY'), score: 5, ...change });
 }
 
-/** Returns one option for each id. */
+function written(type: string, answerKey?: Json): Json {
+  return { type, options: [], scoringRule: { mode: type }, answerKey };
+}
+
 export function options(...ids: string[]): Json[] {
   return ids.map((id) => ({ id, label: id.toUpperCase(), content: `option ${id}` }));
 }
 
-/** Returns the time `ms` milliseconds from now in RFC 3339. */
 export function inMs(ms: number): string {
   return new Date(Date.now() + ms).toISOString();
 }

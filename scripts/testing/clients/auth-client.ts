@@ -8,7 +8,6 @@ type Headers = HttpRequest['headers'];
 /** A password that meets the policy for every test account. */
 export const PASSWORD = 'Sông Hương núi Ngự 1802';
 
-/** Returns an e-mail address that no other account has. */
 export function newEmail(): string {
   return `hs-${randomUUID()}@truong.example`;
 }
@@ -27,7 +26,6 @@ export async function authClient(cluster: Cluster, ownDoor = 1) {
     login: (email: string, password = PASSWORD, headers: Headers = {}) => post('login', { email, password }, headers),
     refresh: (refreshToken: string, door = ownDoor) => post('refresh', { refreshToken }, {}, door),
     logout: (refreshToken: string) => post('logout', { refreshToken }),
-    /** Returns calls that send this access token as Bearer. */
     as(accessToken: string) {
       const headers = { authorization: `Bearer ${accessToken}` };
       return {
@@ -42,7 +40,6 @@ export async function authClient(cluster: Cluster, ownDoor = 1) {
   };
 }
 
-/** Returns the claims of a token without verifying it. */
 // biome-ignore lint/suspicious/noExplicitAny: claims are matched by tests, field by field
 export function claimsIn(token: string): any {
   return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString());

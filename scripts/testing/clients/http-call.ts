@@ -8,14 +8,11 @@ export interface HttpReply<Data = any> {
   status: number;
   headers: Readonly<Record<string, string | undefined>>;
   text: string;
-  /** The parsed body; undefined if it is not JSON. */
   // biome-ignore lint/suspicious/noExplicitAny: replies are matched by tests, field by field
   json: any;
   /** `json.code`; null without one. */
   code: string | null;
-  /** `json.message`; empty without one. */
   message: string;
-  /** `json.data`. */
   data: Data;
 }
 

@@ -6,12 +6,10 @@ import type { HttpRequest } from './http-call.ts';
 type Headers = NonNullable<HttpRequest['headers']>;
 type Fields = Record<string, unknown>;
 
-/** Returns the id of a user without notifications. */
 export function newUserId(): string {
   return `user-${randomUUID()}`;
 }
 
-/** Returns the body of a notification; `change` overrides fields. */
 export function notificationBody(userId: string, change: Fields = {}): Fields {
   return { userId, type: 'GRADE_RELEASED', title: 'Kết quả bài thi', content: 'Đã có kết quả.', ...change };
 }

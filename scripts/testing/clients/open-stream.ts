@@ -47,7 +47,6 @@ export async function openStream(
     status: response.statusCode ?? 0,
     headers: response.headers,
     events,
-    /** Returns the raw text received so far. */
     text: () => text,
     ended: () => isOver,
     /** Waits for an event of this kind that no earlier call returned, and returns it. */

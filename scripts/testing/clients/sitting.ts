@@ -4,7 +4,6 @@ import { essay, handoffBody, internal, numeric, RELEASED, startBody, startHeader
 import { retryOn503 } from './crowd.ts';
 import { exchange, type HttpReply } from './http-call.ts';
 
-/** The fields of an attempt's detail that the scenarios read. */
 export interface Detail {
   id: string;
   status: 'IN_PROGRESS' | 'SUBMITTED' | 'GRADED';
@@ -77,7 +76,6 @@ export function student(id: string = `student-${randomUUID()}`) {
     submit: (door: string, attemptId: string) => post(`${door}/v1/attempts/${attemptId}/submit`, { source: 'STUDENT' }),
     timeout: (door: string, attemptId: string) => post(`${door}/v1/attempts/${attemptId}/events`, { type: 'TIMEOUT' }),
     read: (door: string, attemptId: string) => exchange<Detail>(`${door}/v1/attempts/${attemptId}`, { headers }),
-    /** Reads the whole event log. */
     log: (door: string, attemptId: string) =>
       exchange<Detail['events']>(`${door}/v1/attempts/${attemptId}/events`, { headers }),
   };
@@ -89,7 +87,6 @@ export function readAsTeacher(door: string, attemptId: string): Promise<HttpRepl
   return retryOn503(() => exchange(`${door}/v1/attempts/${attemptId}`, { headers }));
 }
 
-/** Releases the results of an exam as the exam service does. */
 export function release(door: string, examId: string, sourceEventId: string) {
   return exchange<{ updatedAttempts: number | null; queuedNotifications: number | null }>(
     `${door}/v1/events/exam-results-released`,

@@ -6,16 +6,7 @@ import { PROCESS_TYPES, type ProcessType, SERVICE_NAMES } from '#infra/config/re
 import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '#infra/config/variable.ts';
 import { VARIABLES, type VariableName } from '#infra/config/variables.ts';
 import { configFaults, MONGODB_URL, REDIS_URL, strongSecret } from '#testing/config-faults.ts';
-import {
-  type ComposeService,
-  composeProcesses,
-  composeSecrets,
-  type Manifest,
-  manifests,
-  podOf,
-  read,
-  unitSetting,
-} from './manifests.ts';
+import { composeProcesses, composeSecrets, type Manifest, manifests, podOf, read, unitSetting } from './manifests.ts';
 
 /** The types that platforms run; operators start the tool by hand. */
 const TYPES = PROCESS_TYPES.filter((type) => type !== 'examhall');
@@ -102,7 +93,7 @@ t.test('compose mounts each secret as a file, into the processes that read it', 
   for (const [name, { file }] of Object.entries(files))
     t.equal(file, `\${EXAMHALL_SECRETS:-./deploy/development-secrets}/${name}`);
   const passed: Record<string, Passed> = {};
-  for (const [type, service] of Object.entries(composeProcesses()) as [ProcessType, ComposeService][]) {
+  for (const [type, service] of Object.entries(composeProcesses()) as [ProcessType, Manifest][]) {
     const { environment: env = {}, secrets: mounted = [] } = service;
     t.strictSame([...mounted].sort(), secrets.filter((name) => mayRead(type, name)).sort(), type);
     const inEnvironment = FILED.filter((name) => env[name] !== undefined);

@@ -4,13 +4,12 @@ import { parse, parseAllDocuments } from 'yaml';
 import { findPython, installPythonPackage } from '#scripts/start/services/python-tools.ts';
 import { toolsCache } from '#scripts/start/services/tools.ts';
 
-/** An object of Kubernetes, of which each test reads the members that it verifies. */
+/** An object of Kubernetes or a service of `compose.yaml`, of which each test reads the members that it verifies. */
 // biome-ignore lint/suspicious/noExplicitAny: the schemas of Kubernetes verify the members
 export type Manifest = any;
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 
-/** Returns a file of the project. */
 export function read(file: string): string {
   return readFileSync(path.join(ROOT, file), 'utf8');
 }
@@ -23,35 +22,22 @@ export function manifests(): { file: string; manifest: Manifest }[] {
   );
 }
 
-/** Returns the pod of a Deployment or a Job. */
 export function podOf({ spec }: Manifest): Manifest {
   return spec.template.spec;
 }
 
-/** One service of `compose.yaml`. */
-export interface ComposeService {
-  readonly profiles?: readonly string[];
-  readonly image?: string;
-  readonly build?: string;
-  readonly pull_policy?: string;
-  readonly depends_on?: Readonly<Record<string, unknown>>;
-  readonly command: readonly string[];
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly secrets?: readonly string[];
-  readonly read_only?: boolean;
-  readonly cap_drop?: readonly string[];
-  readonly stop_grace_period?: string;
-}
-
 /** Returns the services of `compose.yaml` that run processes of this project, by name. */
-export function composeProcesses(): Record<string, ComposeService> {
-  const { services } = parse(read('compose.yaml'), { merge: true }) as { services: Record<string, ComposeService> };
-  return Object.fromEntries(Object.entries(services).filter(([, { profiles }]) => profiles?.includes('app') === true));
+export function composeProcesses(): Record<string, Manifest> {
+  const services: [string, Manifest][] = Object.entries(compose().services);
+  return Object.fromEntries(services.filter(([, { profiles }]) => profiles?.includes('app') === true));
 }
 
-/** Returns the files of the secrets of `compose.yaml`, by name. */
 export function composeSecrets(): Record<string, { readonly file: string }> {
-  return parse(read('compose.yaml'), { merge: true }).secrets;
+  return compose().secrets;
+}
+
+function compose(): Manifest {
+  return parse(read('compose.yaml'), { merge: true });
 }
 
 /** Returns the values of a setting in a unit of systemd, each split into words. */

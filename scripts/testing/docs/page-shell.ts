@@ -7,6 +7,7 @@ import type { Readable, Writable } from 'node:stream';
 import { openReceiver } from '#scripts/sandbox/local-server.ts';
 import { openReply } from '#testing/clients/call.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
+import type { Example } from './page.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 /** Address of the cluster in every page. */
@@ -75,10 +76,8 @@ export function openPageShell(t: Teardown, origin: string): (script: string, nam
   };
 }
 
-/** One call that the shell has made. */
 export interface RecordedCall {
   readonly method: string;
-  /** Path and query. */
   readonly target: string;
   readonly sent: string;
   /** Status of the reply; 0 before it has come. */
@@ -86,9 +85,15 @@ export interface RecordedCall {
   headers: Readonly<Record<string, string | undefined>>;
   /** Body of the reply as far as it has come. */
   text: string;
-  /** The parsed body; undefined if it is not JSON. */
   // biome-ignore lint/suspicious/noExplicitAny: replies are compared with pages, field by field
   readonly json: any;
+}
+
+/** An example that ran. */
+export interface ExampleRun {
+  readonly step: Example;
+  readonly calls: readonly RecordedCall[];
+  readonly output: string;
 }
 
 /**

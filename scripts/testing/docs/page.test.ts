@@ -3,12 +3,10 @@ import path from 'node:path';
 import { fromMarkdown } from 'mdast-util-from-markdown';
 import t from 'tap';
 import { openApi } from '#testing/doors/checked-api.ts';
-import { asShown, differences, isCut } from './compare.ts';
-import { examplesOf, type Success, successesOf } from './operation-examples.ts';
-import { anchorsOf, brokenLinks, readPage, type ShownReply } from './page.ts';
-import type { RecordedCall } from './page-shell.ts';
-import { allPages } from './pages.ts';
-import { type ExampleRun, streamDifferences } from './run-page.ts';
+import { asShown, differences, examplesOf, isCut, type Success, successesOf } from './compare.ts';
+import { allPages, anchorsOf, brokenLinks, readPage, type ShownReply } from './page.ts';
+import type { ExampleRun, RecordedCall } from './page-shell.ts';
+import { streamDifferences } from './run-page.ts';
 
 const PAGE = `# A page
 

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Code, Nodes } from 'mdast';
 import { fromMarkdown } from 'mdast-util-from-markdown';
@@ -25,11 +25,9 @@ export interface SentRequest {
   readonly path: string;
   /** By name in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The parsed body; null without one. */
   readonly body: unknown;
 }
 
-/** One `http` block. */
 export interface Outgoing {
   readonly kind: 'outgoing';
   readonly line: number;
@@ -47,6 +45,18 @@ export interface Page {
 
 /** Languages of blocks that hold code of other programs. Other tests run them. */
 const CODE = new Set(['js', 'python', 'mermaid']);
+
+const ROOT = path.resolve(import.meta.dirname, '../../..');
+
+/** Returns README and every document. */
+export function allPages(): Page[] {
+  return ['README.md', ...globSync('docs/**/*.md', { cwd: ROOT }).sort()].map(pageAt);
+}
+
+/** Reads one document, by its path from the root of the project. */
+export function pageAt(file: string): Page {
+  return readPage(file, readFileSync(path.join(ROOT, file), 'utf8'));
+}
 
 /** Reads the examples of a Markdown document. See "Examples in documents" in CONTRIBUTING.md. */
 export function readPage(file: string, source: string): Page {
@@ -92,7 +102,7 @@ export function readPage(file: string, source: string): Page {
   return { file, source, steps, faults };
 }
 
-function readMarkdown(source: string): Nodes {
+export function readMarkdown(source: string): Nodes {
   return fromMarkdown(source, { extensions: [gfmTable()], mdastExtensions: [gfmTableFromMarkdown()] });
 }
 
@@ -113,7 +123,6 @@ function readRequest(text: string): SentRequest | null {
   return { method, path: target, headers: Object.fromEntries(named), body };
 }
 
-/** Returns the value of a JSON text; undefined for other text. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

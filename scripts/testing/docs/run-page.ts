@@ -3,8 +3,8 @@ import { createParser } from 'eventsource-parser';
 import type { Api } from '#testing/doors/checked-api.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { differences, type Ids } from './compare.ts';
-import { type Example, type Outgoing, type Page, parsed, type SentRequest } from './page.ts';
-import { openPageShell, openRecordingProxy, type RecordedCall } from './page-shell.ts';
+import { type Outgoing, type Page, parsed, type SentRequest } from './page.ts';
+import { type ExampleRun, openPageShell, openRecordingProxy } from './page-shell.ts';
 
 /** The cluster that a page runs against, with its OpenAPI document and the calls that its neighbours received. */
 export interface PageCluster {
@@ -13,14 +13,6 @@ export interface PageCluster {
   received(): readonly SentRequest[];
 }
 
-/** An example that ran. */
-export interface ExampleRun {
-  readonly step: Example;
-  readonly calls: readonly RecordedCall[];
-  readonly output: string;
-}
-
-/** Longest wait for a request that the product sends in the background. */
 const SENT_WITHIN_MS = 20_000;
 
 /**

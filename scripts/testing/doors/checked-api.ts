@@ -10,7 +10,6 @@ interface Described {
   responses: Record<string, { content?: Record<string, unknown> }>;
 }
 
-/** An operation of the document. */
 interface Operation extends Described {
   /** Method and path, such as `GET /v1/attempts/{attemptId}`. */
   route: string;
@@ -22,20 +21,7 @@ export interface Document {
   paths: Record<string, Record<string, Described>>;
 }
 
-/** The product's own OpenAPI document. */
-export interface Api {
-  readonly routes: readonly string[];
-  find(method: string, target: string): Operation | undefined;
-  /**
-   * Returns how a reply differs from the document, null if it does not. The operation must list the status, and the body must match that
-   * status's schema, without further fields.
-   */
-  faultOf(
-    method: string,
-    target: string,
-    reply: Pick<HttpReply, 'status' | 'headers' | 'text' | 'json'>,
-  ): string | null;
-}
+export type Api = ReturnType<typeof openApi>;
 
 /** Statuses that a front door may answer before it has found a route. */
 const UNROUTED = [404, 405, 408, 431];
@@ -51,7 +37,7 @@ export async function checkedApi(call: Call): Promise<Call> {
   };
 }
 
-export function openApi(document: Document): Api {
+export function openApi(document: Document) {
   const ajv = new Ajv2020({ strict: false, strictNumbers: true, allErrors: true });
   addFormats.default(ajv);
   ajv.addSchema(document, 'openapi.json');
@@ -69,7 +55,11 @@ export function openApi(document: Document): Api {
     return operations.find(({ route, pattern }) => route.startsWith(`${method} `) && pattern.test(path));
   }
 
-  function faultOf(method: string, target: string, reply: Parameters<Api['faultOf']>[2]): string | null {
+  /**
+   * Returns how a reply differs from the document, null if it does not. The operation must list the status, and the body must match that
+   * status's schema, without further fields.
+   */
+  function faultOf(method: string, target: string, reply: Pick<HttpReply, 'status' | 'headers' | 'text' | 'json'>) {
     const about = `${method} ${target.split('?')[0]?.slice(0, 200)} ${reply.status}`;
     if (reply.headers['x-request-id'] === undefined) return `${about}: no X-Request-Id`;
     if (reply.headers['x-content-type-options'] !== 'nosniff') return `${about}: may be sniffed`;

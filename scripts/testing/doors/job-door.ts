@@ -17,7 +17,6 @@ export async function openJobDoor(
   mongo: TestMongo,
   change: Partial<JobDeps> = {},
 ) {
-  /** Command id of each ring, in order. */
   const rings: string[] = [];
   /** Cancellation keys that were published to other processes, in order. */
   const cancelled: string[] = [];

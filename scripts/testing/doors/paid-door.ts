@@ -28,7 +28,6 @@ export async function doorWithWorker(t: Test, waitMs?: number) {
   return { ...parts, worker, door: { ...parts.door, settlementWorker: worker.door } };
 }
 
-/** Returns the preview of a call. @throws Error with the code of a refusal */
 export async function preview(
   door: PreviewDeps,
   ...call: Parameters<typeof generationCall>

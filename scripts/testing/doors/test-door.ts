@@ -6,7 +6,6 @@ import { openLog } from '#infra/log/log.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 
-/** Settings of the front door that a test may override. */
 export interface TestDoorOptions
   extends Partial<
     Pick<ServerDeps, 'routes' | 'isOutage' | 'isProven' | 'wrongTokens' | 'loopbackOnly' | 'trustedProxies'>
@@ -177,7 +176,6 @@ export function requestText(method: string, target: string, headers: readonly st
 
 export const JSON_TYPE = 'Content-Type: application/json';
 
-/** Sends one request on its own connection and returns the reply. */
 export async function ask(
   t: Pick<Teardown, 'teardown'>,
   port: number,

@@ -19,22 +19,14 @@ export interface FilledPlace {
   filling: Filling | null;
 }
 
-/** Cost of one call. */
-export interface Cost {
-  status: number;
-  /** Reply, cut. */
-  text: string;
-  /** Measure (ms) until the reply. */
-  door: number;
-  /** Measure (ms) from the reply until no worker has anything to do. */
-  workers: number;
-}
-
 const agent = new Agent({ keepAlive: true });
 let calls = 0;
 
-/** Sends one body, lets the workers finish, and returns the cost of both. */
-export async function costOf(hall: Hall, { operation, place, filling }: FilledPlace, meter: Meter): Promise<Cost> {
+/**
+ * Sends one body and lets the workers finish. Returns status and text of the reply, and the measures until the reply and from it until no
+ * worker has anything to do.
+ */
+export async function costOf(hall: Hall, { operation, place, filling }: FilledPlace, meter: Meter) {
   const n = 100_000 + calls++;
   const { target, headers, body, afterwards } = await hall.prepare(operation, place, n);
   const bytes = filling === null ? JSON.stringify(body) : filledBody(body, { operation, place, filling }, n);
@@ -87,45 +79,15 @@ function marked(base: unknown, { steps, node, above }: Place): { body: unknown; 
 /** Measures the processor time of this thread. The time of other programs does not count. */
 export function processorMeter(): Meter {
   let from = 0;
-  return {
-    begin() {
-      from = processorMs();
-    },
-    lap() {
-      const [before, now] = [from, processorMs()];
-      from = now;
-      return now - before;
-    },
-    end: () => undefined,
+  const lap = () => {
+    const before = from;
+    from = processorMs();
+    return from - before;
   };
+  return { begin: () => void lap(), lap, end: () => undefined };
 }
 
-/** Measures the longest stretch in which the event loop did nothing else, in processor time of this thread. */
-export function stretchMeter(): Meter {
-  let [longest, from, isOn] = [0, 0, false];
-  function pass(): void {
-    const now = processorMs();
-    longest = Math.max(longest, now - from);
-    from = now;
-    if (isOn) setImmediate(pass);
-  }
-  return {
-    begin() {
-      [longest, from, isOn] = [0, processorMs(), true];
-      setImmediate(pass);
-    },
-    lap() {
-      const found = longest;
-      longest = 0;
-      return found;
-    },
-    end() {
-      isOn = false;
-    },
-  };
-}
-
-function processorMs(): number {
+export function processorMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1_000;
 }

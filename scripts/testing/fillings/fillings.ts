@@ -20,10 +20,7 @@ const HOSTILE_TEXTS: Readonly<Record<string, TextOf>> = {
   // Normalization sorts the marks of a letter. These runs have the longest permitted length.
   'permitted marks': repeated(`a${ABOVE.repeat(15)}${BELOW.repeat(15)}`),
   // The sort of one run takes the square of its length.
-  'a run of marks': (length) => {
-    const half = Math.ceil(length / 2);
-    return `a${ABOVE.repeat(half)}${BELOW.repeat(half)}`.slice(0, length);
-  },
+  'a run of marks': (length) => `a${ABOVE.repeat(length / 2)}${BELOW.repeat(length)}`.slice(0, length),
   spaces: (length) => `a${' '.repeat(length)}`.slice(0, length),
   digits: repeated('7'),
   // Escapes of JSON and of markup, a letter whose lower case has two characters, and a pair of units.
@@ -34,7 +31,6 @@ const FOR_LONG_TEXTS: readonly string[] = ['permitted marks', 'a run of marks'];
 /** Kinds for lists of records, whose texts are places of their own as well. */
 const FOR_RECORDS: readonly string[] = ['permitted marks', 'letters to escape'];
 
-/** One way to fill a place. */
 export interface Filling {
   name: string;
   /** Returns the JSON of the largest value that its schema and `room` (bytes) admit. `n` differs between calls, and so do the values. */
@@ -47,20 +43,13 @@ export interface Pair {
   harmless: Filling;
 }
 
-/** Returns the fillings of a place. */
 export function fillingsOf({ kind, node }: Place): readonly Pair[] {
-  switch (kind) {
-    case 'text':
-      return isName(node) ? TEXTS.filter(({ hostile }) => !FOR_LONG_TEXTS.includes(hostile.name)) : TEXTS;
-    case 'list':
-      return kindOf(node.items ?? {}) === 'record'
-        ? TEXTS.filter(({ hostile }) => FOR_RECORDS.includes(hostile.name))
-        : TEXTS;
-    case 'map':
-      return [...TEXTS, ...MEMBERS];
-    case 'record':
-      return MEMBERS;
-  }
+  if (kind === 'record') return MEMBERS;
+  if (kind === 'map') return [...TEXTS, ...MEMBERS];
+  if (kind === 'text')
+    return isName(node) ? TEXTS.filter(({ hostile }) => !FOR_LONG_TEXTS.includes(hostile.name)) : TEXTS;
+  const isOfRecords = kindOf(node.items ?? {}) === 'record';
+  return isOfRecords ? TEXTS.filter(({ hostile }) => FOR_RECORDS.includes(hostile.name)) : TEXTS;
 }
 
 function ofTexts(name: string, textOf: TextOf): Filling {
@@ -97,23 +86,21 @@ const TEXTS: readonly Pair[] = Object.entries(HOSTILE_TEXTS).map(([name, textOf]
   hostile: ofTexts(name, textOf),
   harmless: LETTERS,
 }));
+const few = (of: (index: string) => string) => Array.from({ length: FEW }, (_, n) => of(n.toString(36))).join();
 const MEMBERS: readonly Pair[] = [
   {
     hostile: ofMembers('many members', (name, n) => `"${name}":${n}`),
-    harmless: ofMembers('objects of few members', (name, n) => {
-      const members = Array.from({ length: FEW }, (_, index) => `"${name}${index.toString(36)}":${n}`);
-      return `"${name}":{${members.join()}}`;
-    }),
+    harmless: ofMembers(
+      'objects of few members',
+      (name, n) => `"${name}":{${few((index) => `"${name}${index}":${n}`)}}`,
+    ),
   },
   {
     hostile: ofMembers(
       'nested lists',
       (name, n, depth) => `"${name}":${'['.repeat(depth - 1)}${n}${']'.repeat(depth - 1)}`,
     ),
-    harmless: ofMembers(
-      'lists side by side',
-      (name, n) => `"${name}":[${Array.from({ length: FEW }, () => `[${n}]`).join()}]`,
-    ),
+    harmless: ofMembers('lists side by side', (name, n) => `"${name}":[${few(() => `[${n}]`)}]`),
   },
 ];
 
@@ -184,20 +171,15 @@ function listIn(node: SchemaNode, sample: unknown, room: number, growth: Growth)
   const fitting = Math.floor(room / leastItem(node, sample, growth));
   const count = Math.max(least, Math.min(maxItems, fitting));
   const each = Math.floor(room / count) - 1;
-  return Array.from({ length: count }, (_, index) => itemIn(node, sample, { room: each, index }, growth));
+  return Array.from({ length: count }, (_, index) => itemIn(node, sample, each, index, growth));
 }
 
 /** Returns the bytes of the smallest item, with its comma. */
 function leastItem(node: SchemaNode, sample: unknown, growth: Growth): number {
-  return Buffer.byteLength(JSON.stringify(itemIn(node, sample, { room: 0, index: 999 }, growth))) + 1;
+  return Buffer.byteLength(JSON.stringify(itemIn(node, sample, 0, 999, growth))) + 1;
 }
 
-function itemIn(
-  { items = {} }: SchemaNode,
-  sample: unknown,
-  { room, index }: { room: number; index: number },
-  growth: Growth,
-): unknown {
+function itemIn({ items = {} }: SchemaNode, sample: unknown, room: number, index: number, growth: Growth): unknown {
   if (items.enum !== undefined) return items.enum[index % items.enum.length];
   const first = Array.isArray(sample) ? sample[0] : undefined;
   const isItem = growth.isItem || kindOf(items) === 'record';

@@ -8,38 +8,20 @@ import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { type BodyOperation, bodyOperations, type OpenApiDocument, type Place } from './places.ts';
 import { from, PREPARED } from './prepared-calls.ts';
 
-/** A cluster inside this process: the processor time of its thread is that of front door and workers. */
-export interface Hall {
-  url: string;
-  operations: readonly BodyOperation[];
-  /** Makes the objects that a call needs, and returns all of it but the filling of its body. `n` differs between calls. */
-  prepare(operation: BodyOperation, place: Place, n: number): Promise<Prepared>;
-  /** Waits until no command is due. */
-  idle(): Promise<void>;
-}
+export type Hall = Awaited<ReturnType<typeof openHall>>;
 
-/** A call whose body is valid. */
-interface Prepared {
-  target: string;
-  headers: Readonly<Record<string, string>>;
-  body: unknown;
-  /** The next calls of this caller, after which a worker reads what was stored. */
-  afterwards?: (() => Promise<unknown>) | undefined;
-}
-
-interface HallOptions {
-  /** Names the stores, unless they are those of the runner. */
-  env?: NodeJS.ProcessEnv;
-  /** True delivers each notification by webhook and e-mail; a list of thousands would take hours. */
-  delivers?: boolean;
-}
-
-/** Longest wait for the workers. */
 const IDLE_WITHIN_MS = 120_000;
 const POLL_MS = 10;
 
-/** Starts a front door, every worker and the other services that they call in this process. */
-export async function openHall(t: Teardown, { env = {}, delivers = false }: HallOptions = {}): Promise<Hall> {
+/**
+ * Starts a front door, every worker and the other services that they call in this process: the processor time of its thread is theirs.
+ * `env` names the stores, unless they are those of the runner. `delivers`: each notification is delivered by webhook and e-mail; a list of
+ * thousands would take hours.
+ */
+export async function openHall(
+  t: Teardown,
+  { env = {}, delivers = false }: { env?: NodeJS.ProcessEnv; delivers?: boolean } = {},
+) {
   const others = await openNeighbours(t);
   const mail = delivers ? await openMailReceiver(t) : null;
   const cluster = await startCluster(t, {
@@ -64,26 +46,30 @@ export async function openHall(t: Teardown, { env = {}, delivers = false }: Hall
     url,
     operations: bodyOperations(document),
     idle: () => idle(cluster),
-    async prepare(operation, place, n) {
-      const {
-        params = {},
-        headers,
-        body,
-        afterwards,
-      } = (await PREPARED[operation.id]?.({ url, n, place: place.name })) ?? {};
-      const proofs = Object.entries(operation.security).flatMap(([scheme, values]) => {
-        const proof = proofOf(scheme, namedIn(operation.example, values), n);
+    /**
+     * Makes the objects that a call needs, and returns all of it but the filling of its body. `n` differs between calls. `afterwards` makes the
+     * next calls of this caller, after which a worker reads what was stored.
+     */
+    async prepare({ id, path, security, example }: BodyOperation, place: Place, n: number) {
+      const renewed = JSON.parse(JSON.stringify(example).replaceAll(OF_ITS_RUN, String(n)));
+      const prepared = await PREPARED[id]?.({ url, n, place: place.name, example: renewed });
+      const { params = {}, headers, body = renewed as unknown, afterwards } = prepared ?? {};
+      const proofs = Object.entries(security).flatMap(([scheme, values]) => {
+        const proof = proofOf(scheme, namedIn(example, values), n);
         return proof === undefined ? [] : [[schemes[scheme]?.name ?? 'Authorization', proof]];
       });
       return {
-        target: operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => params[name] ?? `made-${n}`),
+        target: path.replaceAll(/\{(\w+)\}/g, (_, name: string) => params[name] ?? `made-${n}`),
         headers: { ...from(n), 'Idempotency-Key': `key-${n}`, ...Object.fromEntries(proofs), ...headers },
-        body: body ?? renewed(operation.example, n),
+        body,
         afterwards,
       };
     },
   };
 }
+
+/** Number that the recorded examples have in every id and key of their run. */
+const OF_ITS_RUN = '20260';
 
 /** Returns the value that the example names, so that its sender is its author; otherwise the first. */
 function namedIn(example: unknown, values: readonly string[]): string | undefined {
@@ -91,37 +77,13 @@ function namedIn(example: unknown, values: readonly string[]): string | undefine
   return values.find((value) => text.includes(`"${value}"`)) ?? values[0];
 }
 
-/**
- * Returns the header of a scheme; undefined if the cluster requires none, or if the call itself has it. `value`: the role or the service
- * that is required.
- */
-function proofOf(scheme: string, value: string | undefined, n: number): string | undefined {
-  switch (scheme) {
-    case 'gatewayToken':
-    case 'accessToken':
-    case 'refreshToken':
-      return undefined;
-    case 'receiverToken':
-    case 'senderToken':
-      return TOKENS.internal;
-    case 'operatorToken':
-      return `Bearer ${TOKENS.ops}`;
-    case 'organizationId':
-      return `org-${n}`;
-    case 'userId':
-    case 'actorId':
-      return `person-${n}`;
-    default:
-      return value ?? 'STUDENT';
-  }
-}
-
-/** Number that the recorded examples have in every id and key of their run. */
-const OF_ITS_RUN = '20260';
-
-/** Returns an example with ids and keys that no other call has. */
-function renewed(example: unknown, n: number): unknown {
-  return JSON.parse(JSON.stringify(example).replaceAll(OF_ITS_RUN, String(n)));
+/** Returns the header of a scheme, for a role or service `value`; undefined if the cluster requires none, or if the call itself has it. */
+function proofOf(scheme: string, value = 'STUDENT', n = 0): string | undefined {
+  if (['gatewayToken', 'accessToken', 'refreshToken'].includes(scheme)) return undefined;
+  if (scheme === 'receiverToken' || scheme === 'senderToken') return TOKENS.internal;
+  if (scheme === 'operatorToken') return `Bearer ${TOKENS.ops}`;
+  if (scheme === 'organizationId') return `org-${n}`;
+  return scheme === 'userId' || scheme === 'actorId' ? `person-${n}` : value;
 }
 
 async function idle({ mongo }: Cluster): Promise<void> {

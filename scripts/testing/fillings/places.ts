@@ -1,20 +1,6 @@
 import { type SchemaNode, typesOf } from '#infra/schema/schema-document.ts';
 
-/** An operation of the OpenAPI document that takes a JSON body. */
-export interface BodyOperation {
-  id: string;
-  method: string;
-  /** Path of the document, such as `/v1/attempts/{attemptId}/answers`. */
-  path: string;
-  maxBytes: number;
-  /** The first way to prove who calls: the names of its schemes, with the roles or the services of which one is required. */
-  security: Readonly<Record<string, readonly string[]>>;
-  /** True if no person sends such a body: every way to prove who calls names a service. */
-  isOfServices: boolean;
-  /** A body that was accepted before. */
-  example: unknown;
-  places: readonly Place[];
-}
+export type BodyOperation = ReturnType<typeof bodyOperations>[number];
 
 /** One string, array or object of a body that its sender can fill. */
 export interface Place {
@@ -23,7 +9,6 @@ export interface Place {
   steps: readonly string[];
   /** The steps as text, such as `/questions/*\/content`; the root is `/`. */
   name: string;
-  /** Its schema, without references. */
   node: SchemaNode;
   /** The schemas of what it is in, from the root on. */
   above: readonly SchemaNode[];
@@ -36,7 +21,6 @@ interface OpenApiOperation {
   requestBody?: { description: string; content: { 'application/json': { schema: SchemaNode; example?: unknown } } };
 }
 
-/** The parts of the OpenAPI document that are read here. */
 export interface OpenApiDocument {
   paths: Readonly<Record<string, Readonly<Record<string, OpenApiOperation>>>>;
   components: {
@@ -46,25 +30,30 @@ export interface OpenApiDocument {
 }
 
 /** Returns every operation that takes a body, with each place of the body. Of the paths of one route, which share a summary, returns the first. */
-export function bodyOperations(document: OpenApiDocument): BodyOperation[] {
-  const operations = new Map<string, BodyOperation>();
-  for (const [path, item] of Object.entries(document.paths)) {
-    for (const [method, { operationId: id, summary, security = [], requestBody }] of Object.entries(item)) {
-      if (requestBody === undefined || operations.has(summary)) continue;
-      const { schema, example } = requestBody.content['application/json'];
-      operations.set(summary, {
-        id,
-        method: method.toUpperCase(),
-        path,
-        maxBytes: maxBytesOf(id, requestBody.description),
-        security: security[0] ?? {},
-        isOfServices: security.length > 0 && security.every((way) => 'internalService' in way),
-        example,
-        places: placesIn(whole(document, schema), [], []),
-      });
-    }
-  }
-  return [...operations.values()];
+export function bodyOperations(document: OpenApiDocument) {
+  const described = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ path, method: method.toUpperCase(), ...operation })),
+  );
+  const seen = new Set<string>();
+  return described.flatMap(({ path, method, operationId: id, summary, security = [], requestBody }) => {
+    if (requestBody === undefined || seen.has(summary)) return [];
+    seen.add(summary);
+    const { schema, example } = requestBody.content['application/json'];
+    const operation = {
+      id,
+      method,
+      /** Path of the document, such as `/v1/attempts/{attemptId}/answers`. */
+      path,
+      maxBytes: maxBytesOf(id, requestBody.description),
+      /** The first way to prove who calls: the names of its schemes, with the roles or the services of which one is required. */
+      security: security[0] ?? {},
+      /** True if no person sends such a body: every way to prove who calls names a service. */
+      isOfServices: security.length > 0 && security.every((way) => 'internalService' in way),
+      example,
+      places: placesIn(whole(document, schema), [], []),
+    };
+    return [operation];
+  });
 }
 
 /** Returns how long (ms) one body may hold the event loop. */

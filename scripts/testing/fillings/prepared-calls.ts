@@ -1,15 +1,24 @@
-import { choice, essay, numeric, options, shortText, startBody, statements } from '#testing/clients/attempt-client.ts';
+import {
+  choice,
+  essay,
+  numeric,
+  options,
+  RELEASED,
+  shortText,
+  startBody,
+  startHeaders,
+  statements,
+} from '#testing/clients/attempt-client.ts';
 import { PASSWORD } from '#testing/clients/auth-client.ts';
 import { callHttp, type HttpReply } from '#testing/clients/http-call.ts';
 import { TOKENS } from '#testing/processes/cluster.ts';
 
 type Json = Record<string, unknown>;
 
-/** Makes the objects of one call. */
-type Prepare = (about: { url: string; n: number; place: string }) => Promise<{
+/** Makes the objects of one call. `example` is the body of the document, with ids of this call. */
+type Prepare = (about: { url: string; n: number; place: string; example: Json }) => Promise<{
   params?: Readonly<Record<string, string>>;
   headers?: Readonly<Record<string, string>>;
-  /** Default: the example of the document. */
   body?: unknown;
   afterwards?: () => Promise<unknown>;
 }>;
@@ -17,18 +26,19 @@ type Prepare = (about: { url: string; n: number; place: string }) => Promise<{
 /** Operations whose example alone is not accepted: they need an object, or a body that differs from place to place. */
 export const PREPARED: Readonly<Record<string, Prepare>> = {
   startAttempt: async ({ url, n, place }) => {
-    const { params, headers, body } = startOf(n, place);
+    const { headers, body } = startOf(n, place);
     // Graded, it shows whether the worker can read it.
     const afterwards = async () => {
       const listed = await callHttp(url, 'GET', '/v1/student/attempts', { headers });
       const attemptId = listed.data?.[0]?.id;
       if (attemptId !== undefined) await submit(url, n, attemptId);
     };
-    return { params, headers, body, afterwards };
+    return { params: { examId: `exam-${n}` }, headers, body, afterwards };
   },
   saveAnswer: async ({ url, n, place }) => {
-    const attemptId = await started(url, n, [
-      choice('choice', { options: options(...many('a')), scoringRule: { mode: 'MANUAL' }, answerKey: null }),
+    const many = Array.from({ length: 100 }, (_, index) => `a-${index}`);
+    const attempt = await started(url, n, [
+      choice('choice', { options: options(...many), scoringRule: { mode: 'MANUAL' }, answerKey: null }),
       statements('group', [true, false, true, false]),
       shortText('text', ['hai đường thẳng song song']),
     ]);
@@ -38,29 +48,21 @@ export const PREPARED: Readonly<Record<string, Prepare>> = {
         ? ['text', { textAnswer: 'a' }]
         : ['choice', { selectedOptionIds: ['a-0'] }];
     const body = place.startsWith('/answer') ? { questionId, answer } : { questionId, ...answer };
-    return { params: { attemptId }, headers: student(n), body, afterwards: () => submit(url, n, attemptId) };
+    return { ...attempt, body, afterwards: () => submit(url, n, attempt.params.attemptId) };
   },
-  submitAttempt: async ({ url, n }) => ({ params: { attemptId: await started(url, n) }, headers: student(n) }),
-  postEvent: async ({ url, n }) => ({ params: { attemptId: await started(url, n) }, headers: student(n) }),
+  submitAttempt: ({ url, n }) => started(url, n),
+  postEvent: ({ url, n }) => started(url, n),
   handOffGrade: async ({ url, n }) => {
-    const attemptId = await started(url, n, [essay('q3')]);
-    const save = { headers: student(n), body: { questionId: 'q3', answer: { textAnswer: 'Giả sử' } } };
-    await accepted(callHttp(url, 'POST', `/v1/attempts/${attemptId}/answers`, save));
-    await submit(url, n, attemptId);
-    return { params: { attemptId } };
+    const { params, headers } = await started(url, n, [essay('q3')]);
+    const body = { questionId: 'q3', answer: { textAnswer: 'Giả sử' } };
+    await accepted(url, 'POST', `/v1/attempts/${params.attemptId}/answers`, { headers, body });
+    await submit(url, n, params.attemptId);
+    return { params };
   },
   releaseResults: async ({ url, n }) => {
-    const attemptId = await started(url, n);
-    await submit(url, n, attemptId);
-    return {
-      body: {
-        sourceService: 'exam-service',
-        type: 'exam.results_released.v1',
-        sourceEventId: `release-${n}`,
-        examId: `exam-${n}`,
-        releasedAt: new Date().toISOString(),
-      },
-    };
+    await submit(url, n, (await started(url, n)).params.attemptId);
+    const event = { sourceEventId: `release-${n}`, examId: `exam-${n}`, releasedAt: new Date().toISOString() };
+    return { body: { ...RELEASED, ...event } };
   },
   login: async ({ url, n }) => {
     await registered(url, n);
@@ -75,38 +77,30 @@ export const PREPARED: Readonly<Record<string, Prepare>> = {
   }),
   // The provider of the example has no key here, and all other calls of models would go to it.
   saveProviderSettings: async () => ({ body: { provider: 'mock', model: 'mock-1', apiKeyRef: null, baseUrl: null } }),
-  previewGeneration: async ({ place }) => {
-    const body = {
-      subject: 'Toán',
-      gradeLevel: 12,
-      topic: 'Tích phân',
-      questionType: 'SINGLE_CHOICE',
-      difficulty: 'EASY',
-      count: 1,
-    };
-    if (!place.startsWith('/referenceQuestionIds')) return { body: { mode: 'fresh', ...body } };
-    return { body: { mode: 'similar', referenceQuestionIds: ['q1'], ...body } };
-  },
-  replayDeadLetters: async ({ place }) => ({ body: selectionFor(place) }),
-  ackDeadLetters: async ({ place }) => ({ body: selectionFor(place) }),
-  dropDeadLetters: async ({ place }) => ({ body: selectionFor(place) }),
+  previewGeneration: async ({ place, example }) => ({
+    body: place.startsWith('/referenceQuestionIds')
+      ? { ...example, mode: 'similar', referenceQuestionIds: ['q1'] }
+      : example,
+  }),
+  replayDeadLetters: ({ place }) => selectionFor(place),
+  ackDeadLetters: ({ place }) => selectionFor(place),
+  dropDeadLetters: ({ place }) => selectionFor(place),
   changeSubscription: async ({ url }) => ({ params: { id: await subscription(url) } }),
 };
 
 /** Returns the id of a subscription: their number is limited, so that calls share one. */
 async function subscription(url: string): Promise<string> {
-  const path = '/v1/ops/subscriptions';
-  const headers = bearer(TOKENS.ops);
-  const [known] = (await accepted(callHttp(url, 'GET', path, { headers }))).data.subscriptions;
+  const [path, headers] = ['/v1/ops/subscriptions', bearer(TOKENS.ops)];
+  const [known] = (await accepted(url, 'GET', path, { headers })).data.subscriptions;
   if (known !== undefined) return known.id;
   const body = { url: 'https://school.example/events', types: ['attempt.graded'] };
-  return (await accepted(callHttp(url, 'POST', path, { headers, body }))).data.subscription.id;
+  return (await accepted(url, 'POST', path, { headers, body })).data.subscription.id;
 }
 
 /** Returns the selection of dead letters that has the place: by their ids or by a filter. */
-function selectionFor(place: string): Json {
-  const reason = 'the receiver is back';
-  return place.startsWith('/ids') ? { ids: ['made-1'], reason } : { filter: { queue: 'grading' }, reason };
+async function selectionFor(place: string): Promise<{ body: Json }> {
+  const selection = place.startsWith('/ids') ? { ids: ['made-1'] } : { filter: { queue: 'grading' } };
+  return { body: { ...selection, reason: 'the receiver is back' } };
 }
 
 /** Returns the header with the address of this call: no other comes from there. */
@@ -114,32 +108,20 @@ export function from(n: number): Record<string, string> {
   return { 'X-Forwarded-For': `198.${18 + ((n >> 16) % 2)}.${(n >> 8) % 256}.${n % 256}` };
 }
 
-function emailOf(n: number): string {
-  return `hs-${n}@truong.example`;
-}
+const emailOf = (n: number) => `hs-${n}@truong.example`;
+const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
+const student = (n: number) => ({ 'X-User-Id': `person-${n}`, 'X-User-Role': 'STUDENT' });
 
-/** Registers the account of this call, and returns its tokens. */
 async function registered(url: string, n: number): Promise<{ accessToken: string; refreshToken: string }> {
   const body = { email: emailOf(n), password: PASSWORD, fullName: 'Nguyễn Văn An' };
-  const sent = callHttp(url, 'POST', '/v1/auth/register', { headers: from(n), body });
-  return (await accepted(sent)).data;
-}
-
-function bearer(token: string): Record<string, string> {
-  return { Authorization: `Bearer ${token}` };
-}
-
-function student(n: number): Record<string, string> {
-  return { 'X-User-Id': `person-${n}`, 'X-User-Role': 'STUDENT' };
+  return (await accepted(url, 'POST', '/v1/auth/register', { headers: from(n), body })).data;
 }
 
 /** Returns a start whose question has a member at the place, and answers that it grades. */
-function startOf(n: number, place: string) {
-  const examId = `exam-${n}`;
-  const marker = place.startsWith('/courseAttemptContext')
-    ? { 'X-Course-Attempt-Context-Source': 'course-service' }
-    : {};
-  const course = {
+function startOf(n: number, place: string): { headers: Record<string, string>; body: Json } {
+  const exam = { exam: { showResultMode: 'MANUAL' }, questions: [questionFor(place)] };
+  if (!place.startsWith('/courseAttemptContext')) return { headers: student(n), body: startBody(`exam-${n}`, exam) };
+  const courseAttemptContext = {
     courseId: 'course-1',
     courseQuizReferenceId: 'reference-1',
     lessonId: 'lesson-1',
@@ -148,12 +130,10 @@ function startOf(n: number, place: string) {
     validatedBy: 'course-service',
     validatedAt: '2026-05-04T03:31:00Z',
   };
-  const body = startBody(examId, {
-    exam: { showResultMode: 'MANUAL' },
-    questions: [questionFor(place)],
-    ...(place.startsWith('/courseAttemptContext') ? { courseAttemptContext: course } : {}),
-  });
-  return { params: { examId }, headers: { ...student(n), ...marker }, body };
+  return {
+    headers: { ...student(n), 'X-Course-Attempt-Context-Source': 'course-service' },
+    body: startBody(`exam-${n}`, { ...exam, courseAttemptContext }),
+  };
 }
 
 function questionFor(place: string): Json {
@@ -168,30 +148,22 @@ function questionFor(place: string): Json {
   return choice('q', { type: 'MULTIPLE_CHOICE', optionOrder: ['a', 'b', 'c'] });
 }
 
-/** Starts an attempt of this call's student, and returns its id. @throws Error if the start is refused */
-async function started(url: string, n: number, questions: readonly Json[] = [choice('q1')]): Promise<string> {
+/** Starts an attempt of this call's student, and returns the path's parameter and the headers of its next calls. */
+async function started(url: string, n: number, questions: readonly Json[] = [choice('q1')]) {
   const body = startBody(`exam-${n}`, { exam: { showResultMode: 'MANUAL' }, questions });
-  const headers = {
-    ...student(n),
-    'X-Internal-Service': 'api-gateway',
-    'X-Internal-Token': TOKENS.internal,
-    'X-Exam-Runtime-Decision-Source': 'exam-service',
-    'Idempotency-Key': `first-${n}`,
-  };
-  const reply = await accepted(callHttp(url, 'POST', `/v1/exams/exam-${n}/attempts`, { headers, body }));
-  return reply.data.attempt.id;
+  const headers = { ...student(n), ...startHeaders(`first-${n}`) };
+  const reply = await accepted(url, 'POST', `/v1/exams/exam-${n}/attempts`, { headers, body });
+  const attemptId: string = reply.data.attempt.id;
+  return { params: { attemptId }, headers: student(n) };
 }
 
 function submit(url: string, n: number, attemptId: string): Promise<HttpReply> {
-  return accepted(callHttp(url, 'POST', `/v1/attempts/${attemptId}/submit`, { headers: student(n), body: {} }));
+  return accepted(url, 'POST', `/v1/attempts/${attemptId}/submit`, { headers: student(n), body: {} });
 }
 
-async function accepted(sent: Promise<HttpReply>): Promise<HttpReply> {
-  const reply = await sent;
+/** Makes a call. @throws Error if it is refused */
+async function accepted(...call: Parameters<typeof callHttp>): Promise<HttpReply> {
+  const reply = await callHttp(...call);
   if (reply.status >= 300) throw new Error(`the call was refused: ${reply.status} ${reply.text.slice(0, 500)}`);
   return reply;
-}
-
-function many(name: string): string[] {
-  return Array.from({ length: 100 }, (_, index) => `${name}-${index}`);
 }

@@ -7,7 +7,6 @@ import path from 'node:path';
  * with 1 if a step fails. Reads the tokens of the cluster from INTERNAL_SERVICE_TOKEN and GATEWAY_TOKEN. Needs no installed package.
  */
 
-/** Tokens of the cluster. */
 export interface SmokeTokens {
   readonly internal: string;
   /** Undefined or empty without GATEWAY_TOKEN. */
@@ -15,7 +14,6 @@ export interface SmokeTokens {
 }
 
 const START = path.resolve(import.meta.dirname, '../../../examples/start.json');
-/** Time limit of one call (ms). */
 const TIMEOUT_MS = 60_000;
 
 /** Carries out the steps and returns them, each with its status. @throws Error at the first step with another status or another grade */
@@ -31,7 +29,6 @@ export async function smoke(url: string, { internal, gateway = '' }: SmokeTokens
   };
   const steps: string[] = [];
 
-  /** Returns `data` of the reply. */
   // biome-ignore lint/suspicious/noExplicitAny: the members of each reply are verified where they are used
   async function call(step: string, target: string, wanted: number, body?: unknown, headers = {}): Promise<any> {
     const reply = await fetch(new URL(target, url), {

@@ -1,7 +1,6 @@
 import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
 import { readConfig } from '#infra/config/config.ts';
 import { openModels } from '#infra/models/open-models.ts';
-import type { SharedCells } from '#infra/redis/shared-cells.ts';
 import type { HttpProvider } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
 import type { TaskTerms } from '#shared/classifier/tasks/envelope.ts';
@@ -98,30 +97,22 @@ export function settingsFor(provider: HttpProvider, env: NodeJS.ProcessEnv = {})
   ).classifier;
 }
 
-/**
- * Opens models with these settings until the end of the test. Their waits end at once and are recorded. Their clock advances by waits and
- * `pass` only, unless `realTime`.
- */
-export function askedModels(
-  t: { teardown(work: () => unknown): void },
-  settings: ClassifierSettings,
-  options: { shared?: SharedCells | null; realTime?: boolean } = {},
-) {
+/** Opens models with these settings until the end of the test. Their waits end at once and are recorded, and alone advance the clock. */
+export function askedModels(t: { teardown(work: () => unknown): void }, settings: ClassifierSettings) {
   const events: UsageEvent[] = [];
   const waits: number[] = [];
   const log = captureLog();
   let passed = 0;
-  const clock = () => passed + (options.realTime === true ? performance.now() : 0);
-  const now = () => Date.UTC(2026, 0, 1) + clock();
+  const now = () => Date.UTC(2026, 0, 1) + passed;
   const runtime = openModels({
     settings,
     log,
     selection: null,
-    shared: options.shared ?? null,
+    shared: null,
     now,
     recordUsage: (event) => void events.push(event),
     timing: {
-      clock,
+      clock: () => passed,
       random: () => 0.5,
       async sleep(ms, signal) {
         signal.throwIfAborted();
@@ -137,7 +128,6 @@ export function askedModels(
     events,
     waits,
     log,
-    /** Advances the clock by this many milliseconds. */
     pass(ms: number) {
       passed += ms;
     },

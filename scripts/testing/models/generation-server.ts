@@ -1,23 +1,11 @@
 import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
-export interface GenerationServer {
-  /** Environment that names this server as the model provider. */
-  env: NodeJS.ProcessEnv;
-  /** Calls that have arrived, and those of them that classify a batch of questions. */
-  calls: () => number;
-  batches: () => number;
-  /** Answers that precede the usual one. */
-  next: string[];
-  /** Runs before each answer; by default the server answers at once. */
-  before: (classifies: boolean) => Promise<void> | undefined;
-}
-
 /**
  * Opens a chat-completions server at 100 tokens in and 200 out. It answers a request that names questions of `postJob` with a sure
  * classification of each, and every other with two numeric questions.
  */
-export async function openGenerationServer(t: Teardown): Promise<GenerationServer> {
+export async function openGenerationServer(t: Teardown) {
   let [calls, batches] = [0, 0];
   const origin = await openReceiver(t, async (call, response) => {
     const ids = [...new Set(call.text.match(/q-\d+-of-[\w-]+/g))];
@@ -29,11 +17,15 @@ export async function openGenerationServer(t: Teardown): Promise<GenerationServe
     const body = chatCompletion('test-model', content, { promptTokens: 100, completionTokens: 200 });
     answerJson(response, { status: 200, body });
   });
-  const server: GenerationServer = {
+  const server = {
+    /** Calls that have arrived, and those of them that classify a batch of questions. */
     calls: () => calls,
     batches: () => batches,
-    next: [],
-    before: () => undefined,
+    /** Answers that precede the usual one. */
+    next: [] as string[],
+    /** Runs before each answer; by default the server answers at once. */
+    before: (_classifies: boolean): Promise<void> | undefined => undefined,
+    /** Environment that names this server as the model provider. */
     env: {
       AI_CLASSIFIER_PROVIDER: 'local',
       AI_CLASSIFIER_MODEL: 'test-model',

@@ -10,18 +10,14 @@ export function mockProviders(t: Test): void {
   t.afterEach(() => nock.cleanAll());
 }
 
-/** Mocks the next call to this provider. */
 export const at = (provider: HttpProvider): nock.Interceptor =>
   nock(ASKED_AT[provider].origin).post(ASKED_AT[provider].path);
 
-/** Mocks the next streaming call to this provider. */
 export const streamAt = (provider: HttpProvider): nock.Interceptor =>
   nock(ASKED_AT[provider].origin).post(ASKED_AT[provider].streamPath);
 
-/** Returns the body of a reply whose answer matches the schema. */
 export const good = (provider: HttpProvider) => replyOf(provider, JSON.stringify(GOOD));
 
-/** Opens models for this provider with a key. */
 export const opened = (t: Test, provider: HttpProvider, env: NodeJS.ProcessEnv = {}): AskedModels =>
   askedModels(t, settingsFor(provider, env));
 

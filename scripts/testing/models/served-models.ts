@@ -28,7 +28,6 @@ export async function servedModels(t: Test, handle: Handle, env: NodeJS.ProcessE
   return { asked: askedModels(t, settings), paths, gone: gone.promise, origin };
 }
 
-/** The body of a reply whose answer matches the schema. */
 export const goodBody = JSON.stringify(replyOf('local', JSON.stringify(GOOD)));
 
 /** Answers 200 with this JSON body, by default with a valid answer. */
@@ -37,7 +36,6 @@ export function answerJson(response: ServerResponse, body = goodBody): void {
   response.end(body);
 }
 
-/** Returns the expected rejection of a model call that the provider refused. */
 export function refusedWith(code: string, nature = 'passing'): { code: string; nature: string } {
   return { code, nature };
 }

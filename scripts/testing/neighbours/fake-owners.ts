@@ -1,10 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
-import { answerFrom, type Ledger, newLedger } from '#scripts/sandbox/neighbours/ledger.ts';
+import { answerFrom, newLedger } from '#scripts/sandbox/neighbours/ledger.ts';
 import { questionsAnswer } from '#scripts/sandbox/neighbours/question-bank.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
-/** One call that arrived at the owners. */
 export interface OwnerCall extends ReceivedCall {
   // biome-ignore lint/suspicious/noExplicitAny: bodies are matched by tests, field by field
   body: any;
@@ -20,31 +19,21 @@ export type OwnerFault =
   | 'hangs'
   | { status: number; headers?: Record<string, string>; body?: unknown };
 
-export interface FakeOwners {
-  url: string;
-  ledger: Ledger;
-  calls: OwnerCall[];
-  /** Questions of the question bank, by id. */
-  questions: Map<string, Record<string, unknown>>;
-  fault: ((call: OwnerCall) => OwnerFault | undefined) | null;
-  /** Delays a call before it takes effect, until the returned promise resolves. */
-  pause: ((call: OwnerCall) => Promise<unknown> | undefined) | null;
-  /** Environment that names this server as usage service, wallet and question bank. */
-  env: NodeJS.ProcessEnv;
-}
+export type FakeOwners = Awaited<ReturnType<typeof openFakeOwners>>;
 
 /** Opens usage service, wallet and question bank as one real HTTP server. `fault` makes its calls fail. */
-export async function openFakeOwners(t: Teardown): Promise<FakeOwners> {
+export async function openFakeOwners(t: Teardown) {
   const url = await openReceiver(t, serve);
-  const env = { USAGE_SERVICE_URL: url, WALLET_SERVICE_URL: url, QUESTION_BANK_SERVICE_URL: url };
-  const owners: FakeOwners = {
+  const owners = {
     url,
     ledger: newLedger(),
-    calls: [],
-    questions: new Map(),
-    fault: null,
-    pause: null,
-    env,
+    calls: [] as OwnerCall[],
+    /** Questions of the question bank, by id. */
+    questions: new Map<string, Record<string, unknown>>(),
+    fault: null as ((call: OwnerCall) => OwnerFault | undefined) | null,
+    /** Delays a call before it takes effect, until the returned promise resolves. */
+    pause: null as ((call: OwnerCall) => Promise<unknown> | undefined) | null,
+    env: { USAGE_SERVICE_URL: url, WALLET_SERVICE_URL: url, QUESTION_BANK_SERVICE_URL: url },
   };
 
   function serve(received: ReceivedCall, response: ServerResponse): void {

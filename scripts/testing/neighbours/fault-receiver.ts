@@ -16,26 +16,20 @@ export type Behaviour =
   /** Sends a body without end, as fast as the client reads it. */
   | { kind: 'flood' };
 
-export interface FaultReceiver {
-  url: string;
-  posts: ReceivedCall[];
-  behaviour: Behaviour;
-  /** Returns the number of bytes that floods have written so far. */
-  flooded: () => number;
-}
+export type FaultReceiver = Awaited<ReturnType<typeof openFaultReceiver>>;
 
 /** Opens a real HTTP server that behaves as `behaviour` demands. A stub could not show the effects of a cut connection. */
-export async function openFaultReceiver(t: Teardown): Promise<FaultReceiver> {
-  const posts: ReceivedCall[] = [];
+export async function openFaultReceiver(t: Teardown) {
   let flooded = 0;
   const url = await openReceiver(t, (call, response) => {
-    posts.push(call);
+    receiver.posts.push(call);
     misbehave(receiver.behaviour, response);
   });
-  const receiver: FaultReceiver = {
+  const receiver = {
     url,
-    posts,
-    behaviour: { kind: 'answer', status: 204 },
+    posts: [] as ReceivedCall[],
+    behaviour: { kind: 'answer', status: 204 } as Behaviour,
+    /** Returns the number of bytes that floods have written so far. */
     flooded: () => flooded,
   };
 

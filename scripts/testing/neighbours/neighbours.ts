@@ -1,11 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
-import { answerFrom, type Ledger, newLedger } from '#scripts/sandbox/neighbours/ledger.ts';
+import { answerFrom, newLedger } from '#scripts/sandbox/neighbours/ledger.ts';
 import { CONTEXT_PATH, questionsAnswer } from '#scripts/sandbox/neighbours/question-bank.ts';
 import { isJsonObject } from '#shared/kernel/json-object.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
-/** One call that arrived at the neighbours. */
 export interface NeighbourCall extends ReceivedCall {
   /** The parsed JSON body; null without one. */
   body: Record<string, unknown> | null;
@@ -17,27 +16,7 @@ interface Answer {
   headers?: Record<string, string>;
 }
 
-export interface Neighbours {
-  url: string;
-  calls: NeighbourCall[];
-  /** Number of times that each notice, delivery or event of a subscription arrived, by its id. */
-  notices: Map<string, number>;
-  /** Number of times that each event for analytics or audit arrived, by source event id. */
-  analytics: Map<string, number>;
-  parents: string[];
-  /** State of usage service and wallet. */
-  ledger: Ledger;
-  /** If set, returns the answer to each call, by default with status 200, or undefined for the default answer. */
-  answer: ((call: NeighbourCall) => Answer | undefined) | null;
-  /** Environment that names this server as every neighbour. */
-  env: NodeJS.ProcessEnv;
-  /** Environment that names this server as usage service and wallet, with the settlement worker on. */
-  ownersEnv: NodeJS.ProcessEnv;
-  /** Environment that makes this server the receiver of the webhook channel. */
-  webhookEnv: NodeJS.ProcessEnv;
-  /** Environment that names this server as audit service. */
-  auditEnv: NodeJS.ProcessEnv;
-}
+export type Neighbours = Awaited<ReturnType<typeof openNeighbours>>;
 
 /** Secret with which the webhook channel signs in tests: `whsec_` and the base64 of 32 bytes. */
 export const WEBHOOK_SECRET = `whsec_${Buffer.from('webhook-secret-of-32-test-bytes!').toString('base64')}`;
@@ -49,31 +28,38 @@ export const CONTACT = { email: 'student-1@school.example', name: 'Nguyễn An',
  * Opens notification, profile, analytics, audit and usage service, wallet, question bank and a webhook receiver as one real HTTP server,
  * which records the calls.
  */
-export async function openNeighbours(t: Teardown): Promise<Neighbours> {
+export async function openNeighbours(t: Teardown) {
   const url = await openReceiver(t, serve);
+  // Environments that name this server: as every neighbour, as the receiver of the webhook channel, as audit service, and as usage service
+  // and wallet with the settlement worker on.
   const env = { NOTIFICATION_SERVICE_URL: url, PROFILE_SERVICE_URL: url, ANALYTICS_SERVICE_URL: url };
   const webhookEnv = {
     NOTIFICATION_CHANNELS: 'webhook',
     NOTIFICATION_WEBHOOK_URL: `${url}/hook`,
     NOTIFICATION_WEBHOOK_SECRET: WEBHOOK_SECRET,
   };
+  const auditEnv = { AUDIT_SERVICE_URL: url };
   const ownersEnv = {
     USAGE_SERVICE_URL: url,
     WALLET_SERVICE_URL: url,
     AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
   };
-  const neighbours: Neighbours = {
+  const neighbours = {
     url,
+    calls: [] as NeighbourCall[],
+    /** Number of times that each notice, delivery or event of a subscription arrived, by its id. */
+    notices: new Map<string, number>(),
+    /** Number of times that each event for analytics or audit arrived, by source event id. */
+    analytics: new Map<string, number>(),
+    parents: ['parent-1'],
+    ledger: newLedger(),
+    /** If set, returns the answer to each call, by default with status 200, or undefined for the default answer. */
+    answer: null as ((call: NeighbourCall) => Answer | undefined) | null,
     env,
     webhookEnv,
-    auditEnv: { AUDIT_SERVICE_URL: url },
+    auditEnv,
     ownersEnv,
-    ledger: newLedger(),
-    calls: [],
-    notices: new Map(),
-    analytics: new Map(),
-    parents: ['parent-1'],
-    answer: null,
+    allEnv: { ...env, ...webhookEnv, ...auditEnv, ...ownersEnv },
   };
 
   function serve(received: ReceivedCall, response: ServerResponse): void {
@@ -99,7 +85,6 @@ export async function openNeighbours(t: Teardown): Promise<Neighbours> {
   return neighbours;
 }
 
-/** Returns a question as the question bank does. */
 export function bankQuestion(id: string) {
   return { id, content: `<p>Nội dung ${id}</p>`, contentText: `Nội dung ${id}`, options: [{ id: 'A', content: '1' }] };
 }

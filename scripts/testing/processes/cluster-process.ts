@@ -7,7 +7,6 @@ export interface ProcessPlan {
   name: string;
   port: number | undefined;
   cwd: string;
-  /** Arguments of this Node. */
   args: readonly string[];
   env: NodeJS.ProcessEnv;
   /** Returns whether a started process with this output is ready. */
@@ -21,10 +20,8 @@ export interface ClusterProcess {
   start(): Promise<void>;
   /** Waits for the end of the process and returns its exit code; null if a signal ended or only paused it. */
   kill(signal: NodeJS.Signals): Promise<number | null>;
-  /** Ends the process as fast as possible and waits for its end. */
   end(): Promise<number | null>;
   pid(): number | undefined;
-  /** Returns the output of every run so far. */
   output(): string;
   /** Returns the deaths that `kill` did not cause, with the last output of each. */
   crashes(): string[];

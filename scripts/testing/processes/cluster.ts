@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
-import type { Db } from 'mongodb';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 import { freePort } from '#scripts/start/services/port.ts';
 import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
-import { callHttp, type HttpReply, type HttpRequest } from '#testing/clients/http-call.ts';
-import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { callHttp, type HttpRequest } from '#testing/clients/http-call.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { dropTestDatabase, PATIENT, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { takeRedisDatabase } from '#testing/stores/own-redis.ts';
 import { type ClusterProcess, type ProcessPlan, planProcess } from './cluster-process.ts';
@@ -42,25 +41,7 @@ export interface ClusterOptions {
   ownNotifications?: boolean;
 }
 
-export interface Cluster {
-  door(n?: number): { url: string; port: number };
-  /** Sends a request to front door `door`; default 1. */
-  request(method: string, target: string, options?: HttpRequest & { door?: number }): Promise<HttpReply>;
-  /** Waits for the end of the process and returns its exit code, null after a signal. Returns at once for SIGSTOP and SIGCONT. */
-  kill(name: string, signal?: NodeJS.Signals): Promise<number | null>;
-  /** Starts the process and waits until it is ready; a front door keeps its port. Does nothing if it runs. */
-  start(name: string): Promise<void>;
-  restart(name: string, signal?: NodeJS.Signals): Promise<void>;
-  pid(name: string): number | undefined;
-  /** Returns stdout and stderr of one process, or of all. Lines may be missing for up to 200 ms. */
-  output(name?: string): string;
-  mongo: Db;
-  neighbours: Neighbours;
-  tokens: typeof TOKENS;
-  env: NodeJS.ProcessEnv;
-  /** Kills every process and drops the database; the teardown calls it too. @throws Error if a process died before without `kill` */
-  stop(): Promise<void>;
-}
+export type Cluster = Awaited<ReturnType<typeof startCluster>>;
 
 /** Tokens of every test cluster. Tests also check that no log contains them. */
 export const TOKENS = {
@@ -77,7 +58,7 @@ const ROOT = path.resolve(import.meta.dirname, '../../..');
  * Starts real processes of the product on the runner's MongoDB and Redis, with their own database, and waits until they are ready. Takes
  * about two seconds.
  */
-export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
+export async function startCluster(t: Teardown, options: ClusterOptions = {}) {
   const processes = new Map<string, ClusterProcess>();
   let stopping: Promise<void> | undefined;
   const { mongo, env: own, close } = await openStores('e2e', options.env);
@@ -133,16 +114,22 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
     neighbours,
     tokens: TOKENS,
     env,
+    /** Kills every process and drops the database; the teardown calls it too. @throws Error if a process died before without `kill` */
     stop,
-    request: (method, target, { door: n, ...request } = {}) => callHttp(door(n).url, method, target, request),
-    kill: (name, signal = 'SIGKILL') => named(name).kill(signal),
-    start: (name) => named(name).start(),
-    async restart(name, signal = 'SIGTERM') {
+    /** Sends a request to front door `door`; default 1. */
+    request: (method: string, target: string, { door: n, ...request }: HttpRequest & { door?: number } = {}) =>
+      callHttp(door(n).url, method, target, request),
+    /** Waits for the end of the process and returns its exit code, null after a signal. Returns at once for SIGSTOP and SIGCONT. */
+    kill: (name: string, signal: NodeJS.Signals = 'SIGKILL') => named(name).kill(signal),
+    /** Starts the process and waits until it is ready; a front door keeps its port. Does nothing if it runs. */
+    start: (name: string) => named(name).start(),
+    async restart(name: string, signal: NodeJS.Signals = 'SIGTERM') {
       await named(name).kill(signal);
       await named(name).start();
     },
-    pid: (name) => named(name).pid(),
-    output: (name) =>
+    pid: (name: string) => named(name).pid(),
+    /** Returns stdout and stderr of one process, or of all. Lines may be missing for up to 200 ms. */
+    output: (name?: string) =>
       (name === undefined ? [...processes.values()] : [named(name)]).map((one) => one.output()).join(''),
   };
 }
@@ -178,7 +165,6 @@ export async function openStores(prefix: string, given: NodeJS.ProcessEnv = {}) 
   return { mongo, env, close };
 }
 
-/** Returns whether a front door is ready. */
 export async function isReadyAt(url: string): Promise<boolean> {
   return (await callHttp(url, 'GET', '/readyz').catch(() => undefined))?.status === 200;
 }

@@ -4,7 +4,6 @@ export interface Crash {
   point: number;
 }
 
-/** A MongoDB command as the driver's connection receives it. */
 export type Sent = Record<string, unknown>;
 
 const DRIVER_TALK = ['hello', 'ismaster', 'isMaster', 'ping', 'endSessions', 'killSessions', 'killCursors'];
@@ -24,7 +23,6 @@ export function crashPoints(crash: Crash, die: (point: string) => Promise<never>
   }
 
   return {
-    /** Passes a MongoDB command on with `send`. */
     async command(command: Sent, send: () => Promise<unknown>): Promise<unknown> {
       const name = Object.keys(command)[0] ?? '';
       const isClaim = claimsWanted(command, crash.commandId);
@@ -37,7 +35,6 @@ export function crashPoints(crash: Crash, die: (point: string) => Promise<never>
       if (running || isClaim) await pass(`after ${name}`);
       return reply;
     },
-    /** Passes a call to another service on with `call`. */
     async fetch(call: () => Promise<Response>): Promise<Response> {
       if (running) await pass('before fetch');
       const response = await call();

@@ -32,7 +32,6 @@ export function dyingProcess(mongo: Mongo, point: number, when: 'before' | 'afte
     stop: ended.signal,
     /** Returns the step at which the process died; null if it finished. */
     diedAt: () => diedAt,
-    /** Returns the number of steps so far. */
     passed: () => passed,
     async live<T>(work: () => Promise<T>): Promise<T> {
       const call = globalThis.fetch;

@@ -20,7 +20,6 @@ const cause: Crash | Poison = JSON.parse(process.env.TEST_HARM ?? '');
 if ('point' in cause) crashAt(cause);
 else poisonBy(cause);
 
-/** Kills the process at one point of its run of the command. */
 function crashAt(crash: Crash): void {
   const points = crashPoints(crash, (point) => {
     writeSync(2, `${point}\n`);

@@ -7,21 +7,6 @@ import type { ClientSession } from 'mongodb';
 import { sessionIdOf } from '#infra/mongo/mailbox/claim.ts';
 import type { Sent } from './crash-points.ts';
 
-/**
- * The life of a simulated process inside the process of a test. Everything that `live` starts belongs to the life; several lives may run
- * at a time.
- *
- * `end` has the effect of SIGKILL on the outside: it closes each socket of the life without a farewell. MongoDB finds open transactions
- * on cut connections. From then on the life sends nothing, none of its timers fires, and it notices no event of a socket. Its MongoDB
- * commands, calls to other services and pauses never settle, even those that began before the end.
- */
-export interface Life {
-  live<T>(work: () => T): T;
-  end(): void;
-  /** Returns the ids of the MongoDB sessions with an open transaction. After `end`, the server still has these transactions. */
-  openTransactions(): string[];
-}
-
 /** Passes the traffic of a life on. A promise that never settles ends the life at that point. */
 export interface Traffic {
   command(command: Sent, send: () => Promise<unknown>): Promise<unknown>;
@@ -41,14 +26,22 @@ interface State {
 const lives = new AsyncLocalStorage<State | null>();
 let areWatched = false;
 
-/** Begins a life. `traffic` counts what it sends. */
-export function beginLife(traffic: Traffic): Life {
-  if (!areWatched) watchLives();
+/**
+ * Begins the life of a simulated process inside the process of a test. Everything that `live` starts belongs to the life; several lives may run
+ * at a time.
+ *
+ * `end` has the effect of SIGKILL on the outside: it closes each socket of the life without a farewell. MongoDB finds open transactions
+ * on cut connections. From then on the life sends nothing, none of its timers fires, and it notices no event of a socket. Its MongoDB
+ * commands, calls to other services and pauses never settle, even those that began before the end.
+ */
+export function beginLife(traffic: Traffic) {
+  // Wraps everything by which code of a life reaches the outside, or by which the outside wakes it. Code outside of any life is not affected.
+  if (!areWatched) for (const watch of [watchSockets, watchCommands, watchCalls, watchTimers]) watch();
   areWatched = true;
   const over = new AbortController();
   const state: State = { traffic, sockets: new Set(), timers: new Set(), sessions: new Set(), over: over.signal };
   return {
-    live: (work) => lives.run(state, work),
+    live: <T>(work: () => T): T => lives.run(state, work),
     end() {
       if (over.signal.aborted) return;
       over.abort();
@@ -57,6 +50,7 @@ export function beginLife(traffic: Traffic): Life {
       state.timers.clear();
       state.sockets.clear();
     },
+    /** Returns the ids of the MongoDB sessions with an open transaction. After `end`, the server still has these transactions. */
     openTransactions: () =>
       [...state.sessions].filter((session) => session.inTransaction()).flatMap((session) => sessionIdOf(session) ?? []),
   };
@@ -83,14 +77,6 @@ async function whileAlive<T>({ over }: State, work: () => Promise<T>): Promise<T
 
 function never(): Promise<never> {
   return new Promise(() => undefined);
-}
-
-/** Wraps everything by which code of a life reaches the outside, or by which the outside wakes it. Code outside of any life is not affected. */
-function watchLives(): void {
-  watchSockets();
-  watchCommands();
-  watchCalls();
-  watchTimers();
 }
 
 function watchSockets(): void {
@@ -139,7 +125,6 @@ function watchCalls(): void {
 
 type Start = (callback: (...args: unknown[]) => void, ms?: number, ...args: unknown[]) => NodeJS.Timeout;
 
-/** Wraps the timers of modules and the global ones. */
 function watchTimers(): void {
   for (const name of ['setTimeout', 'setInterval'] as const) {
     const start = timers[name] as Start;

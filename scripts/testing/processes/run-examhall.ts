@@ -11,31 +11,16 @@ const SCRIPT = path.resolve(import.meta.dirname, '../../examhall/examhall.ts');
 type Place = Pick<TestMongo, 'url' | 'database'>;
 
 interface CommandOptions {
-  /** Standard input. */
   typed?: string | Buffer;
   env?: NodeJS.ProcessEnv;
-  /** True: stderr is a terminal. */
   terminal?: boolean;
-  /** Ends a command that repeats. */
   interrupted?: AbortSignal;
   /** Is called with all that the command has printed so far. */
   heard?: (out: string) => unknown;
 }
 
-/** Exit code of a command, its stdout, its stderr, and both joined. */
-interface CommandResult {
-  code: number;
-  said: string;
-  out: string;
-  err: string;
-}
-
 /** Runs the operator command as a shell would, for tests of its streams and its exit code. */
-export async function runExamhall(
-  mongo: Place,
-  args: readonly string[],
-  options: CommandOptions = {},
-): Promise<CommandResult> {
+export async function runExamhall(mongo: Place, args: readonly string[], options: CommandOptions = {}) {
   const child = spawn(process.execPath, [SCRIPT, ...args], {
     env: envOf(mongo, options),
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -43,15 +28,11 @@ export async function runExamhall(
   // Most commands end without reading their input, so that the pipe breaks.
   child.stdin.on('error', () => undefined).end(options.typed ?? '');
   const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-  return { code, said: out + err, out, err };
+  return { code: code as number, said: out + err, out, err };
 }
 
 /** Runs the operator command inside this process, which spares its start: half a second of processor time. */
-export async function callExamhall(
-  mongo: Place,
-  args: readonly string[],
-  options: CommandOptions = {},
-): Promise<CommandResult> {
+export async function callExamhall(mongo: Place, args: readonly string[], options: CommandOptions = {}) {
   const output = new PassThrough();
   const errors = Object.assign(new PassThrough(), { isTTY: options.terminal === true });
   let heard = '';

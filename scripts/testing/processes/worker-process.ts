@@ -15,7 +15,6 @@ const TIMEOUT_MS = 240_000;
 export interface RunningWorker {
   /** Resolves with the signal that ended the worker, or with its exit code. */
   ended: Promise<string>;
-  /** Returns the standard error so far. */
   said(): string;
   /** Returns the log so far. Empty unless `env` sets LOG_LEVEL. */
   logged(): string;

@@ -5,28 +5,11 @@ import { retryOn503 } from '#testing/clients/crowd.ts';
 import { exchange, type HttpReply } from '#testing/clients/http-call.ts';
 import { type Detail, type ExamPlan, release, type Student, sendHandoff, student } from '#testing/clients/sitting.ts';
 
-/** Promises to clients, to be compared with what is stored at the end. The calls below fill it. */
-export interface Book {
-  /** Returns the URL of the front door for the next call. */
-  door: () => Promise<string>;
-  sittings: Sitting[];
-  sessions: Session[];
-  /** Exams with releases of their results. */
-  releases: Set<string>;
-  jobs: string[];
-  /** Topics of paid generations; one request each, perhaps repeated. */
-  topics: Set<string>;
-  /** Users with exactly one notification of their own, which is also delivered over the webhook. */
-  notified: string[];
-}
-
 export interface Sitting {
   who: Student;
   attemptId: string;
   plan: ExamPlan;
-  /** The newest acknowledged text of each question. */
   answers: Map<string, string>;
-  /** Number of acknowledged saves. */
   saves: number;
   /** Points of the essay's handoff; null without one. */
   essay: number | null;
@@ -47,8 +30,21 @@ const LATE_MS = 60_000;
 export const TEACHER = { 'x-actor-id': 'teacher-1', 'x-actor-role': 'TEACHER', 'x-organization-id': 'org-1' };
 const ADMIN = { 'x-actor-id': 'admin-1', 'x-actor-role': 'ADMIN' };
 
-export function newBook(door: Book['door']): Book {
-  return { door, sittings: [], sessions: [], releases: new Set(), jobs: [], topics: new Set(), notified: [] };
+export type Book = ReturnType<typeof newBook>;
+
+/** Returns the promises to clients, to be compared with what is stored at the end. The calls below fill them. */
+export function newBook(door: () => Promise<string>) {
+  return {
+    door,
+    sittings: [] as Sitting[],
+    sessions: [] as Session[],
+    releases: new Set<string>(),
+    jobs: [] as string[],
+    /** Topics of paid generations; one request each, perhaps repeated. */
+    topics: new Set<string>(),
+    /** Users with exactly one notification of their own, which is also delivered over the webhook. */
+    notified: [] as string[],
+  };
 }
 
 /** Makes a call, again after each 503. @throws Error without a reply, or for another status than these */
@@ -136,7 +132,6 @@ export async function register(book: Book): Promise<void> {
   book.sessions.push({ email, refreshToken, used: null });
 }
 
-/** Exchanges the refresh token of a session. */
 export async function rotate(book: Book, session: Session): Promise<void> {
   const reply = await made(book, (door) => refresh(door, session.refreshToken), 200);
   [session.used, session.refreshToken] = [session.refreshToken, reply.data.refreshToken];
@@ -165,12 +160,10 @@ export async function generate(book: Book, topic: string): Promise<HttpReply> {
   return exchange(`${await book.door()}/v1/ai/generation/preview`, options);
 }
 
-/** Requests a paid generation until it is paid. */
 export function generatePaid(book: Book, topic: string): Promise<void> {
   return finished(book, () => generate(book, topic));
 }
 
-/** Creates a notification for a new user. */
 export async function notify(book: Book): Promise<void> {
   const userId = `user-${randomUUID()}`;
   const body = { userId, type: 'GRADE_RELEASED', title: 'Kết quả', content: 'Đã có kết quả.' };

@@ -6,7 +6,6 @@ import { BASELINE, SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 /** A revision of this repository that is started beside the present one. */
 export interface EarlierRelease {
   commit: string;
-  /** A tag, or the beginning of the commit's id. */
   name: string;
 }
 

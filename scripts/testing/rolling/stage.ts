@@ -1,46 +1,27 @@
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Mongo } from '#infra/mongo/connect.ts';
 import { freePort } from '#scripts/start/services/port.ts';
-import { type GenerationServer, openGenerationServer } from '#testing/models/generation-server.ts';
-import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
+import { openGenerationServer } from '#testing/models/generation-server.ts';
+import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { isReadyAt, openStores, WORKERS } from '#testing/processes/cluster.ts';
 import { type ClusterProcess, type ProcessPlan, planProcess, spawnNode } from '#testing/processes/cluster-process.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
 
-export type Release = 'earlier' | 'present';
+type Release = 'earlier' | 'present';
 
-/** One database with the processes of two releases on it. */
-export interface Stage {
-  mongo: Mongo;
-  neighbours: Neighbours;
-  model: GenerationServer;
-  /** True: the notification service, the webhook and the wallet's transactions answer 503. */
-  isDown: boolean;
-  /** Returns the URL of a ready front door, of each in turn, as a gateway chooses it. */
-  door(): Promise<string>;
-  /** Starts a front door, or the workers, of a release and waits until they are ready. */
-  startDoor(release: Release): Promise<void>;
-  startWorkers(release: Release): Promise<void>;
-  /** Sends SIGTERM and waits for the exit; another exit code than 0 is a fault. */
-  stopDoor(release: Release): Promise<void>;
-  /** `mayCut`: a run of a worker may be cut short, so that its exit code may be 1. */
-  stopWorkers(release: Release, options?: { mayCut?: boolean }): Promise<void>;
-  /** Runs the migration of a release. @throws Error if it fails */
-  migrate(release: Release): Promise<void>;
-  /** Faults of processes: unplanned deaths, exit codes, and lines of level 50 or more. */
-  faults(): string[];
-}
+export type Stage = Awaited<ReturnType<typeof openStage>>;
 
 const PROBE_MS = 50;
 const WORKER_HOST = path.join(import.meta.dirname, 'worker-host.ts');
 /** `release` of the Procfile exists in every release; the operator's command is tested here too. */
 const MIGRATE = { earlier: ['scripts/migrate.ts'], present: ['scripts/examhall/examhall.ts', 'migrate'] };
 
-/** Opens a stage without any process and without a schema. `folders` have the code of the releases. */
-export async function openStage(t: Teardown, folders: Readonly<Record<Release, string>>): Promise<Stage> {
+/**
+ * Opens one database for the processes of two releases, without any process and without a schema. `folders` have the code of the releases.
+ */
+export async function openStage(t: Teardown, folders: Readonly<Record<Release, string>>) {
   const { mongo, env: own, close } = await openStores('rolling');
   const processes = new Map<string, ClusterProcess>();
   const ready = new Map<Release, { url: string; isReady: boolean }>();
@@ -99,17 +80,19 @@ export async function openStage(t: Teardown, folders: Readonly<Record<Release, s
 
   let turn = 0;
   const workersOf = (release: Release) => [`${release} workers`, `${release} upkeep`];
-  const stage: Stage = {
+  const stage = {
     mongo,
     neighbours,
     model,
+    /** True: the notification service, the webhook and the wallet's transactions answer 503. */
     isDown: false,
+    /** Returns the URL of a ready front door, of each in turn, as a gateway chooses it. */
     door: () =>
       until('a front door is ready', () => {
         const open = [...ready.values()].filter(({ isReady }) => isReady);
         return open[turn++ % Math.max(1, open.length)]?.url;
       }),
-    async startDoor(release) {
+    async startDoor(release: Release) {
       const port = await freePort();
       const door = { url: `http://127.0.0.1:${port}`, isReady: false };
       const [name, cwd, isReady] = [`${release} web ${port}`, folders[release], () => isReadyAt(door.url)];
@@ -118,7 +101,7 @@ export async function openStage(t: Teardown, folders: Readonly<Record<Release, s
       void probe(release, door);
       await until('its readiness is known', () => door.isReady);
     },
-    async startWorkers(release) {
+    async startWorkers(release: Release) {
       const [host = '', upkeep = ''] = workersOf(release);
       const others = WORKERS.filter((type) => type !== 'upkeep');
       const areReady = (count: number) => (output: string) => output.split('"worker is ready"').length > count;
@@ -128,21 +111,24 @@ export async function openStage(t: Teardown, folders: Readonly<Record<Release, s
         run({ name: upkeep, cwd, args: ['workers/main.ts', 'upkeep'], isReady: areReady(1) }),
       ]);
     },
-    async stopDoor(release) {
+    /** Sends SIGTERM and waits for the exit; another exit code than 0 is a fault. */
+    async stopDoor(release: Release) {
       const { url = '' } = ready.get(release) ?? {};
       await stop(`${release} web ${new URL(url).port}`);
       ready.delete(release);
     },
-    async stopWorkers(release, { mayCut = false } = {}) {
+    /** `mayCut`: a run of a worker may be cut short, so that its exit code may be 1. */
+    async stopWorkers(release: Release, { mayCut = false } = {}) {
       await Promise.all(workersOf(release).map((name) => stop(name, mayCut)));
     },
-    migrate: (release) => runToEnd(folders[release], MIGRATE[release], env),
+    /** Runs the migration of a release. @throws Error if it fails */
+    migrate: (release: Release) => runToEnd(folders[release], MIGRATE[release], env),
+    /** Faults of processes: unplanned deaths, exit codes, and lines of level 50 or more. */
     faults: () => [...exits, ...[...processes.values()].flatMap((one) => [...one.crashes(), ...errorLines(one)])],
   };
   return stage;
 }
 
-/** Returns the errors that a process has logged. */
 function errorLines(one: ClusterProcess): string[] {
   const lines = one.output().split('\n');
   return lines.filter((line) => /"level":(50|60)\b/.test(line)).map((line) => `${one.name}: ${line.slice(0, 600)}`);

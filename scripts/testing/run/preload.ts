@@ -1,6 +1,6 @@
 import path from 'node:path';
 import processOnSpawn from 'process-on-spawn';
-import { isPure } from '#testing/checks/test-files.ts';
+import { isPure } from '#testing/checks/project-files.ts';
 import { storesOf } from './stores.ts';
 
 /** The recorder among Node's options. */

@@ -4,7 +4,7 @@ import t from 'tap';
 import { freePort } from '#scripts/start/services/port.ts';
 import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { labelsOf, type Sample, scrape } from './scrape.ts';
+import { type Sample, scrape } from './scrape.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 const GUIDE = readFileSync(path.join(ROOT, 'docs/operating.md'), 'utf8');
@@ -22,6 +22,22 @@ const cluster = await startCluster(t, {
     classifier: { METRICS_PORT: String(port), AI_CLASSIFIER_WORKER_ENABLED: '1' },
   },
 });
+
+/** Returns the labels of each metric, by its name without the suffixes of histograms. A sample without labels counts as a metric with none. */
+function labelsOf(samples: readonly Sample[]): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>();
+  const histograms = new Set(
+    samples.filter(({ name }) => name.endsWith('_bucket')).map(({ name }) => name.slice(0, -'_bucket'.length)),
+  );
+  for (const { name, labels } of samples) {
+    const base = name.replace(/_(bucket|sum|count)$/, '');
+    const metric = histograms.has(base) ? base : name;
+    const known = found.get(metric) ?? new Set();
+    for (const label of Object.keys(labels)) if (label !== 'le') known.add(label);
+    found.set(metric, known);
+  }
+  return found;
+}
 
 /** The metrics of the guide's tables: name, labels, and the processes that export them. */
 function documented(): Map<string, { labels: string[]; from: string }> {

@@ -1,4 +1,3 @@
-/** One sample of a scrape. */
 export interface Sample {
   name: string;
   labels: Readonly<Record<string, string>>;
@@ -42,28 +41,8 @@ export async function scrapeAll(urls: Readonly<Record<string, string>>): Promise
   return (await Promise.all(scrapes)).flat();
 }
 
-/** Returns the sum of the samples of a metric that have these labels. */
 export function sumOf(samples: readonly Sample[], name: string, labels: Readonly<Record<string, string>> = {}): number {
   return samples
     .filter((one) => one.name === name && Object.entries(labels).every(([key, value]) => one.labels[key] === value))
     .reduce((sum, { value }) => sum + value, 0);
-}
-
-/** The labels of each metric, by its name without the suffixes of histograms. */
-export type LabelsOf = ReadonlyMap<string, ReadonlySet<string>>;
-
-/** Returns which labels each metric has. A sample without labels counts as a metric with none. */
-export function labelsOf(samples: readonly Sample[]): LabelsOf {
-  const found = new Map<string, Set<string>>();
-  const histograms = new Set(
-    samples.filter(({ name }) => name.endsWith('_bucket')).map(({ name }) => name.slice(0, -'_bucket'.length)),
-  );
-  for (const { name, labels } of samples) {
-    const base = name.replace(/_(bucket|sum|count)$/, '');
-    const metric = histograms.has(base) ? base : name;
-    const known = found.get(metric) ?? new Set();
-    for (const label of Object.keys(labels)) if (label !== 'le') known.add(label);
-    found.set(metric, known);
-  }
-  return found;
 }

@@ -21,7 +21,6 @@ export function sampleQuestion(overrides: Partial<Question> = {}): Question {
   };
 }
 
-/** Returns one option for each id. */
 export function sampleOptions(...ids: string[]): Question['options'] {
   return ids.map((id) => ({ id, label: id.toUpperCase(), content: `option ${id}` }));
 }

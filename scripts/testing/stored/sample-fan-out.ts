@@ -21,11 +21,10 @@ export function recipients(count: number, more: Partial<NotificationInput> = {})
   }));
 }
 
-export interface FanOutSample {
+interface FanOutSample {
   rows: number;
   event?: EventInput | null;
   channels?: NewFanOut['deliveries']['channels'];
-  more?: Partial<NotificationInput>;
   now?: number;
   /** Rows in one transaction. A small number stages a small fan-out like a large one. */
   rowsAtOnce?: number;
@@ -43,7 +42,7 @@ export async function stageOnly(mongo: Mongo, fanOut: NewFanOut): Promise<void> 
 
 /** Returns a fan-out as a front door plans it. Defaults: a new event, no preferences, no channels. */
 export function sampleFanOut(sample: FanOutSample): NewFanOut {
-  const { rows, event, channels, more, rowsAtOnce, stalledMs, now = Date.now() } = sample;
+  const { rows, event, channels, rowsAtOnce, stalledMs, now = Date.now() } = sample;
   const fanOutId = newId(now);
   const bound = rowsAtOnce === undefined ? {} : { rowsAtOnce };
   const source: EventInput | null =
@@ -52,7 +51,7 @@ export function sampleFanOut(sample: FanOutSample): NewFanOut {
       : event;
   const plan = atOnce(
     planFanOut(
-      { notifications: recipients(rows, more), event: source, organizationId: null, preferences: new Map() },
+      { notifications: recipients(rows), event: source, organizationId: null, preferences: new Map() },
       { fanOutId, now: new Date(now), newId: () => newId(now), ...bound },
     ),
   );

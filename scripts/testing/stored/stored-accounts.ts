@@ -8,12 +8,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { type PostOptions, postOrder } from './stored-attempts.ts';
 
-/** One stored login: the account, its session and its refresh token. */
-export interface SignedIn {
-  account: Account;
-  session: Session;
-  token: RefreshToken;
-}
+export type SignedIn = Awaited<ReturnType<typeof storeSignedIn>>;
 
 const LIFE_MS = 30 * DAY;
 
@@ -59,7 +54,6 @@ export function freshSession(account: Account): { session: Session; token: Refre
   return { session, token: freshToken(session) };
 }
 
-/** Returns another token of the session, without storing it. */
 export function freshToken(session: Session, overrides: Partial<RefreshToken> = {}): RefreshToken {
   const id = newId();
   return {
@@ -75,15 +69,14 @@ export function freshToken(session: Session, overrides: Partial<RefreshToken> = 
   };
 }
 
-/** Stores an account with one session. */
-export async function storeSignedIn(mongo: Mongo, overrides: Partial<Account> = {}): Promise<SignedIn> {
+export async function storeSignedIn(mongo: Mongo, overrides: Partial<Account> = {}) {
   const account = freshAccount(overrides);
   await accounts(mongo).insertOne(account);
   return { account, ...(await storeSession(mongo, account)) };
 }
 
 /** Stores one more session of the account, begun `ageMs` ago. */
-export async function storeSession(mongo: Mongo, account: Account, ageMs = 0): Promise<Omit<SignedIn, 'account'>> {
+export async function storeSession(mongo: Mongo, account: Account, ageMs = 0) {
   const { session, token } = freshSession(account);
   session.createdAt = new Date(session.createdAt.getTime() - ageMs);
   await sessions(mongo).insertOne(session);
@@ -96,7 +89,6 @@ export function claimsOf(token: RefreshToken): { jti: string; sid: string; sub: 
   return { jti: token._id, sid: token.sessionId, sub: token.accountId };
 }
 
-/** Posts the command that notifies an owner of a changed password, without the change. */
 export async function postAccountNotice(mongo: Mongo, options?: PostOptions) {
   const event = { _id: newId(), accountId: newId(), type: 'PASSWORD_CHANGED', at: new Date() };
   const notice = accountNotice(event);

@@ -79,7 +79,6 @@ export function graded(exam: Partial<Attempt['exam']> = {}): Partial<Attempt> {
 
 export interface PostOptions {
   maxAttempts?: number;
-  /** Unix milliseconds. */
   runAt?: number;
 }
 
@@ -109,7 +108,6 @@ export function postHandoff(
   return postOrder(mongo, handoffOrder(attempt, whole), options);
 }
 
-/** Posts the release of an exam's results, with the current time as release time by default. */
 export async function postRelease(
   mongo: Mongo,
   release: Pick<Release, 'examId'> & Partial<Release>,
@@ -128,7 +126,6 @@ export async function postOrder<Q extends Queue>(
   return (await postCommand(mongo, newCommand({ ...order, ...termsOf(options) }))).command;
 }
 
-/** Returns when a posted command is due, and how often it is tried. */
-export function termsOf({ maxAttempts = 10, runAt }: PostOptions) {
+function termsOf({ maxAttempts = 10, runAt }: PostOptions) {
   return { maxAttempts, now: Date.now() - SECOND, ...(runAt === undefined ? {} : { runAt }) };
 }

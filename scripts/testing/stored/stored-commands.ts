@@ -6,7 +6,6 @@ import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import { actorOf, type Command, type Queue } from '#shared/kernel/command.ts';
 
-/** Reads the command again. @throws Error if it does not exist */
 export async function again(mongo: Mongo, command: Command): Promise<Command> {
   const found = await readCommand(mongo, command);
   if (found === null) throw new Error(`command ${command._id} is gone`);

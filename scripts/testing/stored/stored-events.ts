@@ -6,10 +6,11 @@ import { analyticsOrder, gradedOrder } from '#shared/attempt/commands.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { EVENT_TYPES, type EventMessage, messageOrder } from '#shared/kernel/event-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { SECOND } from '#shared/kernel/time.ts';
 import { auditOrder } from '#shared/notification/commands.ts';
 import type { Subscription } from '#shared/operations/subscription.ts';
 import { sampleFanOut } from './sample-fan-out.ts';
-import { graded, type PostOptions, postOrder, storeAttempt, termsOf } from './stored-attempts.ts';
+import { graded, type PostOptions, postOrder, storeAttempt } from './stored-attempts.ts';
 
 // Commands that send events out, each with what it is about. They are due one second ago by default.
 
@@ -26,17 +27,16 @@ export function analyticsIds({ subject }: Pick<Command, 'subject'>): string[] {
 }
 
 /** Stores an event as a front door does whose audit service is configured. Returns the command that reports it there. */
-export async function postAudit(mongo: Mongo, options: PostOptions = {}): Promise<Command> {
+export async function postAudit(mongo: Mongo): Promise<Command> {
   const fanOut = sampleFanOut({ rows: 1 });
-  const audit = newCommand({ ...auditOrder(fanOut.fanOutId), ...termsOf(options) });
+  const audit = newCommand({ ...auditOrder(fanOut.fanOutId), maxAttempts: 10, now: Date.now() - SECOND });
   await insertFanOut(mongo, { ...fanOut, audit });
   return audit;
 }
 
-/** Stores a graded attempt, and posts the command that publishes its grading. */
-export async function postPublish(mongo: Mongo, options?: PostOptions): Promise<Command> {
+export async function postPublish(mongo: Mongo): Promise<Command> {
   const attempt = await storeAttempt(mongo, graded());
-  return postOrder(mongo, gradedOrder(attempt, { at: GRADED_AT, isVisible: true }), options);
+  return postOrder(mongo, gradedOrder(attempt, { at: GRADED_AT, isVisible: true }));
 }
 
 /** Posts the message of an attempt to a subscription. Returns the command; the id of its event is `body.eventId`. */
@@ -51,7 +51,6 @@ export async function postMessage(
   return postOrder(mongo, messageOrder({ ...message, data: { attemptId, examId } }, attemptId), options);
 }
 
-/** Secret of the subscriptions of tests. */
 export const SUBSCRIBER_SECRET = `whsec_${Buffer.from('subscriber-secret-of-32-bytes!!!').toString('base64')}`;
 
 /** Stores an active subscription to all types of events of all organizations. */

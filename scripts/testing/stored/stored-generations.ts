@@ -10,17 +10,9 @@ import type { TaskResult } from '#shared/classifier/tasks/envelope.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 
-function sampleResult(previewId: string, count = 2): TaskResult<'generate'> {
-  const question = (n: number) => ({
-    tempId: `q${n}`,
-    type: 'ESSAY' as const,
-    content: 'Sông',
-    contentText: 'Sông',
-    options: [],
-    answerKey: {},
-    explanation: 'Nước',
-    difficulty: 'easy',
-  });
+function sampleResult(previewId: string): TaskResult<'generate'> {
+  const essay = { type: 'ESSAY' as const, content: 'Sông', contentText: 'Sông', options: [], answerKey: {} };
+  const question = { ...essay, explanation: 'Nước', difficulty: 'easy' };
   return {
     taskId: previewId,
     kind: 'generate',
@@ -28,7 +20,7 @@ function sampleResult(previewId: string, count = 2): TaskResult<'generate'> {
     model: 'mock-1',
     finishedAt: new Date().toISOString(),
     usage: { inputTokens: 10, outputTokens: 20 },
-    generate: { questions: Array.from({ length: count }, (_, n) => question(n + 1)) },
+    generate: { questions: ['q1', 'q2'].map((tempId) => ({ tempId, ...question })) },
   };
 }
 
@@ -70,7 +62,6 @@ export async function ageGeneration(mongo: Mongo, previewId: string): Promise<vo
   await generations(mongo).updateOne({ _id: previewId }, { $set: { replayUntil: new Date(Date.now() - 1) } });
 }
 
-/** Reads the generation of a settlement command. @throws Error if it does not exist */
 export async function generationOf(mongo: Mongo, { subject }: Pick<Command, 'subject'>) {
   const row = await generations(mongo).findOne({ _id: subject });
   if (row === null) throw new Error(`generation ${subject} is gone`);

@@ -20,7 +20,6 @@ export interface StoredJobOptions {
   context?: Parameters<typeof newJob>[2];
 }
 
-/** Returns question ids that no other job has. */
 export function questionIds(count: number, prefix = newId()): string[] {
   return Array.from({ length: count }, (_, n) => `q-${n + 1}-of-${prefix}`);
 }
@@ -35,7 +34,6 @@ export function unlimitedSlots(): JobSlots {
   return { actorSlot: slot(), organizationSlot: slot() };
 }
 
-/** Stores an open job and posts its command. Returns the command. */
 export async function postJob(mongo: Mongo, options: StoredJobOptions = {}): Promise<CommandOf<'classifier'>> {
   const { questions = 7, maxAttempts = 10, runAt = Date.now() - 1_000 } = options;
   const id = newId();

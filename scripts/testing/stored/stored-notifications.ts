@@ -63,7 +63,6 @@ export function testBrowser(endpoint = `https://fcm.googleapis.com/send/${newId(
   const auth = randomBytes(16).toString('base64url');
   const request = { endpoint, keys: { p256dh, auth } };
   return {
-    /** The subscription as its page sends it. */
     request,
     subscription: subscriptionOf(request, new Date()),
     /** Returns the parsed message. @throws Error if it was encrypted for another browser */

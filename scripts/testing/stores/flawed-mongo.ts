@@ -7,7 +7,8 @@ import type { Teardown } from './open-test-mongo.ts';
  * If `command` returns a document, that is the reply and the server never receives the command; SILENCE means no reply at all.
  */
 export interface Flaw {
-  command?(command: Document): Document | typeof SILENCE | undefined;
+  // biome-ignore lint/suspicious/noConfusingVoidType: most flaws return nothing
+  command?(command: Document): Document | typeof SILENCE | undefined | void;
   reply?(reply: Document, command: Document): void;
 }
 

@@ -48,7 +48,6 @@ export async function openMongoTap(t: Teardown, mongodbUrl: string) {
     if (heldText === '') holdBack(upstream, client);
   });
   return {
-    /** Value for MONGODB_URL of the observed process. */
     url,
     /** Returns the commands since the last `clear`, without the driver's housekeeping and the front door's polls. */
     commands: () =>

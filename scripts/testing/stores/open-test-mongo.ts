@@ -47,7 +47,6 @@ export function requiredEnv(name: 'MONGODB_URL' | 'REDIS_URL'): string {
   return value;
 }
 
-/** Notifications above which a database counts as large. */
 const LARGE = 3_000;
 
 /**

@@ -4,7 +4,6 @@ import { startThrowAwayServices, type ThrowAwayService } from './throw-away.ts';
 
 /** A Redis for one test, which it may freeze, kill and empty. */
 export interface OwnRedis extends ThrowAwayService {
-  /** Runs one command on a new connection. */
   command(name: string, ...args: string[]): Promise<unknown>;
   close(): Promise<void>;
 }

@@ -87,7 +87,6 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
 /** The only file that counts whole collections: `examhall migrate --shard` shows their sizes. */
 const PLAN = `${MONGO}/schema/distribution.ts`;
 
-/** Returns true if this file may send this statement to every shard. */
 export function isExcepted({ collection, command, shape, fault }: Fault, file: string): boolean {
   if (fault !== 'goes to every shard') return false;
   if (file === PLAN) return command === 'count';

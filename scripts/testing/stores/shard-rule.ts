@@ -29,7 +29,7 @@ export function faultsOf(
   const collection = sent[command];
   const placement = typeof collection === 'string' ? placements[collection] : undefined;
   if (placement === undefined || !('shardKey' in placement)) return [];
-  const filters = filtersOf(command, sent);
+  const filters = FILTERS[command]?.(sent) ?? [];
   const isInTurn = isSentInTurn(sent, filters, placement);
   return filters.flatMap((filter, at) => {
     const keys = keysOf(filter, placement);
@@ -64,33 +64,24 @@ function setsShardKey(update: Document | readonly Document[] | undefined, { shar
   return shardKey.some((key) => written.includes(key));
 }
 
-/** Returns the fields that an operator or a stage names. */
 function fieldsIn(operand: unknown): string[] {
   if (typeof operand === 'string') return [operand];
   return Array.isArray(operand) ? operand : Object.keys(operand ?? {});
 }
 
-/** Returns the filter of each statement. A row that is inserted is its own filter. */
-function filtersOf(command: string, sent: Document): Document[] {
-  switch (command) {
-    case 'find':
-      return [sent.filter ?? {}];
-    case 'findAndModify':
-    case 'count':
-    case 'distinct':
-      return [sent.query ?? {}];
-    case 'aggregate':
-      return [sent.pipeline?.[0]?.$match ?? {}];
-    case 'update':
-      return sent.updates.map(({ q }: Document) => q);
-    case 'delete':
-      return sent.deletes.map(({ q }: Document) => q);
-    case 'insert':
-      return sent.documents;
-    default:
-      return [];
-  }
-}
+const ofQuery = ({ query }: Document): Document[] => [query ?? {}];
+
+/** Returns the filter of each statement, by command. A row that is inserted is its own filter. */
+const FILTERS: Readonly<Record<string, (sent: Document) => Document[]>> = {
+  find: ({ filter }) => [filter ?? {}],
+  findAndModify: ofQuery,
+  count: ofQuery,
+  distinct: ofQuery,
+  aggregate: ({ pipeline }) => [pipeline?.[0]?.$match ?? {}],
+  update: ({ updates }) => updates.map(({ q }: Document) => q),
+  delete: ({ deletes }) => deletes.map(({ q }: Document) => q),
+  insert: ({ documents }) => documents,
+};
 
 /** Returns the shard keys that the filter lists, as text; null if it does not list them. */
 function keysOf(filter: Document, { shardKey }: Sharded): string[] | null {

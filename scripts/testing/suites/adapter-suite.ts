@@ -8,7 +8,6 @@ import type { Behaviour, FaultReceiver } from '#testing/neighbours/fault-receive
 import { freshNotification } from '#testing/stored/stored-notifications.ts';
 import { until } from '#testing/until.ts';
 
-/** Describes an adapter to the suite. */
 export interface AdapterSubject {
   adapter: Adapter;
   /** Returns the `deliveryJobId` of every send that the provider accepted, repeats included. */
@@ -27,62 +26,46 @@ export interface AdapterSubject {
 /** A title that would reveal content in an error message. */
 const CONTENT = 'Điểm của em là 9,25';
 
-/** Returns a new delivery job for a channel. */
 export function sampleJob(channel: Channel): DeliveryJob {
   const id = newId();
   const row = freshNotification({ _id: id, title: CONTENT, content: CONTENT, data: '{"score":9.25}' });
   return { deliveryJobId: deliveryJobId(id, channel), channel, notification: notificationView(row) };
 }
 
-/** A fault of a provider and the error that the adapter must throw for it. */
-interface Fault {
+/** A fault of a provider, the error that the adapter must throw for it, and whether the send ends with its time limit. */
+type Fault = {
   name: string;
   behaviour: Behaviour;
-  thrown: 'Retryable' | 'Permanent';
+  thrown: typeof Retryable | typeof Permanent;
   afterMs?: number;
-  /** The send ends with its time limit. */
   timesOut?: true;
-}
+};
 
-const answer = (status: number, headers: Record<string, string> = {}): Behaviour => ({
-  kind: 'answer',
-  status,
-  headers,
-  body: `no: ${CONTENT}`,
-});
+const answer = (status: number, headers: Record<string, string> = {}): Behaviour => {
+  return { kind: 'answer', status, headers, body: `no: ${CONTENT}` };
+};
+const retryable = (name: string, behaviour: Behaviour, more: Partial<Fault> = {}): Fault => {
+  return { name, behaviour, thrown: Retryable, ...more };
+};
+const permanent = (name: string, behaviour: Behaviour): Fault => ({ name, behaviour, thrown: Permanent });
+const afterWait = (wait: string) => answer(429, { 'retry-after': wait });
 
 const FAULTS: readonly Fault[] = [
-  { name: 'hangs', behaviour: { kind: 'hang' }, thrown: 'Retryable', timesOut: true },
-  { name: 'cuts its head', behaviour: { kind: 'cut-head' }, thrown: 'Retryable' },
-  { name: 'cuts its body', behaviour: { kind: 'cut-body' }, thrown: 'Retryable' },
-  { name: 'drips for ever', behaviour: { kind: 'drip' }, thrown: 'Retryable', timesOut: true },
-  ...[408, 500, 502, 503, 504].map((status): Fault => {
-    return { name: `answers ${status}`, behaviour: answer(status), thrown: 'Retryable' };
-  }),
-  { name: 'answers 429', behaviour: answer(429, { 'retry-after': '7' }), thrown: 'Retryable', afterMs: 7_000 },
-  {
-    name: 'answers 503 with a wait',
-    behaviour: answer(503, { 'retry-after': '90' }),
-    thrown: 'Retryable',
-    afterMs: 90_000,
-  },
-  {
-    name: 'requests a wait of days',
-    behaviour: answer(429, { 'retry-after': '900000' }),
-    thrown: 'Retryable',
-    afterMs: 3_600_000,
-  },
-  { name: 'sends an invalid Retry-After', behaviour: answer(429, { 'retry-after': 'soon' }), thrown: 'Retryable' },
-  ...[400, 401, 403, 404, 410, 413, 422, 425].map((status): Fault => {
-    return { name: `answers ${status}`, behaviour: answer(status, { 'retry-after': '7' }), thrown: 'Permanent' };
-  }),
-  ...[301, 302, 303, 307, 308].map((status): Fault => {
-    return {
-      name: `redirects with ${status}`,
-      behaviour: answer(status, { location: '/elsewhere' }),
-      thrown: 'Permanent',
-    };
-  }),
+  retryable('hangs', { kind: 'hang' }, { timesOut: true }),
+  retryable('cuts its head', { kind: 'cut-head' }),
+  retryable('cuts its body', { kind: 'cut-body' }),
+  retryable('drips for ever', { kind: 'drip' }, { timesOut: true }),
+  ...[408, 500, 502, 503, 504].map((status) => retryable(`answers ${status}`, answer(status))),
+  retryable('answers 429', afterWait('7'), { afterMs: 7_000 }),
+  retryable('answers 503 with a wait', answer(503, { 'retry-after': '90' }), { afterMs: 90_000 }),
+  retryable('requests a wait of days', afterWait('900000'), { afterMs: 3_600_000 }),
+  retryable('sends an invalid Retry-After', afterWait('soon')),
+  ...[400, 401, 403, 404, 410, 413, 422, 425].map((status) =>
+    permanent(`answers ${status}`, answer(status, { 'retry-after': '7' })),
+  ),
+  ...[301, 302, 303, 307, 308].map((status) =>
+    permanent(`redirects with ${status}`, answer(status, { location: '/elsewhere' })),
+  ),
 ];
 
 /** Tests that an adapter fulfils its interface (`shared/infra/channels/channel.ts`). */
@@ -137,7 +120,7 @@ async function overHttp(
   for (const fault of FAULTS.filter(
     ({ behaviour }) => behaviour.kind !== 'answer' || !unreachable.includes(behaviour.status),
   )) {
-    await t.test(`the adapter throws ${fault.thrown} for a provider that ${fault.name}`, async (t) => {
+    await t.test(`the adapter throws ${fault.thrown.name} for a provider that ${fault.name}`, async (t) => {
       receiver.behaviour = fault.behaviour;
       const { length } = receiver.posts;
       const sending = sent();
@@ -148,7 +131,7 @@ async function overHttp(
         timeOut();
       }
       const error = await sending;
-      t.ok(error instanceof (fault.thrown === 'Retryable' ? Retryable : Permanent), String(error));
+      t.ok(error instanceof fault.thrown, String(error));
       if (error instanceof Retryable) t.equal(error.afterMs, fault.afterMs);
       t.equal(receiver.posts.length, length + 1, 'one call');
       // Everything that the log would write, causes included.

@@ -52,18 +52,7 @@ export async function openLane(t: Teardown) {
   const redis = await takeRedisDatabase(requiredEnv('REDIS_URL'));
   t.teardown(() => redis.give());
   const stores = { MONGODB_URL: mongo.url, MONGODB_DATABASE: mongo.database, REDIS_URL: redis.url };
-  return {
-    mongo,
-    neighbours,
-    env: {
-      ...ENV,
-      ...stores,
-      ...neighbours.env,
-      ...neighbours.webhookEnv,
-      ...neighbours.ownersEnv,
-      ...neighbours.auditEnv,
-    },
-  };
+  return { mongo, neighbours, env: { ...ENV, ...stores, ...neighbours.allEnv } };
 }
 
 /** A command whose worker is killed at every point of its run, and a check of the state after another worker has finished it. */
@@ -113,15 +102,30 @@ async function dieAtEach(
   scenario: CrashScenario & { actor: string },
   places: readonly number[],
 ): Promise<void> {
-  const lane = await openLane(t);
-  const { mongo, neighbours } = lane;
-  const deaths: Death[] = [];
+  const { mongo, neighbours, env: laneEnv } = await openLane(t);
+  /** Commands, each with the point at which its first worker died. */
+  const deaths: { command: Command; at: string }[] = [];
   let logged = '';
+  /**
+   * Posts a command that is due before the commands of the earlier deaths. Otherwise a worker could first run one of those, load what both
+   * need, and have fewer points in the run that is observed.
+   */
+  const postFirst = async () => {
+    const command = await scenario.post(mongo, { neighbours });
+    const nextRunAt = new Date(command.createdAt.getTime() - HOUR - deaths.length * MINUTE);
+    await mailboxOf(mongo, command.queue).updateOne({ _id: command._id }, { $set: { nextRunAt } });
+    return command;
+  };
+  const { isOver = ({ settledAt }) => settledAt !== null } = scenario;
+  const hasEnded = async (command: Command) => {
+    const now = await readCommand(mongo, command);
+    return now !== null && isOver(now);
+  };
   const visit = async (start: StartWorker, point: number): Promise<string | null> => {
-    const command = await postFirst(lane, scenario, deaths.length);
-    const env = { ...lane.env, LOG_LEVEL: 'warn', WORKER_CONCURRENCY: '1', AI_CLASSIFIER_WORKER_CONCURRENCY: '1' };
+    const command = await postFirst();
+    const env = { ...laneEnv, LOG_LEVEL: 'warn', WORKER_CONCURRENCY: '1', AI_CLASSIFIER_WORKER_CONCURRENCY: '1' };
     const worker = await start(scenario.actor, env, { commandId: command._id, point });
-    const how = await runWorkerUntil(worker, () => isOver(lane, scenario, command));
+    const how = await runWorkerUntil(worker, () => hasEnded(command));
     logged += worker.logged();
     if (scenario.waitsForTransactions)
       for (const id of worker.openTransactions?.() ?? []) await endHolderSession(mongo, id);
@@ -150,9 +154,8 @@ async function dieAtEach(
   t.comment(`${scenario.name}: processes killed at ${killed.join('; ')}`);
   t.equal(killed.length, places.length, `SIGKILL at ${places.length} of the first, the middle and the last point`);
 
-  const healthy = await startMortalWorker(scenario.actor, { ...lane.env, ...LONG_LEASES, LOG_LEVEL: 'warn' });
-  for (const { command } of deaths)
-    await untilSlowly(`${scenario.name} settled`, () => isOver(lane, scenario, command));
+  const healthy = await startMortalWorker(scenario.actor, { ...laneEnv, ...LONG_LEASES, LOG_LEVEL: 'warn' });
+  for (const { command } of deaths) await untilSlowly(`${scenario.name} settled`, () => hasEnded(command));
   t.equal(await healthy.stop(), '0', 'the last worker stops with exit code 0');
   logged += healthy.logged();
   const [least, most] = scenario.spent ?? [1, 2];
@@ -160,43 +163,11 @@ async function dieAtEach(
     const now = await readCommand(mongo, command);
     t.match(now, { status: scenario.status }, `${scenario.name} after death at ${at}`);
     const hasSpent = now !== null && now.attempts >= least && now.attempts <= most;
-    t.ok(hasSpent, `${now?.attempts} attempts`, { now, logged: linesOf(logged, command) });
+    const lines = logged.split('\n').filter((line) => line.includes(command._id));
+    t.ok(hasSpent, `${now?.attempts} attempts`, { now, logged: lines });
     await scenario.check(t, { mongo, neighbours }, command);
   }
   t.ok(neighbours.notices.size <= deaths.length, 'every notice has the id of its command');
 }
 
-/** A command, and the point at which its first worker died. */
-interface Death {
-  command: Command;
-  at: string;
-}
-
 type StartWorker = (name: string, env: NodeJS.ProcessEnv, crash: Crash) => Promise<RunningWorker>;
-
-/**
- * Posts a command that is due before the commands of the earlier deaths. Otherwise a worker could first run one of those, load what both
- * need, and have fewer points in the run that is observed.
- */
-async function postFirst(
-  { mongo, neighbours }: { mongo: Mongo; neighbours: Neighbours },
-  scenario: CrashScenario,
-  earlier: number,
-): Promise<Command> {
-  const command = await scenario.post(mongo, { neighbours });
-  const nextRunAt = new Date(command.createdAt.getTime() - HOUR - earlier * MINUTE);
-  await mailboxOf(mongo, command.queue).updateOne({ _id: command._id }, { $set: { nextRunAt } });
-  return command;
-}
-
-/** Returns whether no worker needs to run the command any more. */
-async function isOver({ mongo }: { mongo: Mongo }, scenario: CrashScenario, command: Command): Promise<boolean> {
-  const now = await readCommand(mongo, command);
-  if (now === null) return false;
-  return scenario.isOver === undefined ? now.settledAt !== null : scenario.isOver(now);
-}
-
-/** Returns the log lines of this command. */
-function linesOf(logged: string, { _id }: Command): string[] {
-  return logged.split('\n').filter((line) => line.includes(_id));
-}

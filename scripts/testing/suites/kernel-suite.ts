@@ -28,7 +28,6 @@ export interface Scene {
 
 /** One guarantee of the kernel, which holds for every actor. */
 export interface Feature {
-  /** Title of the test. */
   name: string;
   /** Returns whether the feature concerns this actor; absent if it concerns all. */
   applies?: (subject: ActorSubject) => boolean;
@@ -44,7 +43,6 @@ export async function endedWell(scene: Scene, command: Command, attempts = 1): P
   t.equal(await subject.effects(command), 1, 'the change was made once');
 }
 
-/** Tests these features of the kernel with each actor. */
 export async function kernelSuite(t: Test, features: readonly Feature[]): Promise<void> {
   for (const name of Object.keys(ACTORS)) await t.test(name, (t) => testFeatures(t, name, features));
 }
@@ -53,13 +51,7 @@ async function testFeatures(t: Test, actor: string, features: readonly Feature[]
   const mongo = await openTestMongo(t);
   const neighbours = await openNeighbours(t);
   // A snoozed upkeep command must not be due again before its test has read it.
-  const env = {
-    ...neighbours.env,
-    ...neighbours.webhookEnv,
-    ...neighbours.ownersEnv,
-    ...neighbours.auditEnv,
-    UPKEEP_INTERVAL_MS: '3600000',
-  };
+  const env = { ...neighbours.allEnv, UPKEEP_INTERVAL_MS: '3600000' };
   const deps = testWorkerDeps(mongo, env);
   const subject = actorSubject(actor, mongo, neighbours);
   for (const feature of features) {

@@ -16,9 +16,15 @@ import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { postAccountNotice } from '#testing/stored/stored-accounts.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { expire, makeSuspect, workerRow } from '#testing/stored/stored-commands.ts';
-import { OPERATOR, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
+import {
+  OPERATOR,
+  postNotices,
+  refusedRun,
+  retried,
+  runAs,
+  storeDeadGrading,
+} from '#testing/stored/stored-dead-letters.ts';
 import { postAnalytics } from '#testing/stored/stored-events.ts';
-import { postNotices, refusedRun, retried, runAs } from '#testing/stored/stored-failures.ts';
 import { postDelivery } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';

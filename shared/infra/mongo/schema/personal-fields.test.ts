@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { productionSources } from '#testing/production-sources.ts';
+import { productionSources } from '#testing/checks/project-files.ts';
 import { INDEXES } from './indexes.ts';
 import { type Column, exportedFields } from './personal-fields/rules.ts';
 import { DECLARATIONS, linksBy, PERSONAL_FIELDS } from './personal-fields.ts';

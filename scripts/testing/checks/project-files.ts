@@ -2,6 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse } from 'yaml';
 
+const ROOT = path.resolve(import.meta.dirname, '../../..');
 const NEEDS_STORES = /\.(int|e2e)\.test\.ts$/;
 
 /** Returns whether a test file needs no MongoDB, no Redis and no process of the product: neither `.int.test.ts` nor `.e2e.test.ts`. */
@@ -10,7 +11,6 @@ export const isPure = (file: string): boolean => !NEEDS_STORES.test(file);
 /** Test of the quick run with a whole cluster: starts, saves, submits and grades attempts of every kind of question. */
 const SMOKE = 'api/attempt/scoring.e2e.test.ts';
 
-/** Returns whether a file belongs to the quick run. */
 export const isQuick = (file: string): boolean => isPure(file) || file === SMOKE;
 
 export const RESTS_ON_ENGINE = [
@@ -30,4 +30,13 @@ export function findTestFiles(root: string, filters: readonly string[]): string[
   const parts = filters.map((filter) => path.normalize(filter));
   const files = globSync(include, { cwd: root });
   return files.filter((file) => parts.length === 0 || parts.some((part) => file.includes(part))).sort();
+}
+
+/** Returns the source of every production file, by its path from the root of the project. Tests and generated types are left out. */
+export function productionSources(): ReadonlyMap<string, string> {
+  const files = globSync('{api,workers,shared}/**/*.ts', { cwd: ROOT })
+    .map((file) => file.split(path.sep).join('/'))
+    .filter((file) => !/\.test\.ts$|\.d\.ts$|^shared\/generated\//.test(file))
+    .sort();
+  return new Map(files.map((file) => [file, readFileSync(path.join(ROOT, file), 'utf8')]));
 }
