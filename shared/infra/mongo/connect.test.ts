@@ -1,6 +1,12 @@
+import { EventEmitter } from 'node:events';
 import { mock } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { MongoNetworkError } from 'mongodb';
+// @ts-expect-error The driver has types for its public interface alone.
+import { Connection } from 'mongodb/lib/cmap/connection.js';
 import t, { type Test } from 'tap';
 import { type Mongo, openMongo, openReleaseMongo, unreadableIn, weaknessOf } from './connect.ts';
+import { isOutage } from './faults.ts';
 import { openServerClock } from './server-clock.ts';
 import { untilUsable } from './until-usable.ts';
 
@@ -190,4 +196,26 @@ t.test('the server clock follows a server whose clock was set, even if its reply
   server.wayBackMs = 50;
   await clock.measure();
   t.equal(clock.now() - Date.now() + 3_600_000, -25, 'wrong by half a round trip');
+});
+
+/** Writes a command on a connection of the driver whose socket is full. Returns the connection's socket, and the end of the write. */
+function writeOnFullSocket(): { socket: EventEmitter; written: Promise<void> } {
+  const socket = Object.assign(new EventEmitter(), { write: () => false });
+  const connection = Object.create(Connection.prototype, { socket: { value: socket } });
+  const command = { toBin: async () => [Buffer.from('a command')] };
+  return { socket, written: connection.writeCommand(command, { agreedCompressor: 'none' }) };
+}
+
+t.test('a command whose socket closes before it is written fails as an outage', async (t) => {
+  const { socket, written } = writeOnFullSocket();
+  setImmediate(() => socket.emit('close'));
+  const error = await Promise.race([written.catch((thrown: unknown) => thrown), delay(5_000, null, { ref: false })]);
+  t.ok(error instanceof MongoNetworkError && isOutage(error));
+});
+
+t.test('a command that waits for its socket is written once the socket drains', async (t) => {
+  const { socket, written } = writeOnFullSocket();
+  setImmediate(() => socket.emit('drain'));
+  await t.resolves(written);
+  t.strictSame(socket.eventNames(), [], 'no listener is left');
 });

@@ -1,4 +1,7 @@
-import { type Db, MongoClient, type MongoClientOptions } from 'mongodb';
+import type { EventEmitter } from 'node:events';
+import { type Db, MongoClient, type MongoClientOptions, MongoNetworkError } from 'mongodb';
+// @ts-expect-error The driver has types for its public interface alone.
+import { Connection } from 'mongodb/lib/cmap/connection.js';
 import { withTimeout } from '#infra/process/background.ts';
 
 /** The MongoDB client of a process. `close` ends every socket. */
@@ -153,3 +156,31 @@ export function readMongoLink(url: string): MongoLink {
   const names = srvHost === undefined ? hosts.flatMap(({ host }) => host ?? []) : [srvHost];
   return { hosts: names, isEncrypted: tls, hasLogin: credentials !== undefined };
 }
+
+/** The part of the driver's connection that writes a command to its socket. */
+interface DriverConnection {
+  readonly socket: EventEmitter;
+  writeCommand(...parts: unknown[]): Promise<void>;
+}
+
+/**
+ * Makes a command fail whose socket closes before it is written. The driver waits for `drain` or `error` of the socket and not for `close`.
+ * If the server ends its connections in between (a kill, a restart), the command and its request would wait for ever. No time limit of the
+ * driver covers that wait.
+ */
+function failOnClosedSockets(connection: DriverConnection): void {
+  const write = connection.writeCommand;
+  connection.writeCommand = async function writeUntilClosed(...parts) {
+    const { socket } = this;
+    const closed = Promise.withResolvers<never>();
+    const fail = () => closed.reject(new MongoNetworkError('the connection closed before the command was written'));
+    socket.once('close', fail);
+    try {
+      await Promise.race([write.apply(this, parts), closed.promise]);
+    } finally {
+      socket.off('close', fail);
+    }
+  };
+}
+
+failOnClosedSockets(Connection.prototype);
