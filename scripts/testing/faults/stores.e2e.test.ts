@@ -284,45 +284,40 @@ t.test('a cluster uses Redis again as soon as it starts', async (t) => {
   await checkSettled(t, await sitAll(t, scaled(3, 20)));
 });
 
+/** Lets students sit while `disturb` runs again and again, and checks their attempts. Returns how often it ran. */
+async function sitWhile(t: Checks, disturb: () => Promise<unknown>): Promise<number> {
+  let over = false;
+  let times = 0;
+  async function disturbing(): Promise<void> {
+    for (; !over; times++) await disturb();
+  }
+  const disturbed = disturbing();
+  const sat = await sitAll(t, scaled(4, 60));
+  over = true;
+  await disturbed;
+  await checkSettled(t, sat);
+  return times;
+}
+
 t.test('a Redis that is emptied continuously loses no command', async (t) => {
   const client = new Redis(redis.url);
   t.teardown(() => client.disconnect());
-  let over = false;
-  let flushes = 0;
-  async function flush(): Promise<void> {
-    while (!over) {
-      await client.flushall();
-      await client.script('FLUSH');
-      flushes += 1;
-      await delay(20);
-    }
-  }
-  const flushing = flush();
-  const sat = await sitAll(t, scaled(4, 60));
-  over = true;
-  await flushing;
+  const flushes = await sitWhile(t, async () => {
+    await client.flushall();
+    await client.script('FLUSH');
+    await delay(20);
+  });
   t.ok(flushes > 1);
-  await checkSettled(t, sat);
 });
 
 t.test('a Redis that is killed and restarted repeatedly loses no command', async (t) => {
-  let over = false;
-  let kills = 0;
-  async function kill(): Promise<void> {
-    while (!over) {
-      await redis?.kill9();
-      kills += 1;
-      await delay(100);
-      await redis?.start();
-      await delay(200);
-    }
-  }
-  const killing = kill();
-  const sat = await sitAll(t, scaled(4, 60));
-  over = true;
-  await killing;
+  const kills = await sitWhile(t, async () => {
+    await redis?.kill9();
+    await delay(100);
+    await redis?.start();
+    await delay(200);
+  });
   t.ok(kills > 0);
-  await checkSettled(t, sat);
 });
 
 t.test('a Redis that hangs delays no request and loses no command', async (t) => {
