@@ -5,7 +5,7 @@ import { isOutage } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { clearHolderSession, renewLease } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
-import { isNetworkFault } from '#shared/kernel/network-fault.ts';
+import { isNetworkFault } from '#shared/kernel/failure.ts';
 import type { Actor, Outcome } from './actor.ts';
 
 /** Wait of a command after a run that failed because of MongoDB or the network, in milliseconds. */

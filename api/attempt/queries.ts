@@ -13,7 +13,7 @@ import { DETAIL_EVENTS, MAX_LISTED_ATTEMPTS } from '#shared/attempt/limits.ts';
 import { redactEvents, resultOf, studentListItem } from '#shared/attempt/redact.ts';
 import { mayRead } from '#shared/attempt/visibility.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { jsonText } from '#shared/kernel/json-text.ts';
+import { jsonText } from '#shared/kernel/json.ts';
 import { atOnce } from '#shared/kernel/pieces.ts';
 import { type AttemptDeps, detailOf, detailReply, refusalOf, viewerOf } from './deps.ts';
 

@@ -18,7 +18,7 @@ import { admitStart, bindStart, planStart, refuseOpenAttempt, type StartPlan } f
 import type { StartRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { escapePointer } from '#shared/kernel/json-object.ts';
+import { escapePointer } from '#shared/kernel/json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
 import { submitOverdue } from './submit.ts';

@@ -1,4 +1,4 @@
-import { escapeHtml } from '#shared/kernel/escape-html.ts';
+import { escapeHtml } from '#shared/kernel/text.ts';
 
 /** A piece of HTML in which every value is escaped. Only `html` and `flag` make one, so that no text can pass as HTML. */
 export type Html = Markup;

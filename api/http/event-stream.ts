@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { jsonText } from '#shared/kernel/json-text.ts';
+import { jsonText } from '#shared/kernel/json.ts';
 import { atOnce } from '#shared/kernel/pieces.ts';
 
 /** One message of a stream: `data` becomes one line of JSON. */

@@ -1,4 +1,4 @@
-import { escapePointer } from '#shared/kernel/json-object.ts';
+import { escapePointer } from '#shared/kernel/json.ts';
 import { endOfString } from '#shared/kernel/large-json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 

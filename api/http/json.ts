@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { MAX_FAULTS } from '#infra/schema/validator.ts';
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
-import { escapePointer } from '#shared/kernel/json-object.ts';
+import { escapePointer } from '#shared/kernel/json.ts';
 import { MAX_MEMBERS, type ParsedJson, TooManyMembers } from '#shared/kernel/large-json.ts';
 import { parseJson } from '#shared/kernel/parse-json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';

@@ -3,7 +3,7 @@ import { inPieces } from '#infra/process/in-pieces.ts';
 import type { DroppedField } from '#infra/schema/segment.ts';
 import { MAX_FAULTS } from '#infra/schema/validator.ts';
 import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
-import { shownName } from '#shared/kernel/json-object.ts';
+import { shownName } from '#shared/kernel/json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import type { BodyRead } from './body.ts';
 import { parseBody } from './json.ts';

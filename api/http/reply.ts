@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Reply, TextReply } from '#api/route.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { ERRORS, type Rejection } from '#shared/kernel/errors.ts';
-import { jsonText } from '#shared/kernel/json-text.ts';
+import { jsonText } from '#shared/kernel/json.ts';
 import { type Exchange, isGone } from './exchange.ts';
 
 /** Writes a success in its envelope. `closing`: the connection ends after the reply. Returns a promise only for a long reply. */

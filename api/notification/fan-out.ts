@@ -8,7 +8,7 @@ import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { jsonText } from '#shared/kernel/json-text.ts';
+import { jsonText } from '#shared/kernel/json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import { auditOrder, finishFanOutOrder } from '#shared/notification/commands.ts';
 import { type ErasedIds, personsIn, withoutErased } from '#shared/notification/erased.ts';

@@ -9,7 +9,7 @@ import { ACCOUNT_CODE_BYTES, type Account, accountCodeOf, ROLES } from '#shared/
 import { newAccount, type Registration, readRegistration, registrationFaults } from '#shared/auth/registration.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { isJsonObject } from '#shared/kernel/json-object.ts';
+import { isJsonObject } from '#shared/kernel/json.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
 import type { Operator } from './operator.ts';
 import { actFor, type Flags } from './options.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 import { onStopSignals } from '#scripts/start/supervisor/processes.ts';
-import { isJsonObject, membersOf } from '#shared/kernel/json-object.ts';
+import { isJsonObject, membersOf } from '#shared/kernel/json.ts';
 import { httpUrl, runCommand, TERMINAL, type Terminal, wholeNumber } from './command-line.ts';
 import { intakeEnvironment, mailEnvironment, standInEnvironment } from './neighbours/environment.ts';
 import { openStandIns } from './neighbours/open-stand-ins.ts';

@@ -1,5 +1,5 @@
 import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import type { Optional } from '#shared/kernel/json-object.ts';
+import type { Optional } from '#shared/kernel/json.ts';
 import type { AnswerContent } from './attempt.ts';
 import { ANSWER_KIND, type AnswerKind, type Question, ruleTypeOf } from './question.ts';
 

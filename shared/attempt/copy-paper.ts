@@ -1,5 +1,5 @@
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
-import type { Optional } from '#shared/kernel/json-object.ts';
+import type { Optional } from '#shared/kernel/json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import {
   ANSWER_KIND,

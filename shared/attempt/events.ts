@@ -1,5 +1,5 @@
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { JsonPart } from '#shared/kernel/json-text.ts';
+import { JsonPart } from '#shared/kernel/json.ts';
 import type { AttemptEvent, EventType, SubmitSource } from './attempt.ts';
 import { MAX_METADATA_BYTES } from './limits.ts';
 

@@ -1,7 +1,7 @@
 import { type Totals, totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
 import { gradeByHand, isInRange } from '#shared/attempt/scoring/score-question.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import type { Optional } from '#shared/kernel/json-object.ts';
+import type { Optional } from '#shared/kernel/json.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import { type Attempt, answerKeyOf, type Grader } from './attempt.ts';
 import { isErasedAttempt } from './erased.ts';

@@ -1,5 +1,5 @@
 import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { isJsonObject } from '#shared/kernel/json-object.ts';
+import { isJsonObject } from '#shared/kernel/json.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import type { Attempt } from './attempt.ts';
 import { visibilityForStudent } from './visibility.ts';

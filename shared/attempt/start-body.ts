@@ -1,4 +1,4 @@
-import type { Optional } from '#shared/kernel/json-object.ts';
+import type { Optional } from '#shared/kernel/json.ts';
 import type { ShowResultMode } from './attempt.ts';
 import type { QuestionInput } from './copy-paper.ts';
 

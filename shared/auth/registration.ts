@@ -1,7 +1,6 @@
 import { parsePhoneNumberFromString } from 'libphonenumber-js/min';
 import { type FaultDetail, isRejection, type Rejection, unknownTo } from '#shared/kernel/errors.ts';
-import { composed, hasMarkRun } from '#shared/kernel/text.ts';
-import { hidesText, trimUnseen, withoutFormat } from '#shared/kernel/visible-text.ts';
+import { composed, hasMarkRun, hidesText, trimUnseen, withoutFormat } from '#shared/kernel/text.ts';
 import { type Account, ROLES, type Role, type StoredPassword } from './account.ts';
 
 /** The fields of a registration, without its password. */

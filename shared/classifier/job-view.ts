@@ -1,4 +1,4 @@
-import { JsonPart } from '#shared/kernel/json-text.ts';
+import { JsonPart } from '#shared/kernel/json.ts';
 import {
   type ClassificationJob,
   type ClassifiedItem,

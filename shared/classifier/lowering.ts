@@ -1,4 +1,4 @@
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { hasFreeMap, inWords, mapParts, type Schema, typesOf } from './schema.ts';
 
 /** Functions that lower the schema of a task's answer to the part of JSON Schema that each provider supports. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ModelTask } from '#shared/classifier/tasks/task.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
 import type { Schema } from './schema.ts';
 

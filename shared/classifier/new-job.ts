@@ -1,6 +1,5 @@
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
-import { JsonPart } from '#shared/kernel/json-text.ts';
+import { JsonPart, membersOf } from '#shared/kernel/json.ts';
 import {
   BATCH_SIZE,
   batchId,

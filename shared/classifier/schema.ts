@@ -1,4 +1,4 @@
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 
 /** A JSON Schema, or a part of one. */
 export type Schema = Readonly<Record<string, unknown>>;

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { causeOfRequest, traceIdOf, traceparentOf, tracestateOf } from './cause.ts';
-import { derivedId, isNewId, newId } from './ids.ts';
-import { isPersonId } from './person-id.ts';
+import { derivedId, isNewId, isPersonId, newId } from './ids.ts';
 
 const PARENT = '01a2059e-79b6-7fd1-826e-3a08970562b0';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { JsonPart, jsonText } from './json-text.ts';
+import { JsonPart, jsonText } from './json.ts';
 import { type ParsedJson, parseLarge } from './large-json.ts';
 import { parseJson, parseJsonText } from './parse-json.ts';
 import { atOnce } from './pieces.ts';

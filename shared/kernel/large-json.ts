@@ -29,16 +29,16 @@ export interface ParsedJson {
 }
 
 /** Counts the members of all objects. Recursion ends, because `JSON.parse` does. */
-export function membersOf(value: unknown): number {
+export function countMembers(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;
   let members = 0;
   if (Array.isArray(value)) {
-    for (const item of value) if (typeof item === 'object') members += membersOf(item);
+    for (const item of value) if (typeof item === 'object') members += countMembers(item);
     return members;
   }
   const object = value as Readonly<Record<string, unknown>>;
   // Object.values would take three times as long for a large object. What JSON.parse returns has no members but its own.
-  for (const name in object) members += 1 + membersOf(object[name]);
+  for (const name in object) members += 1 + countMembers(object[name]);
   return members;
 }
 
@@ -165,7 +165,7 @@ class LargeText {
 
   parsed(from: number, to: number): unknown {
     const value: unknown = JSON.parse(this.#bytes.toString(this.#writing.encoding, from, to));
-    this.members += membersOf(value);
+    this.members += countMembers(value);
     return value;
   }
 
@@ -229,7 +229,7 @@ class LargeText {
     }
     const text = this.#bytes.toString(this.#writing.encoding, at.parsedTo, to);
     const added: unknown = JSON.parse(at.isArray ? `[${text}]` : `{${text}}`);
-    this.members += membersOf(added);
+    this.members += countMembers(added);
     const count = at.isArray
       ? addItems(arrayOf(at), added as unknown[])
       : this.#addEntries(objectOf(at), added as object);

@@ -1,4 +1,4 @@
-import { membersOf, type ParsedJson, parseLarge, type Writing } from './large-json.ts';
+import { countMembers, type ParsedJson, parseLarge, type Writing } from './large-json.ts';
 import { atOnce, type Pieces } from './pieces.ts';
 
 /** Largest text (bytes) that is parsed at once: a body with a handful of fields. */
@@ -15,7 +15,7 @@ const SMALL_BYTES = 256 * 1_024;
 export function* parseJson(text: Buffer, writing: Writing): Pieces<ParsedJson> {
   if (writing.escapedNames || text.length > SMALL_BYTES) return yield* parseLarge(text, writing);
   const value: unknown = JSON.parse(text.toString(writing.encoding));
-  return { value, members: membersOf(value) };
+  return { value, members: countMembers(value) };
 }
 
 /** Returns the value of a JSON text of another service, at once. @throws SyntaxError if it is not JSON, and TooManyMembers */

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { processorTimes } from '#testing/processor-time.ts';
-import { composed, decomposed, hasMarkRun } from './text.ts';
-import { hidesText, oneLine, trimUnseen, withoutFormat } from './visible-text.ts';
+import { composed, decomposed, hasMarkRun, hidesText, oneLine, trimUnseen, withoutFormat } from './text.ts';
 
 const seed = Date.now() & 0x7fffffff;
 const ABOVE = '\u0301';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { hidesText } from '#shared/kernel/visible-text.ts';
+import { hidesText } from '#shared/kernel/text.ts';
 import { notificationView } from '#shared/notification/notification.ts';
 import { freshNotification, testBrowser } from '#testing/stored/stored-notifications.ts';
 import { contactOf, emailOf, isMailAddress } from './email.ts';

@@ -1,5 +1,4 @@
-import { escapeHtml } from '#shared/kernel/escape-html.ts';
-import { oneLine, withoutFormat } from '#shared/kernel/visible-text.ts';
+import { escapeHtml, oneLine, withoutFormat } from '#shared/kernel/text.ts';
 import type { notificationView } from './notification.ts';
 import { reporterOf } from './weak-topic.ts';
 

@@ -1,6 +1,5 @@
 import { type FaultDetail, unknownTo } from '#shared/kernel/errors.ts';
-import { isJsonObject } from '#shared/kernel/json-object.ts';
-import { JsonPart } from '#shared/kernel/json-text.ts';
+import { isJsonObject, JsonPart } from '#shared/kernel/json.ts';
 import type { Suppression, SuppressionReason } from './preferences.ts';
 
 /** A producer's event as it is stored. `_id` is also the id of its fan-out. */

@@ -1,4 +1,4 @@
-import { JsonPart } from '#shared/kernel/json-text.ts';
+import { JsonPart } from '#shared/kernel/json.ts';
 import { composed, decomposed } from '#shared/kernel/text.ts';
 
 /** A notification as it is stored: one row per recipient. */

@@ -1,7 +1,7 @@
 import { createHash, ECDH } from 'node:crypto';
 import type { PushSubscriptionRequest } from '#shared/generated/notification.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { withoutFormat } from '#shared/kernel/visible-text.ts';
+import { withoutFormat } from '#shared/kernel/text.ts';
 import type { notificationView } from './notification.ts';
 
 /** A browser that gets push messages of one user, as its page has registered it. */

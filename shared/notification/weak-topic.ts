@@ -1,5 +1,5 @@
 import { type FaultDetail, unknownTo } from '#shared/kernel/errors.ts';
-import { isJsonObject } from '#shared/kernel/json-object.ts';
+import { isJsonObject } from '#shared/kernel/json.ts';
 import { compatible } from '#shared/kernel/text.ts';
 import type { EventInput } from './event.ts';
 import type { NotificationInput } from './notification.ts';

@@ -1,7 +1,7 @@
 import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Identity, SecurityScheme } from '#api/route.ts';
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
-import { isPersonId } from '#shared/kernel/person-id.ts';
+import { isPersonId } from '#shared/kernel/ids.ts';
 
 /** Headers in which a service's gateway passes on the caller. */
 export interface IdentityHeaders {

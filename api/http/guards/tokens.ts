@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { singleHeader } from '#api/http/exchange.ts';
 import type { Guard, Head, Route, SecurityScheme } from '#api/route.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { type Secrets, secretCheck } from '#shared/kernel/secret.ts';
 import { headerFault, identity, role, USER } from './identity.ts';
 

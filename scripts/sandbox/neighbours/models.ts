@@ -1,6 +1,6 @@
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import { readAnswer } from '#shared/classifier/tasks/read-answer.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { type HttpProvider, refusalBody, replyOf, streamOf } from './provider-replies.ts';
 import { closed, type NeighbourCall, type Reply, type Route, type Schema, type StandIn, TEXT } from './stand-in.ts';
 

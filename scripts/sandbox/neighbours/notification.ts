@@ -1,6 +1,6 @@
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import { AUTH_SERVICE } from '#shared/auth/notices.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import {
   closed,
   fields,

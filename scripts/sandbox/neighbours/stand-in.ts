@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import type { ReceivedCall } from '#scripts/sandbox/local-server.ts';
-import { isJsonObject } from '#shared/kernel/json-object.ts';
+import { isJsonObject } from '#shared/kernel/json.ts';
 
 /** The reply of a stand-in. A body that is a string is sent unchanged. */
 export interface Reply {

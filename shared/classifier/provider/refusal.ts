@@ -1,5 +1,5 @@
 import type { FailureNature, ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { DAY } from '#shared/kernel/time.ts';
 
 /** Meaning of a provider's reply that is an error. */

@@ -1,5 +1,5 @@
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { escapePointer } from '#shared/kernel/json-object.ts';
+import { escapePointer } from '#shared/kernel/json.ts';
 import { foreignTextFault, isBlank } from '#shared/kernel/text.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { type Schema, typesOf } from '#shared/classifier/schema.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { withCommands } from './answer-text.ts';
 import { jsonIn } from './written-json.ts';
 

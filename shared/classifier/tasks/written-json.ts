@@ -1,5 +1,5 @@
-import { isDeeperThan } from '#shared/kernel/json-object.ts';
-import { membersOf } from '#shared/kernel/large-json.ts';
+import { isDeeperThan } from '#shared/kernel/json.ts';
+import { countMembers } from '#shared/kernel/large-json.ts';
 import { closingQuote, membersIn, parseJsonText } from '#shared/kernel/parse-json.ts';
 
 /** A reasoning block that some models write before their answer. A server's template may have swallowed its first mark. */
@@ -66,7 +66,7 @@ export const MAX_ANSWER_DEPTH = 200;
 function parsed(text: string): unknown {
   try {
     const value = parseJsonText(text);
-    return isDeeperThan(MAX_ANSWER_DEPTH, value) || membersOf(value) < membersIn(text) ? undefined : value;
+    return isDeeperThan(MAX_ANSWER_DEPTH, value) || countMembers(value) < membersIn(text) ? undefined : value;
   } catch {
     return undefined;
   }

@@ -4,7 +4,7 @@ import { valueFaults } from '#shared/classifier/tasks/answer-text.ts';
 import type { Repair } from '#shared/classifier/tasks/prompt.ts';
 import { type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { type CallParts, type CallPlan, callOnce } from './provider-call.ts';
 import { type Budget, callWithRetries } from './retries.ts';
 

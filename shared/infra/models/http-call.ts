@@ -4,7 +4,7 @@ import type { Dispatcher } from 'undici';
 import type { StreamFold, WireRequest } from '#infra/models/wires/wire.ts';
 import { inCall } from '#infra/trace/calls.ts';
 import { MAX_ANSWER_DEPTH } from '#shared/classifier/tasks/written-json.ts';
-import { isDeeperThan } from '#shared/kernel/json-object.ts';
+import { isDeeperThan } from '#shared/kernel/json.ts';
 import { parseJsonText } from '#shared/kernel/parse-json.ts';
 import { isForbiddenAddress } from './guarded-agent.ts';
 

@@ -10,7 +10,7 @@ import {
   MongoStalePrimaryError,
   MongoUnexpectedServerResponseError,
 } from 'mongodb';
-import { isNetworkFault } from '#shared/kernel/network-fault.ts';
+import { isNetworkFault } from '#shared/kernel/failure.ts';
 
 const INVALID_OPTIONS = 72;
 const DUPLICATE_KEY = 11000;

@@ -1,6 +1,6 @@
 import type { CallObserver, CallOutcome, Neighbour } from '#infra/config/settings.ts';
 import { inCall, type SentCall } from '#infra/trace/calls.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { parseJsonText } from '#shared/kernel/parse-json.ts';
 
 /** The reply of another service, with its complete body. */

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Neighbour } from '#infra/config/settings.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { MINUTE, type Now } from '#shared/kernel/time.ts';
 import { type Contact, contactOf } from '#shared/notification/email.ts';
 import { NOTIFICATION_SERVICE } from '#shared/notification/event.ts';

@@ -1,6 +1,6 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
-import { isPersonId } from '#shared/kernel/person-id.ts';
+import { isPersonId } from '#shared/kernel/ids.ts';
 import { type CallLimits, callService, dataField, endOfCall, type Unserved } from './call.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { Neighbour } from '#infra/config/settings.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { foreignTextFault } from '#shared/kernel/text.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type CallLimits, callService, dataField } from './call.ts';

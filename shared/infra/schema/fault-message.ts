@@ -1,6 +1,6 @@
 import type { ErrorObject } from 'ajv';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { escapePointer } from '#shared/kernel/json-object.ts';
+import { escapePointer } from '#shared/kernel/json.ts';
 
 /**
  * Returns an ajv error in the form of a reply. The path of a missing field names that field. The message describes the wanted value

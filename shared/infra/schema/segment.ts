@@ -1,7 +1,7 @@
 import type { ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
-import { escapePointer } from '#shared/kernel/json-object.ts';
+import { escapePointer } from '#shared/kernel/json.ts';
 import { atOnce, type Pieces } from '#shared/kernel/pieces.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
 import { faultOf } from './fault-message.ts';

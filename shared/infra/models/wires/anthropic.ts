@@ -1,5 +1,5 @@
 import { toAnthropic } from '#shared/classifier/lowering.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { countOf, objectsFold, type StreamFold, sumOf, type Wire, type WireAnswer, wordOf } from './wire.ts';
 
 const TOOL = 'answer';

@@ -1,6 +1,6 @@
 import { toOpenAi } from '#shared/classifier/lowering.ts';
 import { errorIn, firstOf } from '#shared/classifier/provider/refusal.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import {
   countOf,
   objectsFold,

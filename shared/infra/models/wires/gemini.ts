@@ -1,6 +1,6 @@
 import { toGemini } from '#shared/classifier/lowering.ts';
 import { errorIn, firstOf } from '#shared/classifier/provider/refusal.ts';
-import { membersOf } from '#shared/kernel/json-object.ts';
+import { membersOf } from '#shared/kernel/json.ts';
 import { countOf, objectsFold, type StreamFold, sumOf, type Wire, type WireAnswer, wordOf } from './wire.ts';
 
 const FILTERS = ['safety', 'recitation', 'blocklist', 'prohibited_content', 'spii', 'language', 'other'];

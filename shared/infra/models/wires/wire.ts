@@ -1,7 +1,7 @@
 import type { ProviderName } from '#shared/classifier/provider/names.ts';
 import type { Prompt } from '#shared/classifier/tasks/prompt.ts';
 import type { TokenUsage } from '#shared/classifier/tasks/task.ts';
-import { isJsonObject } from '#shared/kernel/json-object.ts';
+import { isJsonObject } from '#shared/kernel/json.ts';
 import { parseJsonText } from '#shared/kernel/parse-json.ts';
 
 /** How the shape of an answer is enforced: by a schema at the provider, as any JSON, or by the prompt alone. */

@@ -14,7 +14,7 @@ import {
   questionsForReply,
 } from '#shared/attempt/redact.ts';
 import { type Viewer, visibilityFor } from '#shared/attempt/visibility.ts';
-import { jsonText } from '#shared/kernel/json-text.ts';
+import { jsonText } from '#shared/kernel/json.ts';
 import { atOnce, type Pieces } from '#shared/kernel/pieces.ts';
 import type { StoredAttempt } from './stored-attempt.ts';
 

@@ -4,7 +4,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import type { JobRound } from '#shared/classifier/commands.ts';
 import { batchId, type JobBatch } from '#shared/classifier/job.ts';
 import { joinedContexts } from '#shared/classifier/new-job.ts';
-import type { JsonPart } from '#shared/kernel/json-text.ts';
+import type { JsonPart } from '#shared/kernel/json.ts';
 import { aiJobBatches } from './collections.ts';
 
 const IN_ORDER = { hint: 'of_job', sort: { index: 1 }, maxTimeMS: QUERY_LIMIT_MS } as const;
