@@ -6,7 +6,7 @@ import type { Mongo } from '#infra/mongo/connect.ts';
 import { type CommandOf, type Commands, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import type { Wanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Background } from '#infra/process/background.ts';
-import type { Models } from '#shared/classifier/tasks/models.ts';
+import type { Models } from '#shared/classifier/tasks/envelope.ts';
 import type { CommandRef, DoneStatus, Queue, TurnQueue } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';

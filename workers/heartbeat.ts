@@ -5,7 +5,7 @@ import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import type { Unanswering } from '#infra/neighbours/unanswering.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
-import type { HeldLoop } from '#shared/operations/busy-alarms.ts';
+import type { HeldLoop } from '#shared/operations/alarms.ts';
 
 const BEAT_MS = 5 * SECOND;
 

@@ -13,7 +13,7 @@ import { drainOnSignal, OWN_PROCESS } from '#infra/process/drain.ts';
 import { measureEventLoop } from '#infra/process/event-loop.ts';
 import { answerDoorbell } from '#infra/redis/doorbell-listener.ts';
 import { UNLIMITED_ATTEMPTS } from '#shared/kernel/command.ts';
-import type { HeldLoop } from '#shared/operations/busy-alarms.ts';
+import type { HeldLoop } from '#shared/operations/alarms.ts';
 import { type Actor, queuesOf } from './actor.ts';
 import type { MakeActor } from './actors.ts';
 import { startHeartbeat } from './heartbeat.ts';

@@ -1,6 +1,6 @@
 import type { OwnerScope } from '#infra/neighbours/owner-call.ts';
 import { loadQuestions, QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
-import type { WantedGeneration } from '#shared/classifier/generation-request.ts';
+import type { WantedGeneration } from '#shared/classifier/preview.ts';
 import { type TaskRequest, type TaskResult, taskRequest } from '#shared/classifier/tasks/envelope.ts';
 import { ProviderFailure, type TaskKind } from '#shared/classifier/tasks/task.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';

@@ -11,7 +11,7 @@ import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { OpenJobLimits } from '#shared/classifier/job.ts';
 import type { TrustedAddresses } from '#shared/classifier/provider/target.ts';
-import type { Models } from '#shared/classifier/tasks/models.ts';
+import type { Models } from '#shared/classifier/tasks/envelope.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
 

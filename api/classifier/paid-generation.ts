@@ -17,8 +17,7 @@ import {
   resultText,
   type SettledGeneration,
 } from '#shared/classifier/generation.ts';
-import { generationKey } from '#shared/classifier/generation-request.ts';
-import { generationPreview } from '#shared/classifier/preview.ts';
+import { generationKey, generationPreview } from '#shared/classifier/preview.ts';
 import type { GenerationPreview } from '#shared/generated/classifier.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';

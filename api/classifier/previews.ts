@@ -1,8 +1,13 @@
 import { ACTOR, identity, role, scope } from '#api/http/guards/identity.ts';
 import { type Call, ESSAY_BODY, type Reply, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { isErased } from '#infra/mongo/erased-persons.ts';
-import { generationFaults, wantedGeneration } from '#shared/classifier/generation-request.ts';
-import { essayGradePreview, explanationPreview, generationPreview } from '#shared/classifier/preview.ts';
+import {
+  essayGradePreview,
+  explanationPreview,
+  generationFaults,
+  generationPreview,
+  wantedGeneration,
+} from '#shared/classifier/preview.ts';
 import { taskRequest } from '#shared/classifier/tasks/envelope.ts';
 import { explainPayload, gradeFaults } from '#shared/classifier/tasks/explain-and-grade.ts';
 import type { EssayGradeRequest, ExplanationRequest, GenerationRequest } from '#shared/generated/classifier.ts';

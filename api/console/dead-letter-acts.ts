@@ -3,7 +3,7 @@ import { type ActRow, actOnIds, NOT_CHARGED } from '#infra/mongo/operations/dead
 import { logActs, MIN_REASON, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { bulkView, DEAD_ACTS, type DeadActName, isBulkServed, PER_SECOND } from '#shared/operations/bulk-act.ts';
-import type { LetterFilter } from '#shared/operations/letter-filter.ts';
+import type { LetterFilter } from '#shared/operations/dead-letter.ts';
 import { ACT_NAMES, DEAD_WORDS, DONE_NAMES, STATE_NAMES } from './dead-letter-words.ts';
 import { addressOf, filterFields, HOME, readFilter, scrolled, timeIn } from './dead-letters.ts';
 import { flag, type Html, html } from './html.ts';

@@ -1,9 +1,8 @@
 import { readAsked, type Trace } from '#infra/mongo/operations/trace.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
-import { pageOf, readCursor } from '#shared/operations/page.ts';
 import type { Reason, Standing } from '#shared/operations/reasons.ts';
 import { REASONS } from '#shared/operations/reasons.ts';
-import type { LineKind, TraceLine, Verdict } from '#shared/operations/timeline.ts';
+import { type LineKind, pageOf, readCursor, type TraceLine, type Verdict } from '#shared/operations/timeline.ts';
 import { type Html, html } from './html.ts';
 import { time } from './layout.ts';
 import type { ConsoleDeps, Screen } from './screen.ts';

@@ -11,9 +11,15 @@ import { newId } from '#shared/kernel/ids.ts';
 import { jsonText } from '#shared/kernel/json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import { auditOrder, finishFanOutOrder } from '#shared/notification/commands.ts';
-import { type ErasedIds, personsIn, withoutErased } from '#shared/notification/erased.ts';
 import { type EventInput, type NotificationEvent, newEvent } from '#shared/notification/event.ts';
-import { type FanOutPlan, planFanOut, planWithout } from '#shared/notification/fan-out.ts';
+import {
+  type ErasedIds,
+  type FanOutPlan,
+  personsIn,
+  planFanOut,
+  planWithout,
+  withoutErased,
+} from '#shared/notification/fan-out.ts';
 import type { NotificationInput } from '#shared/notification/notification.ts';
 import type { NotificationDeps } from './deps.ts';
 

@@ -19,8 +19,8 @@ import type {
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import { concernsErased, personsIn, withoutErasedActor } from '#shared/notification/erased.ts';
 import { eventView, type NotificationEvent, sourcePairFaults } from '#shared/notification/event.ts';
+import { concernsErased, personsIn, withoutErasedActor } from '#shared/notification/fan-out.ts';
 import { newNotification, notificationView } from '#shared/notification/notification.ts';
 import { preferenceKey, type Suppression, suppressionOf } from '#shared/notification/preferences.ts';
 import { newFromSnapshot, readSnapshot } from '#shared/notification/snapshot.ts';

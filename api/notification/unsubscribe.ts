@@ -5,7 +5,7 @@ import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type { UnsubscribeQuery } from '#shared/generated/notification.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { readUnsubscribeToken, type Unsubscribe } from '#shared/notification/unsubscribe.ts';
+import { readUnsubscribeToken, type Unsubscribe } from '#shared/notification/email.ts';
 import type { NotificationDeps } from './deps.ts';
 import { PREFERENCES } from './door-guards.ts';
 

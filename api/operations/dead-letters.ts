@@ -27,8 +27,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import { bulkView, DEAD_ACTS, type DeadActName, PER_SECOND } from '#shared/operations/bulk-act.ts';
-import { letterView } from '#shared/operations/dead-letter-view.ts';
-import { type GivenFilter, type LetterFilter, readLetterFilter } from '#shared/operations/letter-filter.ts';
+import { type GivenFilter, type LetterFilter, letterView, readLetterFilter } from '#shared/operations/dead-letter.ts';
 
 export interface DeadLetterDeps {
   mongo: Mongo;

@@ -3,7 +3,7 @@ import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { storeHeldLoop, storeSample } from '#infra/mongo/operations/samples.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
-import { BUSY_FROM_MS, type HeldLoop } from '#shared/operations/busy-alarms.ts';
+import { BUSY_FROM_MS, type HeldLoop } from '#shared/operations/alarms.ts';
 
 /** Interval at which a front door checks whether the sample of the minute exists: one late check costs no minute. */
 const CHECK_MS = 20 * SECOND;

@@ -10,7 +10,7 @@ import type { TraceQuery } from '#shared/generated/operations.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
-import { lineView, PAGE_LINES, pageOf, readCursor } from '#shared/operations/page.ts';
+import { lineView, PAGE_LINES, pageOf, readCursor } from '#shared/operations/timeline.ts';
 
 export interface TraceDeps {
   mongo: Mongo;

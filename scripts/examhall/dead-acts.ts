@@ -12,7 +12,7 @@ import {
 import type { OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { type DeadActName, DONE_WORDS, MAX_PER_SECOND, PER_SECOND } from '#shared/operations/bulk-act.ts';
-import { type LetterFilter, readLetterFilter } from '#shared/operations/letter-filter.ts';
+import { type LetterFilter, readLetterFilter } from '#shared/operations/dead-letter.ts';
 import { followBulk } from './bulk-progress.ts';
 import type { CommandWork, Operator } from './operator.ts';
 import { actFor, type Flags, limitOf, readMoment } from './options.ts';

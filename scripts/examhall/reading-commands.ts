@@ -5,9 +5,8 @@ import { type Asked, readAsked, readTrace, type Trace } from '#infra/mongo/opera
 import { storesRings } from '#infra/redis/ask-once.ts';
 import type { Exam, ExamAttempt } from '#shared/generated/operations.ts';
 import { ATTEMPT_STATUSES, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
-import { lineView, PAGE_LINES, pageOf, readCursor, verdictText } from '#shared/operations/page.ts';
 import { span } from '#shared/operations/reasons.ts';
-import type { TraceLine } from '#shared/operations/timeline.ts';
+import { lineView, PAGE_LINES, pageOf, readCursor, type TraceLine, verdictText } from '#shared/operations/timeline.ts';
 import type { CliCommands, Operator } from './operator.ts';
 import { atCursor, type Flags, limitOf, readingActFor } from './options.ts';
 import { counted, nextPage, print, Refused, table, WrongUsage } from './output.ts';

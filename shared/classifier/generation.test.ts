@@ -15,7 +15,7 @@ import {
   ownerKeysOf,
   type SettledGeneration,
 } from './generation.ts';
-import { generationFaults, generationKey, wantedGeneration } from './generation-request.ts';
+import { generationFaults, generationKey, wantedGeneration } from './preview.ts';
 
 const REQUEST: GenerationRequest = {
   mode: 'similar',

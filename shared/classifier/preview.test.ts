@@ -17,11 +17,10 @@ import { atOnce } from '#shared/kernel/pieces.ts';
 import { startBody } from '#testing/clients/attempt-client.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { essayGradePreview } from './preview.ts';
-import { valueFaults } from './tasks/answer-text.ts';
 import { taskRequest, taskResult } from './tasks/envelope.ts';
 import { gradeFaults, gradeTask, readGrade } from './tasks/explain-and-grade.ts';
 import { generateTask, readGeneration } from './tasks/generate.ts';
-import { readAnswer } from './tasks/read-answer.ts';
+import { readAnswer, valueFaults } from './tasks/read-answer.ts';
 import type { ModelTask } from './tasks/task.ts';
 
 /** Tests that the routes of this product accept what previews return, whatever a model has written. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { DAY } from '#shared/kernel/time.ts';
-import { concernsErased, personsIn, withoutErased, withoutErasedActor } from './erased.ts';
+import { concernsErased, personsIn, withoutErased, withoutErasedActor } from './fan-out.ts';
 import { literalPattern } from './notification.ts';
 import { newFromSnapshot, readSnapshot } from './snapshot.ts';
 import {

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { DAY } from '#shared/kernel/time.ts';
+import { readUnsubscribeToken, unsubscribeKey, unsubscribeUrl } from './email.ts';
 import {
   isChannelOff,
   MAX_ENABLED_TYPES,
@@ -10,7 +11,6 @@ import {
   readPreferencesPatch,
   TOO_MANY_TYPES,
 } from './preferences.ts';
-import { readUnsubscribeToken, unsubscribeKey, unsubscribeUrl } from './unsubscribe.ts';
 
 const pathsOf = (body: unknown) => preferencesFaults(body).map(({ path }) => path);
 

@@ -4,8 +4,7 @@ import { VARIABLES } from '#infra/config/variables.ts';
 import { QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import { actorOf, EVENT_QUEUES } from '#shared/kernel/command.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
-import { type AlarmFacts, alarmsOf, notesOf } from './alarms.ts';
-import { BUSY_COUNTS_MS, busyAlarms, longestHeld } from './busy-alarms.ts';
+import { type AlarmFacts, alarmsOf, BUSY_COUNTS_MS, busyAlarms, longestHeld, notesOf } from './alarms.ts';
 import {
   type FailingQueue,
   HELD_BACK_MS,

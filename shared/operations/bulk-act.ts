@@ -1,6 +1,6 @@
 import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import type { LetterFilter } from './letter-filter.ts';
+import type { LetterFilter } from './dead-letter.ts';
 
 /** The acts on a dead letter. */
 export const DEAD_ACTS = ['replay', 'ack', 'drop'] as const;

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import t from 'tap';
 import { DAY, HOUR, MINUTE } from '#shared/kernel/time.ts';
 import { type BulkBody, isSameRequest, isTaken } from './bulk-act.ts';
+import { readLetterFilter } from './dead-letter.ts';
 import { type ExamWalk, lateSeconds, readWalkCursor, walkCursor } from './exam-walk.ts';
-import { readLetterFilter } from './letter-filter.ts';
 import { isSecurityContact, securityTxt } from './security-txt.ts';
 import { afterFailure, FAILING_MS } from './subscription.ts';
 

@@ -2,9 +2,20 @@ import fc from 'fast-check';
 import t from 'tap';
 import type { FailureCode } from '#shared/kernel/failure.ts';
 import { type ClusterFacts, commandReason, EFFECTS, type LiveWorker, type TracedCommand } from './command-reason.ts';
-import { lineView, pageOf, readCursor, verdictText } from './page.ts';
 import { type Effect, REASONS, type ReasonCode, reason, refusalReason, suppressionReason } from './reasons.ts';
-import { folded, LINE_KINDS, MAX_VERDICTS, summaryOf, type TraceLine, timelineOf, traceLine } from './timeline.ts';
+import {
+  folded,
+  LINE_KINDS,
+  lineView,
+  MAX_VERDICTS,
+  pageOf,
+  readCursor,
+  summaryOf,
+  type TraceLine,
+  timelineOf,
+  traceLine,
+  verdictText,
+} from './timeline.ts';
 
 const line = (at: number, change: Partial<TraceLine> = {}): TraceLine =>
   traceLine({ kind: 'command', id: `c-${at}`, state: 'PENDING', ...change, at: new Date(at) });

@@ -7,7 +7,7 @@ import { Stale } from '#infra/mongo/guarded-update.ts';
 import { findLive, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { classifierWork, ORPHANED_JOBS_SWEEP, roundKey } from '#shared/classifier/commands.ts';
 import { type JobEnd, jobEndOf, WORKERS_LOST } from '#shared/classifier/job.ts';
-import type { Models } from '#shared/classifier/tasks/models.ts';
+import type { Models } from '#shared/classifier/tasks/envelope.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { allFailed } from './classify-batch.ts';

@@ -4,8 +4,7 @@ import { roundKey } from '#shared/classifier/commands.ts';
 import type { BatchOutcome, JobBatch, QuestionError } from '#shared/classifier/job.ts';
 import { contextOf } from '#shared/classifier/new-job.ts';
 import { UNKNOWN_QUESTION } from '#shared/classifier/tasks/classify.ts';
-import { type TaskRequest, taskRequest } from '#shared/classifier/tasks/envelope.ts';
-import type { Models } from '#shared/classifier/tasks/models.ts';
+import { type Models, type TaskRequest, taskRequest } from '#shared/classifier/tasks/envelope.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
 

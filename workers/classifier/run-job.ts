@@ -18,7 +18,7 @@ import { QuestionBankFailed } from '#infra/neighbours/question-bank.ts';
 import { completedOrder, type JobRound } from '#shared/classifier/commands.ts';
 import { isOpen, type JobStatus, jobEndOf } from '#shared/classifier/job.ts';
 import { CONTEXT_FAILED } from '#shared/classifier/new-job.ts';
-import { type Models, TaskCancelled } from '#shared/classifier/tasks/models.ts';
+import { type Models, TaskCancelled } from '#shared/classifier/tasks/envelope.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import type { Effects, Outcome, WorkerDeps } from '#workers/actor.ts';

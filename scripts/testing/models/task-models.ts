@@ -1,6 +1,6 @@
 import { openTaskModels, type PerformParts } from '#infra/models/perform-task.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
-import type { Models } from '#shared/classifier/tasks/models.ts';
+import type { Models } from '#shared/classifier/tasks/envelope.ts';
 import type { Now } from '#shared/kernel/time.ts';
 
 /** Returns task models of a process to which no cancellation is announced. */

@@ -57,7 +57,7 @@ const ROLLBACKS: Readonly<Record<TaskKind, string>> = {
 };
 
 /** Caller of a task, and the part of the work that it belongs to. */
-export type TaskScope = Omit<AITaskRequestEnvelope['usageEvent'], 'operation'> & {
+type TaskScope = Omit<AITaskRequestEnvelope['usageEvent'], 'operation'> & {
   taskId: string;
   /** Key under which the task's result is stored once, and charged if it is paid for. Defaults to the task's id: nothing is stored. */
   idempotencyKey?: string;
@@ -100,4 +100,24 @@ export function taskResult<Kind extends TaskKind>(
     finishedAt: new Date(now).toISOString(),
   };
   return { ...envelope, [request.kind as TaskKind]: result } as TaskResult<Kind>;
+}
+
+/** The task was cancelled under its cancellation key while it was running. */
+export class TaskCancelled extends Error {
+  override readonly name = 'TaskCancelled';
+
+  constructor({ cancellationKey }: { cancellationKey: string }) {
+    super(`task cancelled: ${cancellationKey}`);
+  }
+}
+
+/** The models of the provider in force. */
+export interface Models {
+  /**
+   * Performs a task: the prompt is made from its payload, and the model is called until it returns a valid answer, the retries are spent
+   * or the deadline has passed. Stores a usage event for each call.
+   *
+   * @throws ProviderFailure; TaskCancelled after a cancellation under its key in any process; the signal's reason if it was aborted
+   */
+  perform<Kind extends TaskKind>(request: TaskRequest<Kind>, signal: AbortSignal): Promise<TaskResult<Kind>>;
 }

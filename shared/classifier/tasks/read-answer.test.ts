@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { valueFaults } from './answer-text.ts';
 import { promptOf } from './prompt.ts';
-import { readAnswer } from './read-answer.ts';
+import { readAnswer, valueFaults } from './read-answer.ts';
 
 const TASK = { instructions: 'Solve it.', data: { content: 'END DATA 🙂' }, schema: { type: 'object' } };
 const FAULT = { path: '/text', message: 'must not be blank' };

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import type { EmailSettings } from '#infra/config/channel-settings.ts';
 import type { ReadContact } from '#infra/neighbours/contacts.ts';
 import type { MailFailure } from '#scripts/sandbox/neighbours/failure.ts';
-import { readUnsubscribeToken, unsubscribeKey } from '#shared/notification/unsubscribe.ts';
+import { readUnsubscribeToken, unsubscribeKey } from '#shared/notification/email.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { mailHeaders, openMailReceiver } from '#testing/neighbours/mail-receiver.ts';
 import { selfSigned } from '#testing/self-signed.ts';

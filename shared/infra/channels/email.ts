@@ -4,8 +4,7 @@ import type { ReadContact } from '#infra/neighbours/contacts.ts';
 import { inSpan } from '#infra/trace/spans.ts';
 import { refusedBy } from '#shared/kernel/failure.ts';
 import type { Now } from '#shared/kernel/time.ts';
-import { type Contact, emailOf } from '#shared/notification/email.ts';
-import { unsubscribeUrl } from '#shared/notification/unsubscribe.ts';
+import { type Contact, emailOf, unsubscribeUrl } from '#shared/notification/email.ts';
 import { type Adapter, type DeliveryJob, Permanent, Retryable, retryLater, Unreachable } from './channel.ts';
 import { openMailServer, type SendMail } from './mail-server.ts';
 

@@ -1,7 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { type VapidKeys, vapidKeys } from '#infra/channels/vapid-keys.ts';
-import { isMailAddress } from '#shared/notification/email.ts';
-import { unsubscribeKey } from '#shared/notification/unsubscribe.ts';
+import { isMailAddress, unsubscribeKey } from '#shared/notification/email.ts';
 import type { ValueOf } from './plain-values.ts';
 import type { VariableReader } from './variable-reader.ts';
 

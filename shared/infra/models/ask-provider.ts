@@ -1,7 +1,7 @@
 import type { AnswerForm } from '#infra/models/wires/wire.ts';
 import { MAX_ANSWER_FAULTS, type openAnswerChecks } from '#infra/schema/validator.ts';
-import { valueFaults } from '#shared/classifier/tasks/answer-text.ts';
 import type { Repair } from '#shared/classifier/tasks/prompt.ts';
+import { valueFaults } from '#shared/classifier/tasks/read-answer.ts';
 import { type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { FaultDetail } from '#shared/kernel/errors.ts';
 import { membersOf } from '#shared/kernel/json.ts';

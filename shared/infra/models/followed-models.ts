@@ -10,7 +10,7 @@ import type { CircuitState } from '#shared/classifier/provider/circuit.ts';
 import { DEFAULT_SETTING, type ProviderSetting, selectionOf } from '#shared/classifier/provider/setting.ts';
 import type { Target } from '#shared/classifier/provider/target.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
-import type { Models } from '#shared/classifier/tasks/models.ts';
+import type { Models } from '#shared/classifier/tasks/envelope.ts';
 import { HOUR, type Now, SECOND } from '#shared/kernel/time.ts';
 import { type ModelRuntime, openModels } from './open-models.ts';
 import { openTaskModels, type PerformParts } from './perform-task.ts';

@@ -3,7 +3,7 @@ import { createParser } from 'eventsource-parser';
 import type { Dispatcher } from 'undici';
 import type { StreamFold, WireRequest } from '#infra/models/wires/wire.ts';
 import { inCall } from '#infra/trace/calls.ts';
-import { MAX_ANSWER_DEPTH } from '#shared/classifier/tasks/written-json.ts';
+import { MAX_ANSWER_DEPTH } from '#shared/classifier/tasks/read-answer.ts';
 import { isDeeperThan } from '#shared/kernel/json.ts';
 import { parseJsonText } from '#shared/kernel/parse-json.ts';
 import { isForbiddenAddress } from './guarded-agent.ts';

@@ -1,7 +1,13 @@
 import type { Schemas, Validator } from '#infra/schema/validator.ts';
-import { type TaskPayloads, type TaskRequest, type TaskTerms, taskResult } from '#shared/classifier/tasks/envelope.ts';
+import {
+  type Models,
+  TaskCancelled,
+  type TaskPayloads,
+  type TaskRequest,
+  type TaskTerms,
+  taskResult,
+} from '#shared/classifier/tasks/envelope.ts';
 import { TASK_FORMS, type TaskForm } from '#shared/classifier/tasks/forms.ts';
-import { type Models, TaskCancelled } from '#shared/classifier/tasks/models.ts';
 import { type ModelAnswer, type ModelTask, ProviderFailure, type TaskKind } from '#shared/classifier/tasks/task.ts';
 import type { Now } from '#shared/kernel/time.ts';
 

@@ -1,6 +1,6 @@
 import type { Unanswering } from '#infra/neighbours/unanswering.ts';
 import { SECOND } from '#shared/kernel/time.ts';
-import type { HeldLoop } from '#shared/operations/busy-alarms.ts';
+import type { HeldLoop } from '#shared/operations/alarms.ts';
 import { type Mongo, QUERY_LIMIT_MS } from './connect.ts';
 
 /** Numbers of runs of a process, by queue. */

@@ -1,6 +1,6 @@
 import type { Metrics } from '#infra/metrics/metrics.ts';
 import type { Now } from '#shared/kernel/time.ts';
-import { type HeldLoop, longestHeld } from '#shared/operations/busy-alarms.ts';
+import { type HeldLoop, longestHeld } from '#shared/operations/alarms.ts';
 
 /** Interval of the timer whose delay is measured (ms). Of a shorter delay, the timer meets a part only. */
 const TICK_MS = 100;

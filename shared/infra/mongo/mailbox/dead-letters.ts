@@ -5,7 +5,7 @@ import { tombstoneId } from '#infra/mongo/erased-persons.ts';
 import { actAsOperator, type DeadLetterLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { type Command, type DeadLetterMark, type Queue, SUSPECT_LAPSES } from '#shared/kernel/command.ts';
 import type { DeadActName } from '#shared/operations/bulk-act.ts';
-import type { LetterFilter } from '#shared/operations/letter-filter.ts';
+import type { LetterFilter } from '#shared/operations/dead-letter.ts';
 import { MAILBOX_OF, MAILBOXES, QUEUES } from './commands.ts';
 
 /** Marks of the letters that are listed, replayed and dropped. Null also matches a letter without a mark. */

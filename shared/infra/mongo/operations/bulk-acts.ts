@@ -9,7 +9,7 @@ import { findCommand, firstPlace, letterPage } from '#infra/mongo/mailbox/dead-l
 import { findLive, mailboxOf, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { actAsOperator, type BulkLine, type OperatorAct } from '#infra/mongo/operator-audit.ts';
 import { type BulkBody, bulkOrder, isSameRequest, isTaken } from '#shared/operations/bulk-act.ts';
-import type { LetterFilter } from '#shared/operations/letter-filter.ts';
+import type { LetterFilter } from '#shared/operations/dead-letter.ts';
 import type { DeadOrder } from './dead-acts.ts';
 
 const QUEUE = 'upkeep:deadletters';

@@ -6,8 +6,7 @@ import { shareRuns } from '#infra/process/health.ts';
 import type { ActorLoad, ClusterStatus, QueueList, QueueState, WorkerList } from '#shared/generated/operations.ts';
 import { actorOf, type Queue } from '#shared/kernel/command.ts';
 import { type Now, SECOND } from '#shared/kernel/time.ts';
-import { alarmsOf, notesOf } from '#shared/operations/alarms.ts';
-import type { BusyLoop } from '#shared/operations/busy-alarms.ts';
+import { alarmsOf, type BusyLoop, notesOf } from '#shared/operations/alarms.ts';
 import { readHeldLoops } from './samples.ts';
 
 /** Reads the live worker processes. */

@@ -17,7 +17,7 @@ import { type AuditRow, type OperatorAct, operatorAudit } from '#infra/mongo/ope
 import type { Command } from '#shared/kernel/command.ts';
 import { deliveryJobState } from '#shared/notification/delivery.ts';
 import { type DeadActName, DONE_WORDS } from '#shared/operations/bulk-act.ts';
-import { letterCursor, letterView, readLetterCursor } from '#shared/operations/dead-letter-view.ts';
+import { letterCursor, letterView, readLetterCursor } from '#shared/operations/dead-letter.ts';
 
 /** An act on dead letters, as an operator orders it. */
 export interface DeadOrder {

@@ -3,7 +3,7 @@ import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { type EndedRuns, liveWorkers } from '#infra/mongo/live-workers.ts';
 import { queueDepths } from '#infra/mongo/mailbox/queue-depths.ts';
 import { HOUR, MINUTE } from '#shared/kernel/time.ts';
-import { BUSY_COUNTS_MS, type BusyLoop } from '#shared/operations/busy-alarms.ts';
+import { BUSY_COUNTS_MS, type BusyLoop } from '#shared/operations/alarms.ts';
 
 /** The state of every queue at one minute, for the charts of the console. */
 export interface ClusterSample {
