@@ -32,9 +32,8 @@ import type { AccessLine, Log } from '#infra/log/log.ts';
 import type { ObserveHttp } from '#infra/metrics/metrics.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
-import { noteStatus } from '#infra/trace/calls.ts';
 import { currentScope, inScope } from '#infra/trace/scope.ts';
-import { inSpan, isTracing, type SpanNotes } from '#infra/trace/spans.ts';
+import { inSpan, isTracing, noteStatus, type SpanNotes } from '#infra/trace/spans.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import type { Head, RawReply, Reply, Route, TextReply } from './route.ts';
 

@@ -1,5 +1,5 @@
 import { readQueues, readStatus, readWorkers } from '#infra/mongo/operations/cluster.ts';
-import { storesRings } from '#infra/redis/ask-once.ts';
+import { storesRings } from '#infra/redis/connection.ts';
 import type { ClusterStatus, QueueState } from '#shared/generated/operations.ts';
 import type { CliCommands, Operator } from './operator.ts';
 import type { Flags } from './options.ts';

@@ -3,7 +3,7 @@ import { checkInvariants, type InvariantReport } from '#infra/mongo/operations/i
 import { type Finding, probe } from '#infra/mongo/probe/probe.ts';
 import { SCHEMA_VERSION } from '#infra/mongo/schema/migrate.ts';
 import { schemaStatus } from '#infra/mongo/schema/schema-status.ts';
-import { type RedisFacts, readRedisFacts } from '#infra/redis/ask-once.ts';
+import { type RedisFacts, readRedisFacts } from '#infra/redis/connection.ts';
 import { MINUTE } from '#shared/kernel/time.ts';
 import type { CliCommands, Operator } from './operator.ts';
 import type { Flags } from './options.ts';

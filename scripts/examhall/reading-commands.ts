@@ -2,7 +2,7 @@ import { auditExamAttempts, auditTrace } from '#infra/mongo/operations/audited-r
 import { readExam } from '#infra/mongo/operations/exam.ts';
 import { readExamAttempts } from '#infra/mongo/operations/exam-attempts.ts';
 import { type Asked, readAsked, readTrace, type Trace } from '#infra/mongo/operations/trace.ts';
-import { storesRings } from '#infra/redis/ask-once.ts';
+import { storesRings } from '#infra/redis/connection.ts';
 import type { Exam, ExamAttempt } from '#shared/generated/operations.ts';
 import { ATTEMPT_STATUSES, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { span } from '#shared/operations/reasons.ts';

@@ -1,6 +1,6 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import type { CallLimits } from '#infra/neighbours/call.ts';
-import { sendAccountNotice } from '#infra/neighbours/notification.ts';
+import { sendAccountNotice } from '#infra/neighbours/events.ts';
 import type { AccountNotice } from '#shared/auth/notices.ts';
 import type { Actor, Handlers, WorkerDeps } from '#workers/actor.ts';
 import { NOTICE_BACKOFF_CAP_MS, type NoticeOutcome, noticeOutcome, watched } from '#workers/notice-outcome.ts';

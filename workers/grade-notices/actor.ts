@@ -1,6 +1,6 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import type { CallLimits } from '#infra/neighbours/call.ts';
-import { sendNotice } from '#infra/neighbours/notification.ts';
+import { sendNotice } from '#infra/neighbours/events.ts';
 import { resolveParents } from '#infra/neighbours/profile.ts';
 import type { GradeNotice } from '#shared/attempt/notices.ts';
 import type { Actor, Handlers, WorkerDeps } from '#workers/actor.ts';

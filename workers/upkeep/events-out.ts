@@ -1,9 +1,8 @@
 import type { Neighbour } from '#infra/config/settings.ts';
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { findEventById } from '#infra/mongo/notification/fan-out.ts';
-import { sendToAnalytics } from '#infra/neighbours/analytics.ts';
-import { sendToAudit } from '#infra/neighbours/audit.ts';
 import type { CallEnd, Unserved } from '#infra/neighbours/call.ts';
+import { sendToAnalytics, sendToAudit } from '#infra/neighbours/events.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { analyticsEvents } from '#shared/attempt/analytics.ts';
 import { asGraded, gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { Permanent, Retryable } from '#infra/channels/channel.ts';
-import { openMailServer } from '#infra/channels/mail-server.ts';
+import { openMailServer } from '#infra/channels/email.ts';
 import { readConfig } from '#infra/config/config.ts';
 import { runNeighbours } from '#scripts/sandbox/neighbours.ts';
 import { exchange } from '#testing/clients/http-call.ts';

@@ -1,5 +1,5 @@
-import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
 import { readConfig } from '#infra/config/config.ts';
+import type { ClassifierSettings } from '#infra/config/settings.ts';
 import { openModels } from '#infra/models/open-models.ts';
 import type { HttpProvider } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';

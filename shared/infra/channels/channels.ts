@@ -2,7 +2,7 @@ import type { Neighbours, NotificationSettings } from '#infra/config/settings.ts
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { deleteSubscription, subscriptionsOf } from '#infra/mongo/notification/push-subscriptions.ts';
-import { openContacts } from '#infra/neighbours/contacts.ts';
+import { openContacts } from '#infra/neighbours/profile.ts';
 import type { Now } from '#shared/kernel/time.ts';
 import type { Channel } from '#shared/notification/delivery.ts';
 import type { Adapter } from './channel.ts';

@@ -1,7 +1,7 @@
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import t, { type Test } from 'tap';
 import type { EmailSettings } from '#infra/config/channel-settings.ts';
-import type { ReadContact } from '#infra/neighbours/contacts.ts';
+import type { ReadContact } from '#infra/neighbours/profile.ts';
 import type { MailFailure } from '#scripts/sandbox/neighbours/failure.ts';
 import { readUnsubscribeToken, unsubscribeKey } from '#shared/notification/email.ts';
 import { captureLog } from '#testing/captured-log.ts';

@@ -2,7 +2,7 @@ import { createECDH, type ECDH, randomBytes } from 'node:crypto';
 import { encrypt } from 'http_ece';
 import jwt from 'jsonwebtoken';
 import { HOUR } from '#shared/kernel/time.ts';
-import { CURVE, type VapidKeys } from './vapid-keys.ts';
+import { CURVE, type VapidKeys } from './keys.ts';
 
 // A push message is encrypted for its browser (RFC 8291) and signed for its push service (VAPID, RFC 8292).
 

@@ -1,9 +1,9 @@
 import type { Agent } from 'undici';
 import { isForbiddenAddress, openGuardedAgent } from '#infra/models/guarded-agent.ts';
 import { retryAfterMs } from '#infra/neighbours/call.ts';
-import { inCall } from '#infra/trace/calls.ts';
+import { inCall } from '#infra/trace/spans.ts';
 import { addressKind } from '#shared/classifier/provider/address-kind.ts';
-import { signWebhook } from './standard-webhooks.ts';
+import { signWebhook } from './webhook.ts';
 
 /** Addresses at which subscribers may be. */
 export interface SubscriberRules {

@@ -9,10 +9,9 @@ import { WEBHOOK_SECRET } from '#testing/neighbours/neighbours.ts';
 import { adapterSuite, sampleJob } from '#testing/suites/adapter-suite.ts';
 import { holdTimeLimits } from '#testing/until.ts';
 import { Retryable } from './channel.ts';
-import { signWebhook } from './standard-webhooks.ts';
+import { webhookSecretFault } from './keys.ts';
 import { openSubscriberPosts, type SubscriberPost, subscriberUrlFault } from './subscriber.ts';
-import { webhookAdapter } from './webhook.ts';
-import { webhookSecretFault } from './webhook-secret.ts';
+import { signWebhook, webhookAdapter } from './webhook.ts';
 
 const secretOf = (key: string | Uint8Array) => `whsec_${Buffer.from(key).toString('base64')}`;
 const SECRET = secretOf('a secret of the test, 32 bytes ..');

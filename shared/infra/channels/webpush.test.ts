@@ -9,8 +9,8 @@ import { type TestBrowser, testBrowser } from '#testing/stored/stored-notificati
 import { adapterSuite, sampleJob } from '#testing/suites/adapter-suite.ts';
 import { holdTimeLimits, until } from '#testing/until.ts';
 import { Permanent, Retryable, Unreachable } from './channel.ts';
+import { vapidKeys } from './keys.ts';
 import { encryptPush } from './push-message.ts';
-import { vapidKeys } from './vapid-keys.ts';
 import { webPushAdapter } from './webpush.ts';
 
 const PRIVATE_KEY = 'yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw';

@@ -4,7 +4,7 @@ import type { WebPushSettings } from '#infra/config/channel-settings.ts';
 import type { Watched } from '#infra/config/settings.ts';
 import { openGuardedAgent } from '#infra/models/guarded-agent.ts';
 import { observed, retryAfterMs } from '#infra/neighbours/call.ts';
-import { inCall } from '#infra/trace/calls.ts';
+import { inCall } from '#infra/trace/spans.ts';
 import {
   type Admission,
   admit,

@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { type VapidKeys, vapidKeys } from '#infra/channels/vapid-keys.ts';
+import { type VapidKeys, vapidKeys } from '#infra/channels/keys.ts';
 import { isMailAddress, unsubscribeKey } from '#shared/notification/email.ts';
 import type { ValueOf } from './plain-values.ts';
 import type { VariableReader } from './variable-reader.ts';

@@ -1,17 +1,19 @@
 import type { Secrets } from '#shared/kernel/secret.ts';
 import { isSecurityContact } from '#shared/operations/security-txt.ts';
 import manifest from '../../../package.json' with { type: 'json' };
-import { type ClassifierSettings, readClassifier } from './classifier-settings.ts';
 import { FILED, ownEnvironment, reads, withSecretFiles } from './environment.ts';
-import { type Placed, readPlaced } from './placed.ts';
 import type { ConfiguredAs, ProcessType, ReadingProcess, ServiceName } from './readers.ts';
 import {
   type AttemptSettings,
   type AuthSettings,
+  type ClassifierSettings,
   type Neighbours,
   type NotificationSettings,
+  type Placed,
+  readClassifier,
   readNeighbours,
   readNotification,
+  readPlaced,
   readSenderTokens,
 } from './settings.ts';
 import { servesLoopbackAlone, trustFaults } from './trust.ts';

@@ -1,3 +1,10 @@
+import {
+  GENERIC_KEY_VARIABLE,
+  KEY_VARIABLE,
+  type KeyVariable,
+  PLACED_PROVIDERS,
+} from '#shared/classifier/provider/names.ts';
+import type { ProviderPlace, TrustedAddresses } from '#shared/classifier/provider/target.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import { SENDERS, type Sender } from '#shared/notification/event.ts';
 import {
@@ -10,9 +17,45 @@ import {
   type WebhookSettings,
   type WebPushSettings,
 } from './channel-settings.ts';
-import type { Placed } from './placed.ts';
+import type { ValueOf } from './plain-values.ts';
+import type { Variable } from './variable.ts';
 import type { VariableReader } from './variable-reader.ts';
-import type { NamesOf } from './variables.ts';
+import { type NamesOf, VARIABLES, type VariableName } from './variables.ts';
+
+type Rows = typeof VARIABLES;
+type PlacedName = {
+  [Name in VariableName]: Rows[Name]['into'] extends string ? Name : never;
+}[VariableName];
+/** Each path with the type of its value. */
+type Pair = { [Name in PlacedName]: [path: Rows[Name]['into'] & string, value: ValueOf<Name>] }[PlacedName];
+
+type HeadOf<Path extends string> = Path extends `${infer Head}.${string}` ? Head : Path;
+type Under<Some, Head extends string> = Some extends [`${Head}.${infer Rest}`, infer Value] ? [Rest, Value] : never;
+type At<Some, Head extends string> = Some extends [Head, infer Value] ? Value : never;
+type Tree<Some extends [string, unknown]> = {
+  [Head in HeadOf<Some[0]>]: [Under<Some, Head>] extends [never] ? At<Some, Head> : Tree<Under<Some, Head>>;
+};
+
+/** The part of a configuration in which each value comes from one variable, at the path of its row. */
+export type Placed = Tree<Pair>;
+
+/** Reads every variable whose row names a path. */
+export function readPlaced(from: VariableReader): Placed {
+  const root: Record<string, unknown> = {};
+  for (const name of Object.keys(VARIABLES) as PlacedName[]) {
+    const { into }: Variable = VARIABLES[name];
+    if (into === null) continue;
+    const folders = into.split('.');
+    const last = folders.pop() ?? into;
+    let place = root;
+    for (const folder of folders) {
+      place[folder] ??= {};
+      place = place[folder] as Record<string, unknown>;
+    }
+    place[last] = from.value(name);
+  }
+  return root as Placed;
+}
 
 /** The parts of a configuration of which a value comes from several variables, and their readers. */
 
@@ -128,4 +171,50 @@ export function readNeighbours(
     usage: read('USAGE_SERVICE_URL', 'USAGE_SERVICE_BASE_URL', internal),
     wallet: read('WALLET_SERVICE_URL', 'WALLET_SERVICE_BASE_URL', internal),
   };
+}
+
+export type ClassifierSettings = Placed['classifier'] & {
+  /** null: unset, so the provider's official URL applies. Empty: set to the empty string, so there is no address at all. */
+  baseUrl: string | null;
+  places: TrustedAddresses['places'];
+  /** Further origins to which the key of any provider may be sent. */
+  allowedOrigins: readonly string[];
+  /** Keys by their variable. An unset variable is absent. A variable set to the empty string is empty and means "no key". */
+  keys: Readonly<Partial<Record<KeyVariable, string>>>;
+  timeoutMs: number;
+};
+
+const KEY_VARIABLES: readonly KeyVariable[] = [
+  GENERIC_KEY_VARIABLE,
+  ...Object.values(KEY_VARIABLE).filter((name) => name !== null),
+];
+
+export function readClassifier(from: VariableReader, placed: Placed['classifier']): ClassifierSettings {
+  const keys: Partial<Record<KeyVariable, string>> = {};
+  for (const name of KEY_VARIABLES) {
+    const key = from.key(name);
+    if (from.isSet(name)) keys[name] = key ?? '';
+  }
+  // Read both timeouts, because a fault in the overridden one is a fault as well.
+  const timeoutMs = from.value('AI_PROVIDER_TIMEOUT_MS');
+  const baseUrl = from.neighbour('AI_CLASSIFIER_BASE_URL') ?? (from.isSet('AI_CLASSIFIER_BASE_URL') ? '' : null);
+  if (baseUrl?.startsWith('http:')) from.plainHttp.add('AI_CLASSIFIER_BASE_URL');
+  const allowedOrigins = from.origins('AI_CLASSIFIER_ALLOWED_BASE_URLS');
+  if (allowedOrigins.some((origin) => origin.startsWith('http:')))
+    from.plainHttp.add('AI_CLASSIFIER_ALLOWED_BASE_URLS');
+  return {
+    ...placed,
+    baseUrl,
+    places: Object.fromEntries(PLACED_PROVIDERS.map((provider) => [provider, placeOf(from, provider)])),
+    allowedOrigins,
+    keys,
+    timeoutMs: from.value('AI_CLASSIFIER_TIMEOUT_MS') ?? timeoutMs,
+  };
+}
+
+function placeOf(from: VariableReader, provider: (typeof PLACED_PROVIDERS)[number]): ProviderPlace {
+  const prefix = provider.toUpperCase() as Uppercase<typeof provider>;
+  const baseUrl = from.neighbour(`${prefix}_BASE_URL`);
+  if (baseUrl?.startsWith('http:')) from.plainHttp.add(`${prefix}_BASE_URL`);
+  return { baseUrl, model: from.value(`${prefix}_MODEL`) };
 }

@@ -1,12 +1,12 @@
 import { ATTEMPTS } from '#infra/config/variables/attempt.ts';
 import { AUTH } from '#infra/config/variables/auth.ts';
 import { CLASSIFIER } from '#infra/config/variables/classifier.ts';
-import { LIMITS } from '#infra/config/variables/limits.ts';
 import { NEIGHBOURS } from '#infra/config/variables/neighbours.ts';
 import { NOTIFICATION } from '#infra/config/variables/notification.ts';
 import { PROCESS, RETENTION, STORES, WORKERS } from '#infra/config/variables/process.ts';
 import { TRUST } from '#infra/config/variables/trust.ts';
 import type { Variable } from './variable.ts';
+import { LIMITS } from './variables/process.ts';
 
 /**
  * Every environment variable that a process reads. Validation, `docs/configuration.md` and `.env.example` are made from this table,

@@ -1,4 +1,4 @@
-import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
+import type { ClassifierSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import { findProviderSetting } from '#infra/mongo/classifier/providers.ts';
 import { openUsageRecorder } from '#infra/mongo/classifier/usage-recorder.ts';

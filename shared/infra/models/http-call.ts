@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { createParser } from 'eventsource-parser';
 import type { Dispatcher } from 'undici';
 import type { StreamFold, WireRequest } from '#infra/models/wires/wire.ts';
-import { inCall } from '#infra/trace/calls.ts';
+import { inCall } from '#infra/trace/spans.ts';
 import { MAX_ANSWER_DEPTH } from '#shared/classifier/tasks/read-answer.ts';
 import { isDeeperThan } from '#shared/kernel/json.ts';
 import { parseJsonText } from '#shared/kernel/parse-json.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pLimit, { type LimitFunction } from 'p-limit';
 import type { Agent } from 'undici';
-import type { ClassifierSettings } from '#infra/config/classifier-settings.ts';
+import type { ClassifierSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import { ANTHROPIC } from '#infra/models/wires/anthropic.ts';
 import { CHAT_COMPLETIONS } from '#infra/models/wires/chat-completions.ts';

@@ -1,5 +1,5 @@
 import type { CallObserver, CallOutcome, Neighbour } from '#infra/config/settings.ts';
-import { inCall, type SentCall } from '#infra/trace/calls.ts';
+import { inCall, type SentCall } from '#infra/trace/spans.ts';
 import { membersOf } from '#shared/kernel/json.ts';
 import { parseJsonText } from '#shared/kernel/parse-json.ts';
 

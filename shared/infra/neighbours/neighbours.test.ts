@@ -4,10 +4,9 @@ import { openMetrics } from '#infra/metrics/metrics.ts';
 import { dependencyMetrics } from '#infra/metrics/process-metrics.ts';
 import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
-import { sendToAnalytics } from './analytics.ts';
 import { retryAfterMs } from './call.ts';
-import { openContacts } from './contacts.ts';
-import { resolveParents } from './profile.ts';
+import { sendToAnalytics } from './events.ts';
+import { openContacts, resolveParents } from './profile.ts';
 import { watchAnswers } from './unanswering.ts';
 
 const waitOf = (retryAfter: string, date?: string) =>

@@ -1,6 +1,5 @@
 import type { Redis } from 'ioredis';
-import { askOnce } from './ask-once.ts';
-import { keepIoredis, openIoredis } from './connection.ts';
+import { askOnce, keepIoredis, openIoredis } from './connection.ts';
 import { keepConnected, type Link, type LinkLog, withReplyTimeout } from './link.ts';
 import { readRedisUrl } from './redis-url.ts';
 

@@ -3,9 +3,8 @@ import path from 'node:path';
 import { trace } from '@opentelemetry/api';
 import t from 'tap';
 import { recordSpans } from '#testing/recorded-spans.ts';
-import { inCall } from './calls.ts';
 import { currentCause, currentScope, inScope, noteAwaited, outsideScopes, scopeFields } from './scope.ts';
-import { causeOfPost, inSpan, isTracing, MAX_IN_TRACE, openTracing } from './spans.ts';
+import { causeOfPost, inCall, inSpan, isTracing, MAX_IN_TRACE, openTracing } from './spans.ts';
 
 const CAUSE = {
   requestId: 'r-1',

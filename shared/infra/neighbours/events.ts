@@ -1,6 +1,8 @@
 import type { Neighbour } from '#infra/config/settings.ts';
+import type { AnalyticsEvent } from '#shared/attempt/analytics.ts';
 import { ATTEMPT_SERVICE, type GradeNotice, intakeBody } from '#shared/attempt/notices.ts';
 import { type AccountNotice, AUTH_SERVICE, accountBatchBody } from '#shared/auth/notices.ts';
+import { type AuditEvent, NOTIFICATION_SERVICE } from '#shared/notification/event.ts';
 import { type CallEnd, type CallLimits, callService, endOfCall, postEvent } from './call.ts';
 
 /**
@@ -37,4 +39,22 @@ export function sendAccountNotice(service: Neighbour, notice: AccountNotice, lim
     ...limits,
   });
   return endOfCall(call, limits.signal);
+}
+
+/**
+ * Sends one event to the analytics service, which recognizes a repeat by the event's stable id.
+ *
+ * @throws the signal's reason, if the signal was aborted
+ */
+export function sendToAnalytics(service: Neighbour, event: AnalyticsEvent, limits: CallLimits): Promise<CallEnd> {
+  return endOfCall(postEvent(service, { sender: ATTEMPT_SERVICE, body: event }, limits), limits.signal);
+}
+
+/**
+ * Sends one event to the audit service, which recognizes a repeat by the event's id.
+ *
+ * @throws the signal's reason, if the signal was aborted
+ */
+export function sendToAudit(service: Neighbour, event: AuditEvent, limits: CallLimits): Promise<CallEnd> {
+  return endOfCall(postEvent(service, { sender: NOTIFICATION_SERVICE, body: event }, limits), limits.signal);
 }
