@@ -1,4 +1,4 @@
-import { leasePreview, releasePreview, renewPreview } from '#infra/mongo/classifier/preview-leases.ts';
+import { leasePreview, releasePreview, renewPreview } from '#infra/mongo/classifier/in-flight.ts';
 import { isErased } from '#infra/mongo/erased-persons.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';

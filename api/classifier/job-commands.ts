@@ -1,5 +1,5 @@
 import type { Call, Reply } from '#api/route.ts';
-import { findFreeSlots } from '#infra/mongo/classifier/job-slots.ts';
+import { findFreeSlots } from '#infra/mongo/classifier/in-flight.ts';
 import { cancelJob, findOpenJob, findOwnJob, insertJob, retryJob } from '#infra/mongo/classifier/jobs.ts';
 import { isErased } from '#infra/mongo/erased-persons.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
@@ -37,7 +37,7 @@ export async function createJob(deps: JobDeps, call: Call<CreateJobRequest>): Pr
   for (let pass = 1; pass <= MAX_PASSES; pass++) {
     // Read the slots first: if an equal job has just taken the last one, the next read finds that job.
     const [slots, erased] = await Promise.all([slotsFor(deps, caller), isErased(deps.mongo, caller.actorId)]);
-    // The second pass of an erasure that begins after this read erases the job (`person/second-pass.ts`).
+    // The second pass of an erasure that begins after this read erases the job (`person/erase.ts`).
     if (erased) return { rejected: 'PERSON_ERASED' };
     const open = await findOpenJob(deps.mongo, openKey);
     if (open !== null) return reply(200, await detailedJobView(deps.mongo, open));

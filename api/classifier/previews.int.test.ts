@@ -1,9 +1,8 @@
 import t from 'tap';
 import type { Call } from '#api/route.ts';
 import { aiJobs, generationHolds, generations, previewLeases } from '#infra/mongo/classifier/collections.ts';
-import { erasePerson } from '#infra/mongo/person/erase.ts';
+import { eraseAgain, erasePerson, pendingErasures } from '#infra/mongo/person/erase.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
-import { eraseAgain, pendingErasures } from '#infra/mongo/person/second-pass.ts';
 import type { ExplanationRequest, GenerationRequest } from '#shared/generated/classifier.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';

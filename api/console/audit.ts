@@ -1,4 +1,4 @@
-import { type AuditFilter, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
+import { type AuditFilter, readAuditPage } from '#infra/mongo/operations/audit.ts';
 import { AUDIT_ACTIONS, type AuditRow, auditFacts } from '#infra/mongo/operator-audit.ts';
 import { type Html, html } from './html.ts';
 import { time } from './layout.ts';

@@ -1,7 +1,7 @@
 import { operator } from '#api/http/guards/tokens.ts';
 import type { Call, Reply, Route, Tag } from '#api/route.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { AUDIT_PAGE, type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
+import { AUDIT_PAGE, type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operations/audit.ts';
 import type { AuditQuery } from '#shared/generated/operations.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';

@@ -1,6 +1,6 @@
 import { operator } from '#api/http/guards/tokens.ts';
 import type { Call, Reply, Route } from '#api/route.ts';
-import { auditExamAttempts } from '#infra/mongo/operations/audited-reads.ts';
+import { auditExamAttempts } from '#infra/mongo/operations/audit.ts';
 import { BOARD_FRESH_MS, readExam } from '#infra/mongo/operations/exam.ts';
 import { readExamAttempts, type WantedPage } from '#infra/mongo/operations/exam-attempts.ts';
 import { logActs } from '#infra/mongo/operator-audit.ts';

@@ -2,7 +2,7 @@ import { operator } from '#api/http/guards/tokens.ts';
 import type { Call, Reply, Route, Tag } from '#api/route.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { auditTrace } from '#infra/mongo/operations/audited-reads.ts';
+import { auditTrace } from '#infra/mongo/operations/audit.ts';
 import { type Asked, readTrace, type Trace } from '#infra/mongo/operations/trace.ts';
 import { logActs } from '#infra/mongo/operator-audit.ts';
 import { withTimeout } from '#infra/process/background.ts';

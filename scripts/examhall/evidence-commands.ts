@@ -1,7 +1,7 @@
 import { newestOfAll } from '#infra/mongo/auth/login-events.ts';
 import { clusterHash } from '#infra/mongo/cluster-key.ts';
 import { tombstoneId } from '#infra/mongo/erased-persons.ts';
-import { type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
+import { type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operations/audit.ts';
 import { type AuditRow, auditFacts, type Noted, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';

@@ -1,4 +1,4 @@
-import { auditExamAttempts, auditTrace } from '#infra/mongo/operations/audited-reads.ts';
+import { auditExamAttempts, auditTrace } from '#infra/mongo/operations/audit.ts';
 import { readExam } from '#infra/mongo/operations/exam.ts';
 import { readExamAttempts } from '#infra/mongo/operations/exam-attempts.ts';
 import { type Asked, readAsked, readTrace, type Trace } from '#infra/mongo/operations/trace.ts';

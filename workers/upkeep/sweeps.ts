@@ -3,7 +3,7 @@ import { closeOverdueSettlement, overdueSettlements } from '#infra/mongo/classif
 import { isOutage } from '#infra/mongo/faults.ts';
 import { abandonFanOut, orphanedFanOuts } from '#infra/mongo/notification/stage-fan-out.ts';
 import { logActs } from '#infra/mongo/operator-audit.ts';
-import { eraseAgain, pendingErasures } from '#infra/mongo/person/second-pass.ts';
+import { eraseAgain, pendingErasures } from '#infra/mongo/person/erase.ts';
 import type { AttemptKey } from '#shared/attempt/attempt.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Outcome, Run, WorkerDeps } from '#workers/actor.ts';

@@ -2,7 +2,6 @@ import { type ClientSession, MongoServerError } from 'mongodb';
 import t from 'tap';
 import { accounts } from '#infra/mongo/auth/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { AUDIT_PAGE, type AuditFilter, readAuditPage } from '#infra/mongo/operations/audit-pages.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
@@ -12,6 +11,7 @@ import { isStandInInPython, noneScans, planOf, watchFilters } from '#testing/sto
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { linked, type StoredRow } from './audit-chain.ts';
 import { CLUSTER_KEYS, clusterHash, openLogHashes } from './cluster-key.ts';
+import { AUDIT_PAGE, type AuditFilter, readAuditPage } from './operations/audit.ts';
 import {
   type AuditRow,
   actAsOperator,

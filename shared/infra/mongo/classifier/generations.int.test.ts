@@ -22,7 +22,7 @@ import {
   releaseGeneration,
   renewGeneration,
 } from './generations.ts';
-import { leasePreview, releasePreview, renewPreview } from './preview-leases.ts';
+import { leasePreview, releasePreview, renewPreview } from './in-flight.ts';
 import { closeOverdueSettlement, overdueSettlements } from './unpaid-generations.ts';
 
 const mongo = await openTestMongo(t);

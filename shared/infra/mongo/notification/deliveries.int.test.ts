@@ -10,8 +10,12 @@ import { freshNotification } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { notificationEvents, notifications } from './collections.ts';
 import { queueDeliveries } from './deliveries.ts';
-import { insertDeliveryAttempt, listDeliveryAttempts, type WantedAttempts } from './delivery-attempts.ts';
-import { summarizeSupport } from './summarize-support.ts';
+import {
+  insertDeliveryAttempt,
+  listDeliveryAttempts,
+  summarizeSupport,
+  type WantedAttempts,
+} from './delivery-attempts.ts';
 
 const NOW = 1_790_000_000_000;
 

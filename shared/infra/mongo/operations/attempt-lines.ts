@@ -5,9 +5,8 @@ import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { reason, span, type Why } from '#shared/operations/reasons.ts';
 import { traceLine } from '#shared/operations/timeline.ts';
-import { addActs } from './act-lines.ts';
 import { addEventsOf } from './notification-lines.ts';
-import { addCommand, BOUND, CAP, capped, commandsOf, type Reading } from './reading.ts';
+import { addActs, addCommand, BOUND, CAP, capped, commandsOf, type Reading } from './reading.ts';
 
 /** Fields of an attempt that a trace reads. Answers, scores and metadata of events stay in the database. */
 const HEAD = {

@@ -33,7 +33,7 @@ import { postJob } from '#testing/stored/stored-jobs.ts';
 import { postDelivery } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { isStandInInPython, noneScans, planOf, watchFilters } from '#testing/stores/plans.ts';
-import { auditExamAttempts, auditTrace } from './audited-reads.ts';
+import { auditExamAttempts, auditTrace } from './audit.ts';
 import { readExam } from './exam.ts';
 import { readExamAttempts } from './exam-attempts.ts';
 import { type Asked, readTrace } from './trace.ts';

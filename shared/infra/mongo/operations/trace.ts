@@ -16,11 +16,10 @@ import {
   timelineOf,
 } from '#shared/operations/timeline.ts';
 import { addAccount } from './account-lines.ts';
-import { addActsOnPerson } from './act-lines.ts';
 import { addAttempt, addAttemptsOfStudent, addExam } from './attempt-lines.ts';
 import { addGeneration, addJob, addModelWork } from './classifier-lines.ts';
 import { addEvent, addEventsOf, addInbox, addNotification, addSuppressed } from './notification-lines.ts';
-import { addCommand, BOUND, commandsOfRequest, openReading, type Reading } from './reading.ts';
+import { addActsOnPerson, addCommand, BOUND, commandsOfRequest, openReading, type Reading } from './reading.ts';
 
 /** The object or person of a trace. `id` is any id of the system; `student` and `user` are ids of persons. */
 export interface Asked {

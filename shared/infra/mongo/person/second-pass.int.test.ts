@@ -33,8 +33,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
-import { erasePerson } from './erase.ts';
-import { eraseAgain, NEXT_PASS_MS, type PendingErasure, pendingErasures } from './second-pass.ts';
+import { eraseAgain, erasePerson, NEXT_PASS_MS, type PendingErasure, pendingErasures } from './erase.ts';
 
 const mongo = await openTestMongo(t);
 const act = () => ({ now: Date.now(), maxAttempts: 3 });

@@ -6,10 +6,9 @@ import { settlesWithin, withTimeout } from '#infra/process/background.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type Behaviour, openScratch, type Scratch } from './scratch.ts';
 import { readServer, SERVER, type Server } from './server.ts';
-import { TIMES } from './times.ts';
 import { TRANSACTIONS } from './transactions.ts';
 import { UNIQUE_KEYS } from './unique-keys.ts';
-import { UPDATES } from './updates.ts';
+import { TIMES, UPDATES } from './updates.ts';
 
 /** The behaviours on which the promises of the product rest, and which some servers lack. */
 export const BEHAVIOURS: readonly Behaviour[] = [...SERVER, ...UNIQUE_KEYS, ...TIMES, ...UPDATES, ...TRANSACTIONS];

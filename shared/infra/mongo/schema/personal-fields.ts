@@ -1,9 +1,162 @@
-import { ATTEMPT_FIELDS } from './personal-fields/attempt.ts';
-import { AUTH_FIELDS } from './personal-fields/auth.ts';
-import { CLASSIFIER_FIELDS } from './personal-fields/classifier.ts';
+import type { EventRow, SeatRow, StoredPaper, TextRow } from '#infra/mongo/attempt/collections.ts';
+import type {
+  AccountRow,
+  KnownPairRow,
+  SecurityEvent,
+  SessionRow,
+  ThrottleRow,
+  TokenRow,
+} from '#infra/mongo/auth/collections.ts';
+import type { JobRow, PreviewLeasesRow } from '#infra/mongo/classifier/collections.ts';
+import type { Stamped } from '#infra/mongo/guarded-update.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { GradeNotice } from '#shared/attempt/notices.ts';
+import type { StoredRelease } from '#shared/attempt/release.ts';
+import type { Generation, OrganizationHolds } from '#shared/classifier/generation.ts';
+import type { JobBatch, JobSelection } from '#shared/classifier/job.ts';
+import type { ProviderSetting, SettingChange } from '#shared/classifier/provider/setting.ts';
+import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
+import type { Command } from '#shared/kernel/command.ts';
 import { NOTIFICATION_FIELDS } from './personal-fields/notification.ts';
-import { OPERATION_FIELDS } from './personal-fields/operation.ts';
-import type { Declaration, Link } from './personal-fields/rules.ts';
+import { MESSAGE_FIELDS, OPERATION_FIELDS, whileLeased } from './personal-fields/operation.ts';
+import { byPerson, type Declaration, declareRows, type Link, updated } from './personal-fields/rules.ts';
+
+const BY_ATTEMPT: Link = { by: 'attempt', field: 'attemptId', erase: 'with its attempt' };
+
+/** A worker that is sending the notice would create a notification about the student after the erasure. */
+const BY_NOTICE: Link = { by: 'attempt', field: 'subject', erase: 'delete', waits: whileLeased };
+
+/**
+ * An attempt outlives its student, because statistics and results of the exam count it. Scores, selected options and times stay. Free
+ * text is the student's own work and may name its author, so it is removed.
+ */
+const ATTEMPT_FIELDS = {
+  attempts: declareRows<Attempt>()([{ by: 'person', field: 'studentId', erase: { rewrite: 'attempt' } }], {
+    pseudonym: 'studentId courseContext',
+    removed: 'startKeys studentInfo answers events',
+    stays: `_id v examId organizationId accessLinkId attemptNumber status startedAt submittedAt deadlineAt
+      durationSeconds submittedBy exam paperId order optionOrders maxScore eventSeq clientEvents answerBytes releasesSeen
+      releaseEventId waitingHandoffs totalScore correctCount wrongCount pendingManualCount tally erasedAt`,
+    secret: 'scope seed',
+    technical: 'stamp',
+    kept: {
+      scope: 'decides which teachers may read the attempt; the exam service owns these ids',
+      seed: 'orders the attempt and names its questions; it is random',
+    },
+  }),
+  attempt_papers: declareRows<StoredPaper>()([], { technical: '_id questions orderIndexes' }),
+  attempt_events: declareRows<EventRow>()([BY_ATTEMPT], {
+    removed: 'metadata',
+    stays: '_id attemptId seq type createdAt inRow',
+  }),
+  attempt_texts: declareRows<TextRow>()([BY_ATTEMPT], { deleted: '_id attemptId answerKey text' }),
+  attempt_link_seats: declareRows<SeatRow>()([{ by: 'person', field: 'studentId', erase: { rewrite: 'seat' } }], {
+    pseudonym: '_id studentId',
+    stays: 'linkId seat numbered takenAt',
+  }),
+  attempt_releases: declareRows<StoredRelease & { _id: string }>()([], {
+    technical: '_id examId organizationId releasedAt sourceEventId number',
+  }),
+  attempt_notices: declareRows<Command<GradeNotice> & Stamped>()([BY_NOTICE], MESSAGE_FIELDS),
+} as const;
+
+/** Every row of an account is deleted. The account is last, because its e-mail leads to the rows before it. */
+const AUTH_FIELDS = {
+  auth_throttles: declareRows<ThrottleRow>()([{ by: 'email', field: '_id', erase: 'delete' }], {
+    deleted: '_id tries failures blockedUntil lastTryAt round',
+    technical: 'stamp',
+  }),
+  auth_known_pairs: declareRows<KnownPairRow>()([{ by: 'email', field: 'account', erase: 'delete' }], {
+    deleted: '_id account signedInAt tries failures blockedUntil lastTryAt round',
+    technical: 'stamp',
+  }),
+  auth_sessions: declareRows<SessionRow>()([byPerson('accountId')], {
+    deleted: '_id accountId userAgent createdAt lastUsedAt expiresAt endedAt endReason',
+    technical: 'stamp',
+  }),
+  auth_tokens: declareRows<TokenRow>()([byPerson('accountId')], {
+    deleted: '_id sessionId accountId issuedAt expiresAt consumedAt successorId',
+    secret: 'hash',
+    technical: 'stamp',
+  }),
+  auth_security_events: declareRows<SecurityEvent>()([byPerson('accountId')], {
+    deleted: '_id accountId sessionId type at metadata',
+  }),
+  accounts: declareRows<AccountRow>()([byPerson('_id')], {
+    deleted: `_id accountCode email phone hasPhone legacyId hasLegacyId fullName role status memberships
+      defaultOrganizationId deviceEpoch createdAt updatedAt lastLoginAt importedAt`,
+    secret: 'password',
+    technical: 'stamp',
+  }),
+} as const;
+
+const ADMIN = 'the audit of a setting that is in force for every organization';
+
+const OF_JOB: Link = {
+  ...updated('actorId', ({ pseudonym: $literal }) => [
+    { $set: { actorId: { $literal }, openKey: { $concat: ['erased:', '$_id'] } } },
+  ]),
+  // A running round stores the actor with each call of a provider.
+  waits: () => ({ open: true }),
+};
+
+const OF_GENERATION: Link = {
+  by: 'person',
+  field: 'actor.id',
+  erase: { rewrite: 'generation' },
+  // Usage and wallet service receive the actor with the charge, and may refuse a repeat that names another one.
+  waits: (now) => ({
+    $or: [
+      { state: 'PENDING', closed: null },
+      { state: 'MAKING', leaseUntil: { $gt: now } },
+    ],
+  }),
+};
+
+const OF_PREVIEW: Link = { ...byPerson('_id'), waits: (now) => ({ 'leases.until': { $gt: now } }) };
+
+const OF_CALL = updated('actorId', ({ pseudonym }) => ({ $set: { actorId: pseudonym, requestId: null } }));
+
+/** Model work belongs to its organization and stays. The actor becomes a pseudonym, also in keys that digest the id. */
+const CLASSIFIER_FIELDS = {
+  ai_jobs: declareRows<JobRow>()([OF_JOB], {
+    pseudonym: 'actorId',
+    removed: 'openKey',
+    stays: `_id status round revision actorRole organizationId fields mode overwrite threshold open context counts
+      usage error createdAt startedAt finishedAt updatedAt`,
+    technical: 'slotted actorSlot organizationSlot stamp',
+  }),
+  ai_job_selections: declareRows<JobSelection>()([], { technical: '_id questionIds filtersText' }),
+  ai_job_batches: declareRows<JobBatch>()([], {
+    technical: '_id jobId index questionIds contextText outcome vain',
+  }),
+  ai_generations: declareRows<Generation & Stamped>()([OF_GENERATION], {
+    pseudonym: 'actor',
+    removed: 'key',
+    stays: `_id epoch organizationId failure usageConsumed closed createdAt idleSince state result charge commandId
+      replayUntil settledAt`,
+    technical: 'leaseUntil fence stamp',
+  }),
+  ai_generation_holds: declareRows<OrganizationHolds & Stamped>()([], { technical: '_id holds stamp' }),
+  ai_preview_leases: declareRows<PreviewLeasesRow>()([OF_PREVIEW], {
+    deleted: '_id leases lastAt',
+    technical: 'stamp',
+  }),
+  ai_usage_events: declareRows<UsageEvent & { _id: string }>()([OF_CALL], {
+    pseudonym: 'actorId',
+    removed: 'requestId',
+    stays: `_id operation organizationId jobId batchIndex inputTokens outputTokens provider baseUrl model latencyMs attempt
+      retryWaitMs circuit httpStatus outcome errorCode providerRequestId promptVersion createdAt`,
+  }),
+  ai_provider_settings: declareRows<ProviderSetting>()([], {
+    technical: '_id provider model baseUrl apiKeyRef enabled version updatedAt updatedBy',
+    kept: { updatedBy: ADMIN },
+  }),
+  ai_setting_changes: declareRows<SettingChange>()([], {
+    technical: '_id settingId version at actorId organizationId before after',
+    kept: { actorId: ADMIN },
+  }),
+} as const;
 
 /**
  * The register of personal data: a table of each collection of the product, with every field in one column. Export and erasure follow it,
