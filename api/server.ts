@@ -3,7 +3,6 @@ import type { Duplex } from 'node:stream';
 import { type BodyLimits, type BodyReader, openBodyReader } from '#api/http/body.ts';
 import { openCountedNetwork, openCountedPeer } from '#api/http/caller-address.ts';
 import { type DropReason, limitConnections } from '#api/http/connections.ts';
-import { type Door, openDoor } from '#api/http/door.ts';
 import {
   type Exchange,
   isGone,
@@ -13,9 +12,7 @@ import {
   readHead,
   repeatedHeaders,
 } from '#api/http/exchange.ts';
-import { openHostCheck } from '#api/http/host.ts';
 import { type ListenerLimits, openListener } from '#api/http/listener.ts';
-import { isForm } from '#api/http/media-type.ts';
 import { furtherFaults, parsedBody, UNREAD, withIgnored } from '#api/http/parsed-body.ts';
 import {
   NO_SNIFFING,
@@ -35,6 +32,8 @@ import { MAX_FAULTS, type Schemas } from '#infra/schema/validator.ts';
 import { currentScope, inScope } from '#infra/trace/scope.ts';
 import { inSpan, isTracing, noteStatus, type SpanNotes } from '#infra/trace/spans.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { type Door, openDoor } from './http/connections.ts';
+import { isForm, openHostCheck } from './http/headers.ts';
 import type { Head, RawReply, Reply, Route, TextReply } from './route.ts';
 
 export interface ServerDeps {

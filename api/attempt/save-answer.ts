@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isMinimalPreferred, MINIMAL_APPLIED } from '#api/http/preference.ts';
+import { isMinimalPreferred, MINIMAL_APPLIED } from '#api/http/headers.ts';
 import type { Call, Reply, TextReply } from '#api/route.ts';
 import { type AttemptRef, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { newestEvents } from '#infra/mongo/attempt/events.ts';

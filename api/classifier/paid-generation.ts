@@ -21,9 +21,8 @@ import { generationKey, generationPreview } from '#shared/classifier/preview.ts'
 import type { GenerationPreview } from '#shared/generated/classifier.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { type GenerationOrder, generate, loadReferences } from './ask-model.ts';
+import { type GenerationOrder, generate, inFlight, loadReferences } from './ask-model.ts';
 import type { PreviewDeps } from './deps.ts';
-import { inFlight } from './in-flight.ts';
 import { preflight } from './preflight.ts';
 import { IN_PROGRESS, type Signals, settle } from './settlement.ts';
 

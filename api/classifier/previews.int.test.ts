@@ -13,7 +13,7 @@ import { makePassDue } from '#testing/stored/stored-person.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { gate, until } from '#testing/until.ts';
-import { inFlight } from './in-flight.ts';
+import { inFlight } from './ask-model.ts';
 import { previewExplanation, previewGeneration } from './previews.ts';
 
 const sharedMongo = await openTestMongo(t);

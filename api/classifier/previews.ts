@@ -13,9 +13,8 @@ import { explainPayload, gradeFaults } from '#shared/classifier/tasks/explain-an
 import type { EssayGradeRequest, ExplanationRequest, GenerationRequest } from '#shared/generated/classifier.ts';
 import { type ErrorCode, type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
-import { askModel, type GenerationOrder, generate, loadReferences } from './ask-model.ts';
+import { askModel, type GenerationOrder, generate, inFlight, loadReferences } from './ask-model.ts';
 import { callerOf, type PreviewDeps, scopeOf } from './deps.ts';
-import { inFlight } from './in-flight.ts';
 import { paidGeneration } from './paid-generation.ts';
 
 /** Codes that each preview may get besides those of its own checks. */

@@ -1,4 +1,4 @@
-import { bytesReply } from '#api/http/file-reply.ts';
+import { bytesReply } from '#api/http/reply.ts';
 import type { RawReply } from '#api/route.ts';
 import { VERSION } from '#infra/config/config.ts';
 import { type Html, html } from './html.ts';

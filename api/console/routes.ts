@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { splitTarget } from '#api/http/exchange.ts';
-import { fileReply } from '#api/http/file-reply.ts';
 import { operatorName } from '#api/http/guards/tokens.ts';
+import { fileReply } from '#api/http/reply.ts';
 import type { Call, RawReply, Route } from '#api/route.ts';
 import { endSession, findSession } from '#infra/mongo/auth/sessions.ts';
 import { isOutage } from '#infra/mongo/faults.ts';

@@ -15,7 +15,7 @@ import {
 import type { CountedAddress } from './caller-address.ts';
 import { type Deadlines, openDeadlines } from './deadlines.ts';
 import type { Exchange } from './exchange.ts';
-import { isJson, isUrlEncoded } from './media-type.ts';
+import { isJson, isUrlEncoded } from './headers.ts';
 import { type Refused, refused } from './reply.ts';
 
 /** Reads the request bodies of a process within budgets of bytes. */

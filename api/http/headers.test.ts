@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { processorTimes } from '#testing/processor-time.ts';
 import { openCallerAddress, openCountedNetwork, openCountedPeer } from './caller-address.ts';
-import { isMinimalPreferred } from './preference.ts';
+import { isMinimalPreferred } from './headers.ts';
 
 t.test('the caller’s address is the peer, or the last hop that is no trusted proxy', async (t) => {
   const addressOf = openCallerAddress(['10.0.0.0/8', '192.168.1.7', 'fd00::/8']);

@@ -4,8 +4,7 @@ import { isRejection } from '#shared/kernel/errors.ts';
 import { MAX_MEMBERS } from '#shared/kernel/large-json.ts';
 import { atOnce } from '#shared/kernel/pieces.ts';
 import { fractionOf, isAtMost, sizeOf } from '#testing/fractions.ts';
-import { parseBody } from './json.ts';
-import { scanJson } from './json-scan.ts';
+import { parseBody, scanJson } from './json.ts';
 
 const parsedAtOnce = (text: string | Uint8Array) => atOnce(parseBody(Buffer.from(text as string)));
 

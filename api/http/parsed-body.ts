@@ -6,8 +6,8 @@ import { type FaultDetail, isRejection } from '#shared/kernel/errors.ts';
 import { shownName } from '#shared/kernel/json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import type { BodyRead } from './body.ts';
+import { parseForm } from './headers.ts';
 import { parseBody } from './json.ts';
-import { parseForm } from './media-type.ts';
 import { refused } from './reply.ts';
 import type { MountedBody, MountedRoute } from './route-table.ts';
 

@@ -1,4 +1,4 @@
-import { bytesReply } from '#api/http/file-reply.ts';
+import { bytesReply } from '#api/http/reply.ts';
 import type { Call, RawReply, Reply, Route } from '#api/route.ts';
 import { erasedAmong } from '#infra/mongo/erased-persons.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';

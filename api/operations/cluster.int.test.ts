@@ -15,7 +15,7 @@ import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { actorSubject, actorSubjects, makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { clusterRoutes } from './cluster.ts';
-import { queueMetrics } from './queue-metrics.ts';
+import { queueMetrics } from './metrics.ts';
 
 const SECRET = 'ops-token-of-this-test';
 const READ_SECRET = 'read-token-of-this-test';

@@ -1,4 +1,4 @@
-import { bytesReply } from '#api/http/file-reply.ts';
+import { bytesReply } from '#api/http/reply.ts';
 import type { Call, Route, Tag } from '#api/route.ts';
 
 interface LandingDeps {

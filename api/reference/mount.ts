@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { bytesReply, fileReply } from '#api/http/file-reply.ts';
+import { bytesReply, fileReply } from '#api/http/reply.ts';
 import type { Route } from '#api/route.ts';
 import type { Log } from '#infra/log/log.ts';
 import manifest from '../../package.json' with { type: 'json' };
