@@ -10,6 +10,7 @@ import {
   type SentRequest,
   TIMEOUT_MS,
   type Transport,
+  urlOf,
 } from './exchange.ts';
 import { type ForwardedRequest, forward } from './forward.ts';
 import { ROUTES, type SessionEnvelope } from './generated.ts';
@@ -25,11 +26,9 @@ import type {
   ResultOf,
   SignedIn,
 } from './operation.ts';
-import { FOLLOW_RULES, pollPauseMs } from './outcome.ts';
-import { isReplaySafe, keyedBody, SLOW_OPERATIONS } from './replay.ts';
+import { FOLLOW_RULES, isReplaySafe, keyedBody, pollPauseMs, SLOW_OPERATIONS } from './operation-rules.ts';
 import { openSession, type Session } from './session.ts';
 import { type Streams, streamsOf } from './streams.ts';
-import { urlOf } from './url.ts';
 
 export interface ClientOptions {
   /** Address of the front doors, such as `https://examhall.internal`. */

@@ -2,7 +2,7 @@ import { addCredentials, chosenCredentials, type RouteFacts } from './credential
 import { type RequestSettings, TIMEOUT_MS } from './exchange.ts';
 import { ROUTES, STREAM_ROUTES } from './generated.ts';
 import type { OperationName } from './operation.ts';
-import { SLOW_OPERATIONS } from './replay.ts';
+import { SLOW_OPERATIONS } from './operation-rules.ts';
 
 /** A request of a browser, as its gateway received it. */
 export interface ForwardedRequest {

@@ -3,9 +3,9 @@
 
 export { type Client, type ClientOptions, createClient } from './client.ts';
 export type { Credentials, Identity, Service } from './credentials.ts';
+export type { FailureKind } from './examhall-error.ts';
 export { type ErrorCode, ExamhallError } from './examhall-error.ts';
 export type { Clock, SentRequest } from './exchange.ts';
-export type { FailureKind } from './failure-kind.ts';
 export type { ForwardedRequest } from './forward.ts';
 export type * from './generated.ts';
 export type {

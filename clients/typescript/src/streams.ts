@@ -1,10 +1,9 @@
+import { createParser } from 'eventsource-parser';
 import { addCredentials, type Credential, type Credentials, chosenCredentials } from './credentials.ts';
-import { type EventMessage, readEvents } from './event-source.ts';
 import { ExamhallError, errorOf } from './examhall-error.ts';
-import { noReply, pauseFor, type RequestSettings, TIMEOUT_MS } from './exchange.ts';
+import { noReply, pauseFor, type RequestSettings, TIMEOUT_MS, urlOf } from './exchange.ts';
 import { type Job, type Notification, type ServerCode, STREAM_ROUTES } from './generated.ts';
 import type { Arguments, StreamInputOf } from './operation.ts';
-import { urlOf } from './url.ts';
 
 /** Id of an event, if it has one. After an iteration, pass the last one as `lastEventId` to continue there. */
 interface Event<Name extends string, Data> {
@@ -167,4 +166,43 @@ async function connect(
 
 function eventOf<Item>({ event, data, id }: EventMessage): Item {
   return { event, data: JSON.parse(data), ...(id === undefined ? {} : { id }) } as Item;
+}
+
+/** One message of a stream. */
+interface EventMessage {
+  readonly event?: string | undefined;
+  readonly data: string;
+  readonly id?: string | undefined;
+}
+
+interface ReadOptions {
+  /** Time without a byte after which the connection is aborted (ms). */
+  readonly silenceMs: number;
+  /** Receives the pause that the server requires before the next connection (ms). */
+  setRetry(ms: number): void;
+}
+
+/**
+ * Yields the messages of a reply until it ends, breaks or is silent for too long: then the caller connects again. A message that was cut off
+ * is not yielded.
+ */
+async function* readEvents(
+  response: Response,
+  connection: AbortController,
+  { silenceMs, setRetry }: ReadOptions,
+): AsyncGenerator<EventMessage, void> {
+  if (response.body === null) return;
+  const messages: EventMessage[] = [];
+  const parser = createParser({ onEvent: (message) => messages.push(message), onRetry: setRetry });
+  const decoder = new TextDecoder();
+  const reader = response.body.getReader();
+  for (;;) {
+    const silent = setTimeout(() => connection.abort(new Error('the stream is silent')), silenceMs);
+    // A broken connection is like one that ends: the next one resumes after the last id.
+    const chunk = await reader.read().catch(() => ({ done: true, value: undefined }));
+    clearTimeout(silent);
+    if (chunk.value === undefined) return;
+    parser.feed(decoder.decode(chunk.value, { stream: true }));
+    yield* messages.splice(0);
+  }
 }

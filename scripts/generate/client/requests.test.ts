@@ -1,7 +1,7 @@
 import t from 'tap';
 import { answerJson } from '#scripts/sandbox/local-server.ts';
 import { failure, hangUp, openScript, type Scripted, stream, success } from '#testing/clients/scripted-server.ts';
-import { type FailureKind, failureKind } from '../../../clients/typescript/src/failure-kind.ts';
+import { type FailureKind, failureKind } from '../../../clients/typescript/src/examhall-error.ts';
 import { operationAt } from '../../../clients/typescript/src/forward.ts';
 import type { ErrorCode, InboxEvent } from '../../../clients/typescript/src/index.ts';
 
