@@ -173,12 +173,16 @@ t.test('every pod and container has no root, no writable image, no rights, and p
 });
 
 t.test('the workers of Kubernetes differ by their name and their secrets alone', async (t) => {
-  const text = (name: string) => {
-    const [, ...lines] = read(`deploy/kubernetes/${name}.yaml`).split('\n');
+  const text = (document: string) => {
+    const [, ...lines] = document.trim().split('\n');
     return lines.filter((line) => !line.includes('{ key: ')).join('\n');
   };
-  const [first = ''] = WORKERS;
-  for (const name of WORKERS) t.equal(text(name).replaceAll(name, first), text(first));
+  const documents = read('deploy/kubernetes/workers.yaml').split('---\n');
+  const names = documents.map((document) => /^# (\w+): /.exec(document)?.[1] ?? '');
+  t.strictSame([...names].sort(), WORKERS);
+  const [first = ''] = names;
+  for (const [index, name] of names.entries())
+    t.equal(text(documents[index] ?? '').replaceAll(name, first), text(documents[0] ?? ''), name);
 });
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
