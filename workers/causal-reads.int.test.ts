@@ -18,7 +18,6 @@ import type { Channel } from '#shared/notification/delivery.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openMailReceiver } from '#testing/neighbours/mail-receiver.ts';
 import { type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
-import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
 import {
@@ -29,8 +28,8 @@ import {
   postPublish,
   storeSubscription,
 } from '#testing/stored/stored-events.ts';
-import { postDelivery } from '#testing/stored/stored-notifications.ts';
-import { type Late, lateShard } from '#testing/stores/late-shard.ts';
+import { postDelivery, sampleFanOut } from '#testing/stored/stored-notifications.ts';
+import { type Late, lateShard } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo, PATIENT, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { actorSubject, makeActor } from '#testing/suites/actor-subjects.ts';
 import type { RunResult } from '#workers/life.ts';

@@ -4,7 +4,7 @@ import t from 'tap';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Queue } from '#shared/kernel/command.ts';
-import { type Step, scriptActor, withStep } from '#testing/actors/scripted-actor.ts';
+import { type Step, scriptActor, withStep } from '#testing/actors/test-kernel.ts';
 import { again, expire } from '#testing/stored/stored-commands.ts';
 import { endedWell, type Feature, kernelSuite, type Scene } from '#testing/suites/kernel-suite.ts';
 import { gate } from '#testing/until.ts';

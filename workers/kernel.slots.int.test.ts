@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Command } from '#shared/kernel/command.ts';
-import { scriptActor, withStep } from '#testing/actors/scripted-actor.ts';
+import { scriptActor, withStep } from '#testing/actors/test-kernel.ts';
 import { again } from '#testing/stored/stored-commands.ts';
 import { endedWell, type Feature, kernelSuite } from '#testing/suites/kernel-suite.ts';
 import { gate, until } from '#testing/until.ts';

@@ -12,7 +12,7 @@ import { type Cause, traceIdOf } from '#shared/kernel/cause.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { testConfig, testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
-import { callHttp } from '#testing/clients/http-call.ts';
+import { callHttp } from '#testing/clients/call.ts';
 import { inProcessDoor } from '#testing/doors/in-process-door.ts';
 import { openTestDoor } from '#testing/doors/test-door.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';

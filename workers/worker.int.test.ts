@@ -8,7 +8,7 @@ import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { testKernel, testWorker } from '#testing/actors/test-kernel.ts';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
-import { postJob } from '#testing/stored/stored-jobs.ts';
+import { postJob } from '#testing/stored/stored-model-work.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { countCommands } from '#testing/stores/plans.ts';
 import { gate, until } from '#testing/until.ts';

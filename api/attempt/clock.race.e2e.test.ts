@@ -1,7 +1,7 @@
 import t from 'tap';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
+import { crowd, retryOn503, tally } from '#testing/clients/call.ts';
 import { doorsOf, readAsTeacher, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { closeExam, storedBy } from '#testing/stored/stored.ts';

@@ -15,7 +15,7 @@ import { callOf, coldFrontDoor, inProcessDoor } from '#testing/doors/in-process-
 import { samplePaper } from '#testing/stored/sample-attempt.ts';
 import { graded, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { storeSubscription } from '#testing/stored/stored-events.ts';
-import { type Late, lateShard } from '#testing/stores/late-shard.ts';
+import { type Late, lateShard } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { countCommands } from '#testing/stores/plans.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';

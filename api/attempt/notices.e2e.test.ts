@@ -3,7 +3,7 @@ import t from 'tap';
 import { freePort } from '#scripts/start/services/port.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { attemptClient, inMs, newExamId, numeric } from '#testing/clients/attempt-client.ts';
-import { callHttp } from '#testing/clients/http-call.ts';
+import { callHttp } from '#testing/clients/call.ts';
 import type { NeighbourCall } from '#testing/neighbours/neighbours.ts';
 import { type Cluster, startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
+import { crowd, retryOn503, tally } from '#testing/clients/call.ts';
 import { doorsOf, readAsTeacher, release, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { storedBy } from '#testing/stored/stored.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { clusterHash } from '#infra/mongo/cluster-key.ts';
 import { attemptClient, choice, newExamId } from '#testing/clients/attempt-client.ts';
-import type { HttpRequest } from '#testing/clients/http-call.ts';
+import type { HttpRequest } from '#testing/clients/call.ts';
 import { JSON_TYPE, openWire, requestText } from '#testing/doors/test-door.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';

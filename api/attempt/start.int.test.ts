@@ -5,8 +5,8 @@ import { openTombstone } from '#infra/mongo/erased-persons.ts';
 import type { StartRequest } from '#shared/generated/attempt.ts';
 import { numeric, startBody } from '#testing/clients/attempt-client.ts';
 import { callOf, coldFrontDoor, inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { startAttempt } from './start.ts';
 
 /** A guest link with one seat. */

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { HOUR, MINUTE } from '#shared/kernel/time.ts';
 import { authClient, claimsIn, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
-import { retryOn503, tally } from '#testing/clients/crowd.ts';
+import { retryOn503, tally } from '#testing/clients/call.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { throttlesBy } from '#testing/stored/stored.ts';
 

@@ -2,8 +2,7 @@ import t from 'tap';
 import type { SessionRow, TokenRow } from '#infra/mongo/auth/collections.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { authClient, claimsIn, newEmail } from '#testing/clients/auth-client.ts';
-import { crowd, tally } from '#testing/clients/crowd.ts';
-import type { HttpReply } from '#testing/clients/http-call.ts';
+import { crowd, type HttpReply, tally } from '#testing/clients/call.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 

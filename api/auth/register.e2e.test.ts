@@ -4,7 +4,7 @@ import path from 'node:path';
 import { hash } from 'bcrypt';
 import t from 'tap';
 import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
-import { retryOn503, tally } from '#testing/clients/crowd.ts';
+import { retryOn503, tally } from '#testing/clients/call.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 

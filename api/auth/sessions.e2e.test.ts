@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers';
 import jwt from 'jsonwebtoken';
 import t from 'tap';
 import { authClient, claimsIn, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
-import { retryOn503, tally } from '#testing/clients/crowd.ts';
+import { retryOn503, tally } from '#testing/clients/call.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { throttlesBy } from '#testing/stored/stored.ts';
 

@@ -8,15 +8,22 @@ import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { settlementCommand, settlementOrder } from '#shared/classifier/commands.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
-import { inProcessSettlement } from '#testing/actors/in-process-settlement.ts';
-import { crowd } from '#testing/clients/crowd.ts';
-import { doorWithWorker, paidDoor, preview, wordOf } from '#testing/doors/paid-door.ts';
-import { generationCall, previewDoor, scriptedModels } from '#testing/doors/preview-door.ts';
+import { crowd } from '#testing/clients/call.ts';
+import {
+  doorWithWorker,
+  generationCall,
+  inProcessSettlement,
+  paidDoor,
+  preview,
+  previewDoor,
+  scriptedModels,
+  wordOf,
+} from '#testing/doors/preview-door.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
-import { ageGeneration, expireGenerations } from '#testing/stored/stored-generations.ts';
+import { ageGeneration, expireGenerations } from '#testing/stored/stored-model-work.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { gate, until } from '#testing/until.ts';
 import { previewGeneration } from './previews.ts';
 

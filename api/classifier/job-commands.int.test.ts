@@ -1,10 +1,10 @@
 import t from 'tap';
 import { aiJobBatches, aiJobs } from '#infra/mongo/classifier/collections.ts';
 import { commandsOfJob, runNewestRound } from '#testing/actors/classifier-scene.ts';
-import { retryOn503 } from '#testing/clients/crowd.ts';
+import { retryOn503 } from '#testing/clients/call.ts';
 import { jobBody, openJobDoor } from '#testing/doors/job-door.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
-import { finishedOnce, questionIds } from '#testing/stored/stored-jobs.ts';
+import { finishedOnce, questionIds } from '#testing/stored/stored-model-work.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';
 

@@ -7,7 +7,7 @@ import { checkedApi } from '#testing/doors/checked-api.ts';
 import { chatCompletion } from '#testing/models/generation-server.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { questionIds } from '#testing/stored/stored-jobs.ts';
+import { questionIds } from '#testing/stored/stored-model-work.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 import { gate, until } from '#testing/until.ts';
 

@@ -4,13 +4,12 @@ import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import { type ModelAnswer, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { openJitter } from '#testing/chance.ts';
-import { crowd } from '#testing/clients/crowd.ts';
-import { doorWithWorker, hangs, paidDoor, preview } from '#testing/doors/paid-door.ts';
-import { generationCall, previewDoor } from '#testing/doors/preview-door.ts';
+import { crowd } from '#testing/clients/call.ts';
+import { doorWithWorker, generationCall, hangs, paidDoor, preview, previewDoor } from '#testing/doors/preview-door.ts';
 import { askedModels, settingsFor } from '#testing/models/asked-models.ts';
 import { openGenerationServer } from '#testing/models/generation-server.ts';
-import { ageGeneration, expireGenerations } from '#testing/stored/stored-generations.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
+import { ageGeneration, expireGenerations } from '#testing/stored/stored-model-work.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { gate, until } from '#testing/until.ts';
 import { previewGeneration } from './previews.ts';
 

@@ -7,11 +7,19 @@ import type { ExplanationRequest, GenerationRequest } from '#shared/generated/cl
 import { HOUR } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { openJobDoor } from '#testing/doors/job-door.ts';
-import { doorWithWorker, hangs, paidDoor, preview, wordOf } from '#testing/doors/paid-door.ts';
-import { generationCall, type ScriptedModels, scriptedModels } from '#testing/doors/preview-door.ts';
+import {
+  doorWithWorker,
+  generationCall,
+  hangs,
+  paidDoor,
+  preview,
+  type ScriptedModels,
+  scriptedModels,
+  wordOf,
+} from '#testing/doors/preview-door.ts';
 import { makePassDue } from '#testing/stored/stored-person.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { gate, until } from '#testing/until.ts';
 import { inFlight } from './ask-model.ts';
 import { previewExplanation, previewGeneration } from './previews.ts';

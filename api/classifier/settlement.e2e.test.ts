@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { crowd } from '#testing/clients/crowd.ts';
+import { crowd } from '#testing/clients/call.ts';
 import { checkedApi } from '#testing/doors/checked-api.ts';
 import { openGenerationServer } from '#testing/models/generation-server.ts';
 import { type OwnerFault, openFakeOwners } from '#testing/neighbours/fake-owners.ts';

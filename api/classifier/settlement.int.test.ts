@@ -6,18 +6,24 @@ import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { HOUR } from '#shared/kernel/time.ts';
-import { inProcessSettlement } from '#testing/actors/in-process-settlement.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { openJitter } from '#testing/chance.ts';
-import { crowd } from '#testing/clients/crowd.ts';
-import { doorWithWorker, paidDoor, preview, wordOf } from '#testing/doors/paid-door.ts';
-import { generationCall, previewDoor, scriptedModels } from '#testing/doors/preview-door.ts';
+import { crowd } from '#testing/clients/call.ts';
+import {
+  doorWithWorker,
+  generationCall,
+  inProcessSettlement,
+  paidDoor,
+  preview,
+  previewDoor,
+  scriptedModels,
+  wordOf,
+} from '#testing/doors/preview-door.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { expire } from '#testing/stored/stored-commands.ts';
-import { ageGeneration, postSettlement } from '#testing/stored/stored-generations.ts';
-import { lateShard } from '#testing/stores/late-shard.ts';
+import { ageGeneration, postSettlement } from '#testing/stored/stored-model-work.ts';
+import { lateShard, tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { gate, until } from '#testing/until.ts';
 import { previewGeneration } from './previews.ts';
 import { settle } from './settlement.ts';

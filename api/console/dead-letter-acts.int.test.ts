@@ -6,7 +6,7 @@ import { AUDIT_ACTIONS, writeAudit } from '#infra/mongo/operator-audit.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
 import { postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
-import { postSettlement } from '#testing/stored/stored-generations.ts';
+import { postSettlement } from '#testing/stored/stored-model-work.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { audit } from './audit.ts';
 import { bulkAct, confirmAct } from './dead-letter-acts.ts';

@@ -2,7 +2,7 @@ import t from 'tap';
 import { throttleKey } from '#infra/mongo/auth/throttle.ts';
 import type { Account } from '#shared/auth/account.ts';
 import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
-import type { HttpReply } from '#testing/clients/http-call.ts';
+import type { HttpReply } from '#testing/clients/call.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 

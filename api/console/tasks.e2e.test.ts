@@ -12,10 +12,10 @@ import type { Command } from '#shared/kernel/command.ts';
 import { newEvent } from '#shared/notification/event.ts';
 import { openRows, picture, requireBrowser, signIn } from '#testing/browser/open-browser.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
-import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import { graded, postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { workerRow } from '#testing/stored/stored-commands.ts';
 import { storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
+import { sampleFanOut } from '#testing/stored/stored-notifications.ts';
 
 const open = await requireBrowser(t);
 const cluster = await startCluster(t, { inside: true, apart: ['upkeep'], workers: ['upkeep'], neighbours: false });

@@ -13,7 +13,6 @@ import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { newEvent } from '#shared/notification/event.ts';
 import { traceLine } from '#shared/operations/timeline.ts';
-import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import {
   freshAttempt,
   graded,
@@ -22,8 +21,9 @@ import {
   SUBMITTED,
   storeAttempt,
 } from '#testing/stored/stored-attempts.ts';
+import { sampleFanOut } from '#testing/stored/stored-notifications.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { exams } from './exams.ts';
 import { type Html, html } from './html.ts';
 import type { PageCall, Shown } from './screen.ts';

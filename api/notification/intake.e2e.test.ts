@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { retryOn503 } from '#testing/clients/crowd.ts';
+import { retryOn503 } from '#testing/clients/call.ts';
 import { checkedApi } from '#testing/doors/checked-api.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';

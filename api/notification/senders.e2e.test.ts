@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { HttpRequest } from '#testing/clients/http-call.ts';
+import type { HttpRequest } from '#testing/clients/call.ts';
 import { newUserId, notificationBody, notificationClient } from '#testing/clients/notification-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { openMongoTap } from '#testing/stores/mongo-tap.ts';

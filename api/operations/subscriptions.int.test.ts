@@ -6,8 +6,8 @@ import { HOUR } from '#shared/kernel/time.ts';
 import { MAX_SUBSCRIPTIONS, signingSecrets } from '#shared/operations/subscription.ts';
 import { ask, openTestDoor } from '#testing/doors/test-door.ts';
 import { storeSubscription } from '#testing/stored/stored-events.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { gate } from '#testing/until.ts';
 import { subscriptionRoutes } from './subscriptions.ts';
 

@@ -17,7 +17,7 @@ import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { startCluster, TOKENS } from '#testing/processes/cluster.ts';
 import { callExamhall, runExamhall } from '#testing/processes/run-examhall.ts';
 import { SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
-import { ageGeneration, generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
+import { ageGeneration, generationOf, postSettlement } from '#testing/stored/stored-model-work.ts';
 import { type Flaw, openFlawedMongo } from '#testing/stores/flawed-mongo.ts';
 import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { until } from '#testing/until.ts';

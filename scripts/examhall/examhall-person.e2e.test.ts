@@ -9,7 +9,7 @@ import type { Column, Declaration } from '#infra/mongo/schema/personal-fields/ru
 import { type CollectionName, linksBy, PERSONAL_FIELDS } from '#infra/mongo/schema/personal-fields.ts';
 import { attemptClient, essay } from '#testing/clients/attempt-client.ts';
 import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
-import type { HttpReply } from '#testing/clients/http-call.ts';
+import type { HttpReply } from '#testing/clients/call.ts';
 import { notificationClient } from '#testing/clients/notification-client.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { type Cluster, startCluster, WORKERS } from '#testing/processes/cluster.ts';

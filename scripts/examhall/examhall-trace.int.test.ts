@@ -13,10 +13,8 @@ import type { Attempt } from '#shared/attempt/attempt.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newEvent } from '#shared/notification/event.ts';
-import { withStep } from '#testing/actors/scripted-actor.ts';
-import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { testKernel, testWorkerDeps, withStep } from '#testing/actors/test-kernel.ts';
 import { callExamhall } from '#testing/processes/run-examhall.ts';
-import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import {
   graded,
@@ -27,8 +25,8 @@ import {
   storeAttempt,
 } from '#testing/stored/stored-attempts.ts';
 import { workerRow } from '#testing/stored/stored-commands.ts';
-import { postSettlement } from '#testing/stored/stored-generations.ts';
-import { postJob } from '#testing/stored/stored-jobs.ts';
+import { postJob, postSettlement } from '#testing/stored/stored-model-work.ts';
+import { sampleFanOut } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo, requiredEnv } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { findJob } from '#infra/mongo/classifier/jobs.ts';
-import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
+import { finishedOnce, postJob } from '#testing/stored/stored-model-work.ts';
 import { type CrashScenario, crashSuite } from '#testing/suites/crash-suite.ts';
 
 const CLASSIFICATION: CrashScenario = {

@@ -11,7 +11,7 @@ import { goodAnswer } from '#testing/models/generation-server.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { openFaultReceiver } from '#testing/neighbours/fault-receiver.ts';
 import { again, expire } from '#testing/stored/stored-commands.ts';
-import { finishedOnce, postJob, questionIds, unlimitedSlots } from '#testing/stored/stored-jobs.ts';
+import { finishedOnce, postJob, questionIds, unlimitedSlots } from '#testing/stored/stored-model-work.ts';
 import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
 import { gate, until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';

@@ -9,8 +9,8 @@ import { type ClassifierScene, classifierScene, OWNER, passing, twelve } from '#
 import { testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { goodAnswer } from '#testing/models/generation-server.ts';
 import { again, expire } from '#testing/stored/stored-commands.ts';
-import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
+import { finishedOnce, postJob } from '#testing/stored/stored-model-work.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { gate } from '#testing/until.ts';
 import { queuesOf } from '#workers/actor.ts';
 import { postRecurringCommands } from '#workers/worker-process.ts';

@@ -7,12 +7,11 @@ import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { HOUR } from '#shared/kernel/time.ts';
-import { scriptActor } from '#testing/actors/scripted-actor.ts';
-import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { scriptActor, testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { graded, postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { again, expire } from '#testing/stored/stored-commands.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 

@@ -5,11 +5,10 @@ import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { newStamp } from '#infra/mongo/guarded-update.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
-import { withStep } from '#testing/actors/scripted-actor.ts';
-import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { testKernel, testWorkerDeps, withStep } from '#testing/actors/test-kernel.ts';
 import { freshAttempt, graded, postRelease } from '#testing/stored/stored-attempts.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { resultsReleaseActor } from './actor.ts';
 

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { generationHolds } from '#infra/mongo/classifier/collections.ts';
 import { ownerKeysOf } from '#shared/classifier/generation.ts';
-import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
+import { generationOf, postSettlement } from '#testing/stored/stored-model-work.ts';
 import { type CrashScenario, crashSuite } from '#testing/suites/crash-suite.ts';
 
 const SETTLEMENT: CrashScenario = {

@@ -16,7 +16,7 @@ import { HOUR } from '#shared/kernel/time.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { type OwnerFault, openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { again, expire } from '#testing/stored/stored-commands.ts';
-import { ageGeneration, expireGenerations, generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
+import { ageGeneration, expireGenerations, generationOf, postSettlement } from '#testing/stored/stored-model-work.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { queuesOf } from '#workers/actor.ts';
 import { runCommand } from '#workers/run-command.ts';

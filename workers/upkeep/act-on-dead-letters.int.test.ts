@@ -25,7 +25,7 @@ import { bulkView, MAX_DUE } from '#shared/operations/bulk-act.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { graded, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { die, OPERATOR, postBulkAct, storeDeadGrading } from '#testing/stored/stored-dead-letters.ts';
-import { postSettlement } from '#testing/stored/stored-generations.ts';
+import { postSettlement } from '#testing/stored/stored-model-work.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';

@@ -23,7 +23,7 @@ import {
   storeAttempt,
 } from '#testing/stored/stored-attempts.ts';
 import { postMessage, postPublish, SUBSCRIBER_SECRET, storeSubscription } from '#testing/stored/stored-events.ts';
-import { postJob } from '#testing/stored/stored-jobs.ts';
+import { postJob } from '#testing/stored/stored-model-work.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { gate, until } from '#testing/until.ts';

@@ -19,12 +19,11 @@ import { READER_GRACE_MS, STAGE_WITHIN_MS } from '#shared/notification/fan-out.t
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { WEBHOOK_SECRET } from '#testing/neighbours/neighbours.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
-import { sampleFanOut, stageOnly } from '#testing/stored/sample-fan-out.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
-import { ageGeneration, expireGenerations, generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
-import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
+import { ageGeneration, expireGenerations, generationOf, postSettlement } from '#testing/stored/stored-model-work.ts';
+import { sampleFanOut, stageOnly } from '#testing/stored/stored-notifications.ts';
+import { faultyMongo, tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { ERASURES_SWEEP } from './sweeps.ts';

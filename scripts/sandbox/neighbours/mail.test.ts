@@ -3,7 +3,7 @@ import { Permanent, Retryable } from '#infra/channels/channel.ts';
 import { openMailServer } from '#infra/channels/email.ts';
 import { readConfig } from '#infra/config/config.ts';
 import { runNeighbours } from '#scripts/sandbox/neighbours.ts';
-import { exchange } from '#testing/clients/http-call.ts';
+import { exchange } from '#testing/clients/call.ts';
 import { holdTimeLimits, until } from '#testing/until.ts';
 import { mailEnvironment, standInEnvironment } from './environment.ts';
 import type { MailFailure } from './failure.ts';

@@ -3,7 +3,7 @@ import { answerJson, listenLocally } from '#scripts/sandbox/local-server.ts';
 import { runNeighbours } from '#scripts/sandbox/neighbours.ts';
 import { classifyTask, readClassification } from '#shared/classifier/tasks/classify.ts';
 import { generateTask, readGeneration } from '#shared/classifier/tasks/generate.ts';
-import { exchange } from '#testing/clients/http-call.ts';
+import { exchange } from '#testing/clients/call.ts';
 import { askedModels, settingsFor } from '#testing/models/asked-models.ts';
 import { until } from '#testing/until.ts';
 import type { GeneratedQuestionType } from '../../../clients/typescript/src/index.ts';

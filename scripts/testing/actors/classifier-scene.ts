@@ -11,7 +11,7 @@ import { errorsOfRound, itemsOfRound } from '#shared/classifier/job-view.ts';
 import { type ModelAnswer, type ModelTask, ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { goodAnswer } from '#testing/models/generation-server.ts';
-import type { StoredJobOptions } from '#testing/stored/stored-jobs.ts';
+import type { StoredJobOptions } from '#testing/stored/stored-model-work.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { classifierActor } from '#workers/classifier/actor.ts';
 import { runCommand } from '#workers/run-command.ts';

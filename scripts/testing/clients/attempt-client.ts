@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { checkedApi } from '#testing/doors/checked-api.ts';
 import { type Cluster, TOKENS } from '#testing/processes/cluster.ts';
-import type { HttpReply } from './http-call.ts';
+import type { HttpReply } from './call.ts';
 
 type Json = Record<string, unknown>;
 export type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { checkedApi } from '#testing/doors/checked-api.ts';
 import type { Cluster } from '#testing/processes/cluster.ts';
-import type { HttpRequest } from './http-call.ts';
+import type { HttpRequest } from './call.ts';
 
 type Headers = NonNullable<HttpRequest['headers']>;
 type Fields = Record<string, unknown>;

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Cluster } from '#testing/processes/cluster.ts';
 import { essay, handoffBody, internal, numeric, RELEASED, startBody, startHeaders } from './attempt-client.ts';
-import { retryOn503 } from './crowd.ts';
-import { exchange, type HttpReply } from './http-call.ts';
+import { exchange, type HttpReply, retryOn503 } from './call.ts';
 
 export interface Detail {
   id: string;

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import t from 'tap';
 import { EXAMPLES, readExamples } from '#api/openapi-examples.ts';
-import { callHttp } from '#testing/clients/http-call.ts';
+import { callHttp } from '#testing/clients/call.ts';
 import { type Document, openApi } from '#testing/doors/checked-api.ts';
 import { type NeighbourCall, type Neighbours, openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { type ClusterOptions, startCluster, WORKERS } from '#testing/processes/cluster.ts';

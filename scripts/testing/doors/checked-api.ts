@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import type { HttpReply, HttpRequest } from '#testing/clients/http-call.ts';
+import type { HttpReply, HttpRequest } from '#testing/clients/call.ts';
 
 type Call = (method: string, target: string, options?: HttpRequest & { door?: number }) => Promise<HttpReply>;
 

@@ -6,7 +6,7 @@ import { openApi } from '#api/openapi.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { loadSchemas } from '#infra/schema/validator.ts';
 import { captureLog } from '#testing/captured-log.ts';
-import { callHttp, type HttpReply } from '#testing/clients/http-call.ts';
+import { callHttp, type HttpReply } from '#testing/clients/call.ts';
 import type { TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { checkedApi } from './checked-api.ts';
 import { openTestDoor } from './test-door.ts';

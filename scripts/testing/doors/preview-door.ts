@@ -1,14 +1,24 @@
-import type { PreviewDeps } from '#api/classifier/deps.ts';
-import type { Call } from '#api/route.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Test } from 'tap';
+import type { PreviewDeps, SettlementWorker } from '#api/classifier/deps.ts';
+import { previewGeneration } from '#api/classifier/previews.ts';
+import type { Call, Reply } from '#api/route.ts';
+import { generationHolds } from '#infra/mongo/classifier/collections.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { mailboxOf, openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import type { Models, TaskTerms } from '#shared/classifier/tasks/envelope.ts';
 import type { ModelAnswer, ModelTask } from '#shared/classifier/tasks/task.ts';
-import type { GenerationRequest } from '#shared/generated/classifier.ts';
-import { testConfig } from '#testing/actors/test-kernel.ts';
+import type { GenerationPreview, GenerationRequest } from '#shared/generated/classifier.ts';
+import type { CommandRef } from '#shared/kernel/command.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
+import { testConfig, testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
-import { taskModels } from '#testing/models/task-models.ts';
-import type { FakeOwners } from '#testing/neighbours/fake-owners.ts';
+import { taskModels } from '#testing/models/asked-models.ts';
+import { type FakeOwners, openFakeOwners } from '#testing/neighbours/fake-owners.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { settlementActor } from '#workers/settlement/actor.ts';
 
 /** A model that answers like the mock unless `script` changes the answer, and records its calls. */
 export interface ScriptedModels extends Models {
@@ -71,4 +81,94 @@ export function generationCall(
   const { organizationId = 'org-1', actorId = 'teacher-1', signal = never, stop = never } = who;
   const identity = { actor: { id: actorId, role: 'TEACHER' }, organizationId };
   return { requestId: 'request-1', params: {}, query: {}, body, headers: {}, identity, peer: '', signal, stop };
+}
+
+/** Opens a front door with paid generations on its own database. The test scripts the owners and the model. */
+export async function paidDoor(t: Test, change: Partial<PreviewDeps> = {}) {
+  const [mongo, owners, models] = [await openTestMongo(t), await openFakeOwners(t), scriptedModels()];
+  const door = previewDoor(mongo, { owners, models, change });
+  const called = (path: string) => owners.calls.filter((call) => call.path.endsWith(path)).length;
+  const settlements = () => mailboxOf(mongo, 'settlement').find({ queue: 'settlement' }).toArray();
+  const held = async () => (await generationHolds(mongo).findOne({ _id: 'org-1' }))?.holds ?? [];
+  return { mongo, owners, models, door, called, settlements, held };
+}
+
+/** Opens the same door with a settlement worker, which the door notifies and for which it waits at most `waitMs`. */
+export async function doorWithWorker(t: Test, waitMs?: number) {
+  const parts = await paidDoor(t);
+  const worker = inProcessSettlement(parts.mongo, parts.owners.env, waitMs);
+  return { ...parts, worker, door: { ...parts.door, settlementWorker: worker.door } };
+}
+
+export async function preview(
+  door: PreviewDeps,
+  ...call: Parameters<typeof generationCall>
+): Promise<GenerationPreview> {
+  const reply = await previewGeneration(door, generationCall(...call));
+  if (isRejection(reply)) throw new Error(reply.rejected);
+  return reply.data as GenerationPreview;
+}
+
+/** Returns the status of a reply, or the code of a refusal. */
+export const wordOf = (reply: Awaited<ReturnType<typeof previewGeneration>>) =>
+  isRejection(reply) ? reply.rejected : (reply as Reply).status;
+
+/** A model call that never answers; it rejects when its signal aborts. */
+export const hangs: NonNullable<ScriptedModels['script']> = (_task, signal) =>
+  new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
+
+/** A settlement worker in the process of the test, and how a front door reaches it. */
+interface InProcessSettlement {
+  /** For `PreviewDeps`: a ring is a run at once, and the end of a command is read from MongoDB. */
+  door: SettlementWorker;
+  /** While true, rings are noted and nothing is run. */
+  asleep: boolean;
+  rings: CommandRef[];
+  results: string[];
+  run(command: CommandRef): Promise<void>;
+}
+
+/** Returns a settlement worker inside the test. A front door waits at most `waitMs` for it. */
+export function inProcessSettlement(mongo: Mongo, env: NodeJS.ProcessEnv, waitMs = 60_000): InProcessSettlement {
+  const actor = settlementActor(testWorkerDeps(mongo, { ...env, AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1' }));
+  const kernel = testKernel(mongo);
+  const settlement: InProcessSettlement = {
+    asleep: false,
+    rings: [],
+    results: [],
+    async run(command) {
+      settlement.results.push(await runCommand(kernel, actor, command));
+    },
+    door: {
+      waitMs,
+      settledPoller: openSettledPoller(mongo),
+      doorbells: {
+        async ring({ _id, queue, key }) {
+          if (queue !== 'settlement') throw new Error(`rung for ${queue}`);
+          settlement.rings.push({ _id, queue, key });
+          if (!settlement.asleep) void settlement.run({ _id, queue, key });
+          return true;
+        },
+        close: async () => undefined,
+      },
+      replies: {
+        register: () => ({
+          async settled({ isSettled, timeoutMs, signal }) {
+            const until = performance.now() + timeoutMs;
+            while (performance.now() < until && signal?.aborted !== true) {
+              if (await isSettled()) return true;
+              await delay(5);
+            }
+            return false;
+          },
+          cancel: () => undefined,
+        }),
+        size: () => 0,
+        close: async () => undefined,
+      },
+    },
+  };
+  return settlement;
 }

@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import t from 'tap';
 import { openChance, scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
+import { crowd, retryOn503, tally } from '#testing/clients/call.ts';
 import { doorsOf, started, student } from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';

@@ -1,7 +1,6 @@
 import t from 'tap';
 import { authClient, newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
-import { crowd, retryOn503, tally } from '#testing/clients/crowd.ts';
-import type { HttpReply } from '#testing/clients/http-call.ts';
+import { crowd, type HttpReply, retryOn503, tally } from '#testing/clients/call.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { throttlesBy } from '#testing/stored/stored.ts';
 import { until } from '#testing/until.ts';

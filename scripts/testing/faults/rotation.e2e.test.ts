@@ -2,8 +2,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { NoReply } from '#testing/clients/call.ts';
-import { exchange, type HttpReply } from '#testing/clients/http-call.ts';
+import { exchange, type HttpReply, NoReply } from '#testing/clients/call.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { until } from '#testing/until.ts';
 

@@ -2,7 +2,7 @@ import t from 'tap';
 import { openReceiver } from '#scripts/sandbox/local-server.ts';
 import { freePort } from '#scripts/start/services/port.ts';
 import { attemptClient } from '#testing/clients/attempt-client.ts';
-import { callHttp } from '#testing/clients/http-call.ts';
+import { callHttp } from '#testing/clients/call.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { openMongoTap } from '#testing/stores/mongo-tap.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';

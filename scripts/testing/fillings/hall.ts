@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
-import { callHttp } from '#testing/clients/http-call.ts';
+import { callHttp } from '#testing/clients/call.ts';
 import { openMailReceiver } from '#testing/neighbours/mail-receiver.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { type Cluster, startCluster, TOKENS, WORKERS } from '#testing/processes/cluster.ts';

@@ -10,7 +10,7 @@ import {
   statements,
 } from '#testing/clients/attempt-client.ts';
 import { PASSWORD } from '#testing/clients/auth-client.ts';
-import { callHttp, type HttpReply } from '#testing/clients/http-call.ts';
+import { callHttp, type HttpReply } from '#testing/clients/call.ts';
 import { TOKENS } from '#testing/processes/cluster.ts';
 
 type Json = Record<string, unknown>;

@@ -8,7 +8,7 @@ import t from 'tap';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { freePort } from '#scripts/start/services/port.ts';
-import { callHttp } from '#testing/clients/http-call.ts';
+import { callHttp } from '#testing/clients/call.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { makeSuspect } from '#testing/stored/stored-commands.ts';
 import { dropTestDatabase, requiredEnv } from '#testing/stores/open-test-mongo.ts';

@@ -1,12 +1,17 @@
+import type { ServerResponse } from 'node:http';
+import type { Test } from 'tap';
 import { readConfig } from '#infra/config/config.ts';
 import type { ClassifierSettings } from '#infra/config/settings.ts';
 import { openModels } from '#infra/models/open-models.ts';
-import type { HttpProvider } from '#scripts/sandbox/neighbours/provider-replies.ts';
+import { openTaskModels, type PerformParts } from '#infra/models/perform-task.ts';
+import { loadSchemas } from '#infra/schema/validator.ts';
+import { openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
+import { type HttpProvider, replyOf } from '#scripts/sandbox/neighbours/provider-replies.ts';
 import type { UsageEvent } from '#shared/classifier/provider/usage-event.ts';
-import type { TaskTerms } from '#shared/classifier/tasks/envelope.ts';
+import type { Models, TaskTerms } from '#shared/classifier/tasks/envelope.ts';
 import type { ModelTask } from '#shared/classifier/tasks/task.ts';
+import type { Now } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';
-import { taskModels } from './task-models.ts';
 
 /** Providers that differ in their protocol, or in details of a shared one. */
 export const HTTP_PROVIDERS: readonly HttpProvider[] = ['openai', 'deepseek', 'local', 'anthropic', 'gemini'];
@@ -134,4 +139,45 @@ export function askedModels(t: { teardown(work: () => unknown): void }, settings
     ask: (task: Partial<ModelTask> = {}, signal = new AbortController().signal) =>
       models.ask({ ...TASK, ...task }, TERMS, signal),
   };
+}
+
+/** Answers one request of a served provider; `count` is its number, from 1. */
+type Handle = (response: ServerResponse, request: ReceivedCall, count: number) => void;
+
+/**
+ * Opens a provider on a real socket that answers by `handle`, and models that repeat a failed call once. `gone` resolves if a caller
+ * disconnects before its answer.
+ */
+export async function servedModels(t: Test, handle: Handle, env: NodeJS.ProcessEnv = {}) {
+  let count = 0;
+  const gone = Promise.withResolvers<void>();
+  const paths: string[] = [];
+  const origin = await openReceiver(t, (request, response) => {
+    paths.push(request.path);
+    response.on('close', () => response.writableFinished || gone.resolve());
+    handle(response, request, ++count);
+  });
+  const settings = settingsFor('local', {
+    AI_CLASSIFIER_BASE_URL: `${origin}/v1`,
+    AI_CLASSIFIER_MAX_RETRIES: '1',
+    ...env,
+  });
+  return { asked: askedModels(t, settings), paths, gone: gone.promise, origin };
+}
+
+export const goodBody = JSON.stringify(replyOf('local', JSON.stringify(GOOD)));
+
+/** Answers 200 with this JSON body, by default with a valid answer. */
+export function answerJson(response: ServerResponse, body = goodBody): void {
+  response.writeHead(200, { 'content-type': 'application/json' });
+  response.end(body);
+}
+
+export function refusedWith(code: string, nature = 'passing'): { code: string; nature: string } {
+  return { code, nature };
+}
+
+/** Returns task models of a process to which no cancellation is announced. */
+export function taskModels(ask: PerformParts['ask'], now: Now = Date.now): Models {
+  return openTaskModels({ ask, listen: () => () => undefined, schemas: loadSchemas(), now });
 }

@@ -4,7 +4,7 @@ import { openMongo } from '#infra/mongo/connect.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 import { freePort } from '#scripts/start/services/port.ts';
 import { PATIENT_CALLS } from '#testing/actors/test-kernel.ts';
-import { callHttp, type HttpRequest } from '#testing/clients/http-call.ts';
+import { callHttp, type HttpRequest } from '#testing/clients/call.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { dropTestDatabase, PATIENT, requiredEnv, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { takeRedisDatabase } from '#testing/stores/own-redis.ts';

@@ -1,6 +1,6 @@
 import { MongoNetworkError } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { type Method, tappedCommits, tappedDb } from '#testing/stores/tapped-db.ts';
+import { type Method, tappedCommits, tappedDb } from '#testing/stores/faulty-mongo.ts';
 
 const WRITES = /^(?:insert|update|delete)(?:One|Many)$|^(?:bulkWrite|findOneAndUpdate)$/;
 

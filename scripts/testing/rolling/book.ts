@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { newEmail, PASSWORD } from '#testing/clients/auth-client.ts';
-import { retryOn503 } from '#testing/clients/crowd.ts';
-import { exchange, type HttpReply } from '#testing/clients/http-call.ts';
+import { exchange, type HttpReply, retryOn503 } from '#testing/clients/call.ts';
 import { type Detail, type ExamPlan, release, type Student, sendHandoff, student } from '#testing/clients/sitting.ts';
 
 export interface Sitting {

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { checkInvariants } from '#infra/mongo/operations/invariants.ts';
 import { schemaFaults } from '#infra/mongo/schema/migrate.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
-import { exchange } from '#testing/clients/http-call.ts';
+import { exchange } from '#testing/clients/call.ts';
 import { readAsTeacher } from '#testing/clients/sitting.ts';
 import { closeExam } from '#testing/stored/stored.ts';
 import { gate, until, untilSlowly } from '#testing/until.ts';

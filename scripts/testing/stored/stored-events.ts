@@ -9,8 +9,8 @@ import { newId } from '#shared/kernel/ids.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { auditOrder } from '#shared/notification/commands.ts';
 import type { Subscription } from '#shared/operations/subscription.ts';
-import { sampleFanOut } from './sample-fan-out.ts';
 import { graded, type PostOptions, postOrder, storeAttempt } from './stored-attempts.ts';
+import { sampleFanOut } from './stored-notifications.ts';
 
 // Commands that send events out, each with what it is about. They are due one second ago by default.
 

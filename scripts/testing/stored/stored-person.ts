@@ -32,8 +32,7 @@ import { type EventInput, newEvent } from '#shared/notification/event.ts';
 import type { Suppression } from '#shared/notification/preferences.ts';
 import { storeSignedIn } from './stored-accounts.ts';
 import { graded, postHandoff, postOrder, storeAttempt } from './stored-attempts.ts';
-import { postSettlement } from './stored-generations.ts';
-import { postJob } from './stored-jobs.ts';
+import { postJob, postSettlement } from './stored-model-work.ts';
 import { freshNotification, testBrowser } from './stored-notifications.ts';
 
 /** Words that appear in the personal content of the person's rows. */

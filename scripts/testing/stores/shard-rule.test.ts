@@ -3,8 +3,7 @@ import path from 'node:path';
 import t from 'tap';
 import { MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
 import type { Placement } from '#infra/mongo/schema/shard-keys.ts';
-import { isExcepted, SHARD_EXCEPTIONS } from './shard-exceptions.ts';
-import { faultsOf } from './shard-rule.ts';
+import { faultsOf, isExcepted, SHARD_EXCEPTIONS } from './shard-rule.ts';
 
 const PLACEMENTS: Record<string, Placement> = {
   attempts: { shardKey: ['studentId'] },

@@ -4,8 +4,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type CommandStartedEvent, MongoClient } from 'mongodb';
 import { PLACEMENTS } from '#infra/mongo/schema/shard-keys.ts';
-import { isExcepted } from './shard-exceptions.ts';
-import { faultsOf } from './shard-rule.ts';
+import { faultsOf, isExcepted } from './shard-rule.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 /** Matches files of the product. The operator's tool and the migration are part of it; other scripts are tools and tests. */
@@ -37,7 +36,7 @@ export function demandShardKeys(): void {
       if (named.has(line)) continue;
       if (named.size === 0) process.on('exit', failProcess);
       named.add(line);
-      process.stderr.write(`error: ${line} (scripts/testing/stores/shard-exceptions.ts has the exceptions)\n`);
+      process.stderr.write(`error: ${line} (scripts/testing/stores/shard-rule.ts has the exceptions)\n`);
     }
   });
 }

@@ -24,8 +24,7 @@ import {
   SUBMITTED,
   storeAttempt,
 } from '#testing/stored/stored-attempts.ts';
-import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
-import { finishedOnce, postJob } from '#testing/stored/stored-jobs.ts';
+import { finishedOnce, generationOf, postJob, postSettlement } from '#testing/stored/stored-model-work.ts';
 import { postDelivery } from '#testing/stored/stored-notifications.ts';
 import { ACTORS } from '#workers/actors.ts';
 

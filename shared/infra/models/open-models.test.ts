@@ -4,8 +4,18 @@ import { loadSchemas } from '#infra/schema/validator.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import { type TaskPayloads, taskRequest } from '#shared/classifier/tasks/envelope.ts';
 import type { ModelAnswer, ModelTask } from '#shared/classifier/tasks/task.ts';
-import { askedModels, GOOD, SENTINEL_KEY, settingsFor, TASK, TERMS } from '#testing/models/asked-models.ts';
-import { answerJson, goodBody, refusedWith, servedModels } from '#testing/models/served-models.ts';
+import {
+  answerJson,
+  askedModels,
+  GOOD,
+  goodBody,
+  refusedWith,
+  SENTINEL_KEY,
+  servedModels,
+  settingsFor,
+  TASK,
+  TERMS,
+} from '#testing/models/asked-models.ts';
 import { guardedLookup, isForbiddenAddress } from './guarded-agent.ts';
 import { openTaskModels } from './perform-task.ts';
 

@@ -47,8 +47,7 @@ import { actsOnLetter } from '#infra/mongo/operations/dead-acts.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { DAY } from '#shared/kernel/time.ts';
-import { withStep } from '#testing/actors/scripted-actor.ts';
-import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { testKernel, testWorker, testWorkerDeps, withStep } from '#testing/actors/test-kernel.ts';
 import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
 import { generationCall, previewDoor, scriptedModels } from '#testing/doors/preview-door.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
@@ -56,8 +55,13 @@ import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { claimsOf, freshAccount, freshSession, freshToken, storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postBulkAct } from '#testing/stored/stored-dead-letters.ts';
-import { generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
-import { finishedOnce, postJob, unlimitedSlots } from '#testing/stored/stored-jobs.ts';
+import {
+  finishedOnce,
+  generationOf,
+  postJob,
+  postSettlement,
+  unlimitedSlots,
+} from '#testing/stored/stored-model-work.ts';
 import { faultyMongo } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';

@@ -1,7 +1,7 @@
 import { type CommandStartedEvent, type Document, MongoNetworkError, MongoServerError, Timestamp } from 'mongodb';
 import t, { type Test } from 'tap';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { insertRow, putRow, updateRow } from './guarded-row.ts';
 import { guardedUpdate, Stale, wasAccepted } from './guarded-update.ts';
 import { inTransaction } from './transaction.ts';

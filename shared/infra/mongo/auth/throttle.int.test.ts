@@ -3,8 +3,8 @@ import { inTransaction } from '#infra/mongo/transaction.ts';
 import { KNOWN_FOR_MS } from '#shared/auth/address-rule.ts';
 import { FREE_FAILURES, MAX_VERIFIED, QUIET_MS, waitAfter } from '#shared/auth/throttle.ts';
 import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { knownPairs, throttles } from './collections.ts';
 import {
   clearPairs,

@@ -4,7 +4,7 @@ import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { roundOrder } from '#shared/classifier/commands.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
-import { postJob, unlimitedSlots } from '#testing/stored/stored-jobs.ts';
+import { postJob, unlimitedSlots } from '#testing/stored/stored-model-work.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { aiJobBatches, aiJobSelections, aiJobs } from './collections.ts';
 import { cancelJob, retryJob } from './jobs.ts';

@@ -8,9 +8,9 @@ import { type AnsweredGeneration, REPLAY_MS } from '#shared/classifier/generatio
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { DAY, HOUR, MINUTE } from '#shared/kernel/time.ts';
-import { ageGeneration, expireGenerations, generationOf, postSettlement } from '#testing/stored/stored-generations.ts';
+import { ageGeneration, expireGenerations, generationOf, postSettlement } from '#testing/stored/stored-model-work.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { generationHolds, generations, previewLeases } from './collections.ts';
 import { isSuperseded, openGeneration } from './generation-epochs.ts';
 import { addHold, convertHold, readHoldsAhead, renewHold } from './generation-holds.ts';

@@ -5,8 +5,8 @@ import type { Notification } from '#shared/notification/notification.ts';
 import { newFromSnapshot } from '#shared/notification/snapshot.ts';
 import { type Chance, openChance, scaled } from '#testing/chance.ts';
 import { freshNotification, storeNotifications } from '#testing/stored/stored-notifications.ts';
+import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
-import { tappedDb } from '#testing/stores/tapped-db.ts';
 import { fanOuts, notifications } from './collections.ts';
 import {
   countUnread,

@@ -16,7 +16,6 @@ import { newEvent } from '#shared/notification/event.ts';
 import { type ExamWalk, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { openChance } from '#testing/chance.ts';
 import { sampleAnswer, sampleAttempt } from '#testing/stored/sample-attempt.ts';
-import { sampleFanOut } from '#testing/stored/sample-fan-out.ts';
 import { storeSignedIn } from '#testing/stored/stored-accounts.ts';
 import {
   freshAttempt,
@@ -28,9 +27,8 @@ import {
   storeAttempt,
 } from '#testing/stored/stored-attempts.ts';
 import { workerRow } from '#testing/stored/stored-commands.ts';
-import { postSettlement } from '#testing/stored/stored-generations.ts';
-import { postJob } from '#testing/stored/stored-jobs.ts';
-import { postDelivery } from '#testing/stored/stored-notifications.ts';
+import { postJob, postSettlement } from '#testing/stored/stored-model-work.ts';
+import { postDelivery, sampleFanOut } from '#testing/stored/stored-notifications.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { isStandInInPython, noneScans, planOf, watchFilters } from '#testing/stores/plans.ts';
 import { auditExamAttempts, auditTrace } from './audit.ts';

@@ -27,7 +27,7 @@ import { bulkOrder } from '#shared/operations/bulk-act.ts';
 import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
-import { postJob } from '#testing/stored/stored-jobs.ts';
+import { postJob } from '#testing/stored/stored-model-work.ts';
 import { makePassDue, storeErasedMeanwhile } from '#testing/stored/stored-person.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
