@@ -10,8 +10,9 @@ import { totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { scriptActor, testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
-import { openJitter, scaled } from '#testing/chance.ts';
-import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { openChance, scaled } from '#testing/chance.ts';
+import { callOf } from '#testing/doors/calls.ts';
+import { inProcessDoor } from '#testing/doors/in-process-door.ts';
 import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { announcedOnce } from '#testing/stored/stored.ts';
 import {
@@ -28,8 +29,7 @@ import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { despiteOutages, until } from '#testing/until.ts';
 import { runCommand } from './run-command.ts';
 
-const jitter = openJitter();
-t.comment(`RACE_SEED=${jitter.seed}`);
+const jitter = openChance((line) => t.comment(line));
 
 /** A submitted attempt of an exam that hides its results until a release. */
 const HIDDEN = { ...SUBMITTED, exam: { ...graded({ showResultMode: 'MANUAL' }).exam } } as ReturnType<typeof graded>;

@@ -8,7 +8,7 @@ import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { type TestWorkerDeps, testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
-import { openJitter } from '#testing/chance.ts';
+import { openChance } from '#testing/chance.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
 import { announcedOnce, announcements, noticeRows } from '#testing/stored/stored.ts';
 import { graded, postGrading, postRelease, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
@@ -17,8 +17,7 @@ import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
 import { runCommand } from './run-command.ts';
 
-const jitter = openJitter();
-t.comment(`RACE_SEED=${jitter.seed}`);
+const jitter = openChance((line) => t.comment(line));
 
 const examOf = (exam: Partial<Attempt['exam']>) => graded(exam).exam as Attempt['exam'];
 const ahead = () => new Date(Date.now() + HOUR);

@@ -6,8 +6,9 @@ import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
-import { openJitter, scaled } from '#testing/chance.ts';
-import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { openChance, scaled } from '#testing/chance.ts';
+import { callOf } from '#testing/doors/calls.ts';
+import { inProcessDoor } from '#testing/doors/in-process-door.ts';
 import { announcedOnce, announcements, noticeRows } from '#testing/stored/stored.ts';
 import { graded, postGrading, postRelease, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { tappedDb } from '#testing/stores/faulty-mongo.ts';
@@ -16,8 +17,7 @@ import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
 import { runCommand } from './run-command.ts';
 
-const jitter = openJitter();
-t.comment(`RACE_SEED=${jitter.seed}`);
+const jitter = openChance((line) => t.comment(line));
 
 /** Returns a start request with one question, whose results wait for a release. */
 function startOf(examId: string, change: object = {}) {

@@ -3,7 +3,7 @@ import { GENERATIONS, generations } from '#infra/mongo/classifier/collections.ts
 import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { mockAnswer } from '#shared/classifier/mock.ts';
 import { type ModelAnswer, ProviderFailure } from '#shared/classifier/tasks/task.ts';
-import { openJitter } from '#testing/chance.ts';
+import { openChance } from '#testing/chance.ts';
 import { crowd } from '#testing/clients/call.ts';
 import { doorWithWorker, generationCall, hangs, paidDoor, preview, previewDoor } from '#testing/doors/preview-door.ts';
 import { askedModels, settingsFor } from '#testing/models/asked-models.ts';
@@ -256,8 +256,7 @@ t.test('a stopping process aborts its model call, which costs nothing and blocks
   t.equal(owners.ledger.debits.size, 1);
 });
 
-const chance = openJitter();
-t.comment(`RACE_SEED=${chance.seed}`);
+const chance = openChance((line) => t.comment(line));
 const CASES = 12;
 
 for (const [settler, open] of [

@@ -7,7 +7,7 @@ import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { ProviderFailure } from '#shared/classifier/tasks/task.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';
-import { openJitter } from '#testing/chance.ts';
+import { openChance } from '#testing/chance.ts';
 import { crowd } from '#testing/clients/call.ts';
 import {
   doorWithWorker,
@@ -319,8 +319,7 @@ t.test('doors with and without the settlement worker run side by side and debit 
 });
 
 t.test('whatever replies the owners lose, two doors and two workers debit once per answer', async (t) => {
-  const chance = openJitter();
-  t.comment(`RACE_SEED=${chance.seed}`);
+  const chance = openChance((line) => t.comment(line));
   const { mongo, door, owners, models } = await doorWithWorker(t, 20);
   const beside = inProcessSettlement(mongo, owners.env, 20);
   const doors = [door, { ...door, settlementWorker: beside.door }];
