@@ -6,6 +6,7 @@ import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import type { ExplanationRequest, GenerationRequest } from '#shared/generated/classifier.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';
+import { callWith } from '#testing/doors/calls.ts';
 import { openJobDoor } from '#testing/doors/job-door.ts';
 import {
   doorWithWorker,
@@ -87,10 +88,8 @@ t.test('a free preview stores nothing and calls no owner', async (t) => {
 const REFUSED = { rejected: 'RATE_LIMITED', retryAfter: 5 };
 
 function explanationCall(actorId: string): Call<ExplanationRequest> {
-  const { signal } = new AbortController();
   const identity = { actor: { id: actorId, role: 'TEACHER' }, organizationId: 'org-1' };
-  const body = { content: '1 + 1 = ?' };
-  return { requestId: 'r', params: {}, query: {}, body, headers: {}, identity, peer: '', signal, stop: signal };
+  return callWith({ content: '1 + 1 = ?' }, { identity });
 }
 
 /** Returns a front door's explanation of a question, in flight until the model answers. */

@@ -11,6 +11,7 @@ import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
 import type { AddressTurns } from '#infra/redis/address-turns.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
+import { callWith } from './calls.ts';
 
 /** A hasher whose costs are so low that tests do not wait for it. */
 export const quickHasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });
@@ -45,18 +46,7 @@ export function authDeps(mongo: Mongo, changed: Partial<Hasher> = {}): AuthDeps 
   };
 }
 
-/** Returns a call with this body from one address; it never times out within a test. */
+/** Returns a call with this body from one address. */
 export function authCall<Body>(body: Body, identity: Call['identity'] = {}): Call<Body> {
-  const never = AbortSignal.timeout(60_000);
-  return {
-    requestId: 'r',
-    params: {},
-    query: {},
-    headers: {},
-    peer: '203.0.113.7',
-    identity,
-    body,
-    signal: never,
-    stop: never,
-  };
+  return callWith(body, { identity, peer: '203.0.113.7' });
 }

@@ -1,5 +1,4 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
-import type { Call, Identity } from '#api/route.ts';
 import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
 import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
@@ -61,14 +60,4 @@ export function coldFrontDoor(mongo: Mongo): AttemptDeps {
   };
   const { replies, doorbells, ...deps } = inProcessDoor(mongo, {});
   return { ...deps, doorbells: { ...doorbells, ring: never }, replies: { ...replies, register: never } };
-}
-
-/** Returns a call as the server would pass it to a command: its shape is checked and its identity known. */
-export function callOf<Body>(body: Body, params: Record<string, string>, studentId: string, key = 'key-1'): Call<Body> {
-  const identity = {
-    actor: { id: studentId, role: 'STUDENT' },
-    idempotency: { key, header: 'idempotency-key' },
-  } as Identity;
-  const { signal } = new AbortController();
-  return { requestId: 'request-1', params, query: {}, body, headers: {}, identity, peer: '', signal, stop: signal };
 }

@@ -19,6 +19,7 @@ import { type FakeOwners, openFakeOwners } from '#testing/neighbours/fake-owners
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { settlementActor } from '#workers/settlement/actor.ts';
+import { callWith } from './calls.ts';
 
 /** A model that answers like the mock unless `script` changes the answer, and records its calls. */
 export interface ScriptedModels extends Models {
@@ -77,10 +78,8 @@ export function generationCall(
     count: 2,
     ...change,
   };
-  const never = new AbortController().signal;
-  const { organizationId = 'org-1', actorId = 'teacher-1', signal = never, stop = never } = who;
-  const identity = { actor: { id: actorId, role: 'TEACHER' }, organizationId };
-  return { requestId: 'request-1', params: {}, query: {}, body, headers: {}, identity, peer: '', signal, stop };
+  const { organizationId = 'org-1', actorId = 'teacher-1', ...signals } = who;
+  return callWith(body, { ...signals, identity: { actor: { id: actorId, role: 'TEACHER' }, organizationId } });
 }
 
 /** Opens a front door with paid generations on its own database. The test scripts the owners and the model. */
