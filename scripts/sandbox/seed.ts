@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { openProgress } from '#scripts/start/progress.ts';
 import { httpUrl, reasonOf, runCommand, TERMINAL, wholeNumber } from './command-line.ts';
 import { openGateway, servicesOf } from './gateway.ts';
-import { bankQuestion } from './neighbours/question-bank.ts';
+import { bankQuestion } from './neighbours/owners.ts';
 import { mathsPaper } from './school/paper.ts';
 import { contactsOf, type School, schoolOf } from './school/school.ts';
 import { sitExams } from './seed/exams.ts';

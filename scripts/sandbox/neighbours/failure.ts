@@ -36,41 +36,45 @@ export interface MailFailure extends Omit<Failure, 'refuse' | 'retryAfter' | 'bo
   text?: string;
 }
 
-const MAX_DELAY_MS = 600_000;
 const POSITIVE: Schema = { type: 'integer', minimum: 1 };
 const COMMON = {
   drop: { const: true },
   lose: { const: true },
-  delayMs: { ...AMOUNT, maximum: MAX_DELAY_MS },
+  delayMs: { ...AMOUNT, maximum: 600_000 },
   times: POSITIVE,
   every: POSITIVE,
   only: TEXT,
 } as const;
-const SHAPE = allOptional<Failure>({
+/** Shapes of the failures of a service and of the mail server. */
+export const SERVICE_FAILURE = allOptional<Failure>({
   answer: { type: 'integer', minimum: 200, maximum: 599 },
   refuse: { type: 'integer', minimum: 400, maximum: 499 },
   retryAfter: { ...AMOUNT, maximum: 86_400 },
   body: {},
   ...COMMON,
 });
-const MAIL_SHAPE = allOptional<MailFailure>({
+export const MAIL_FAILURE = allOptional<MailFailure>({
   answer: { type: 'integer', minimum: 400, maximum: 599 },
   at: { enum: MAIL_STEPS },
   text: TEXT,
   ...COMMON,
 });
-
 const RESET = closed({ reset: { const: true } });
 
 function allOptional<Shown>(shapes: Readonly<Record<keyof Shown, Schema>>): Schema {
   return closed(shapes, Object.keys(shapes));
 }
 
-function contradictionsIn({ answer, refuse, drop, lose, delayMs }: Failure): Fault[] {
+function contradictionsIn(failure: Failure & MailFailure): Fault[] {
+  const { answer, refuse, drop, lose, delayMs, retryAfter, body, at = 'text' } = failure;
   const replies = [answer, refuse, drop].filter((reply) => reply !== undefined);
-  if (replies.length > 1) return [{ path: '', message: 'has more than one of answer, refuse and drop' }];
-  if (replies.length === 1 || lose !== undefined || delayMs !== undefined) return [];
-  return [{ path: '', message: 'must have answer, refuse, drop, lose or delayMs' }];
+  const faults: [boolean, string, string?][] = [
+    [replies.length > 1, 'has more than one of answer, refuse and drop'],
+    [(replies[0] ?? lose ?? delayMs) === undefined, 'must have answer, refuse, drop, lose or delayMs'],
+    [!(answer ?? refuse) && (retryAfter ?? body) !== undefined, 'has retryAfter or body without answer or refuse'],
+    [lose === true && at !== 'text', 'must be text beside lose', '/at'],
+  ];
+  return faults.flatMap(([isFault, message, path = '']) => (isFault ? [{ path, message }] : []));
 }
 
 /** How one call of a stand-in goes. */
@@ -96,25 +100,9 @@ export interface FailureSwitch<Own extends Failure = Failure> {
   next(path: string): Effect;
 }
 
-/** Returns a switch without a failure. */
-export function failureSwitch(): FailureSwitch {
-  return openSwitch<Failure>(SHAPE, ({ answer, refuse, retryAfter, body }) =>
-    answer === undefined && refuse === undefined && (retryAfter !== undefined || body !== undefined)
-      ? [{ path: '', message: 'has retryAfter or body without answer or refuse' }]
-      : [],
-  );
-}
-
-/** Returns the switch of a mail server, which is told about each failure that begins or ends. */
-export function mailFailureSwitch(changed: (failure: MailFailure | null) => void): FailureSwitch<MailFailure> {
-  const furtherFaultsIn = ({ lose, at = 'text' }: MailFailure) =>
-    lose === true && at !== 'text' ? [{ path: '/at', message: 'must be text beside lose' }] : [];
-  return openSwitch(MAIL_SHAPE, furtherFaultsIn, changed);
-}
-
-function openSwitch<Own extends Failure>(
+/** Returns a switch without a failure, for failures of this shape. `changed` learns of each one that begins or ends. */
+export function failureSwitch<Own extends Failure = Failure>(
   shape: Schema,
-  furtherFaultsIn: (failure: Own) => Fault[],
   changed: (failure: Own | null) => void = () => undefined,
 ): FailureSwitch<Own> {
   let current: Own | null = null;
@@ -129,9 +117,8 @@ function openSwitch<Own extends Failure>(
     set,
     read(value) {
       const failure = faultsOf(RESET, value).length === 0 ? null : (value as Own);
-      const faults = failure === null ? [] : faultsOf(shape, failure);
-      if (failure !== null && faults.length === 0)
-        faults.push(...contradictionsIn(failure), ...furtherFaultsIn(failure));
+      const misshapen = failure === null ? [] : faultsOf(shape, failure);
+      const faults = failure === null || misshapen.length > 0 ? misshapen : contradictionsIn(failure);
       if (faults.length === 0) set(failure);
       return faults;
     },
@@ -150,11 +137,8 @@ function openSwitch<Own extends Failure>(
 
 function effectOf({ answer, refuse, drop, lose, delayMs = 0, retryAfter, body }: Failure): Effect {
   const status = answer ?? refuse;
-  const performs = lose === true;
-  if (status === undefined) {
-    const replies = drop === undefined && lose === undefined;
-    return { delayMs, performs: performs || replies, reply: replies ? 'real' : 'none' };
-  }
+  const performs = lose === true || (drop === undefined && status === undefined);
+  if (status === undefined) return { delayMs, performs, reply: (drop ?? lose) ? 'none' : 'real' };
   const reply = body === undefined ? refusal(status, 'SCRIPTED_FAILURE', 'this failure is scripted') : { status, body };
   const headers = retryAfter === undefined ? {} : { headers: { 'retry-after': String(retryAfter) } };
   return { delayMs, performs, reply: { ...reply, ...headers } };

@@ -4,12 +4,12 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import PostalMime from 'postal-mime';
 import { SMTPServer, type SMTPServerSession } from 'smtp-server';
-import { type Arrivals, openArrivals } from './control.ts';
 import { STAND_IN_MAIL_LOGIN } from './environment.ts';
-import { type FailureSwitch, type MailFailure, type MailStep, mailFailureSwitch, UNDISTURBED } from './failure.ts';
+import { failureSwitch, MAIL_FAILURE, type MailFailure, type MailStep, UNDISTURBED } from './failure.ts';
+import { openArrivals } from './stand-in.ts';
 
 /** One e-mail that arrived. */
-export interface KeptMail {
+interface KeptMail {
   at: string;
   /** Addresses of the envelope. */
   from: string;
@@ -24,7 +24,7 @@ export interface KeptMail {
 }
 
 /** An e-mail that was taken, or a command that a failure met. */
-export interface MailCall {
+interface MailCall {
   /** Reply code; null: the connection was closed. */
   status: number | null;
   /** The addresses and the subject, or the step that failed and its address. */
@@ -32,22 +32,7 @@ export interface MailCall {
 }
 
 /** A mail server that takes every e-mail and passes none on, unless a failure is scripted. */
-export interface MailStandIn {
-  url: string;
-  port: number;
-  /** The newest e-mails, oldest first. */
-  mails: readonly KeptMail[];
-  arrivals: Arrivals<KeptMail>;
-  failure: FailureSwitch<MailFailure>;
-  /** Number of connections that were opened so far. */
-  connections(): number;
-  /** Closes every open connection, as a server does that restarts. */
-  cutAll(): void;
-  details(): object;
-  /** Ends the failure, and deletes e-mails and numbers. */
-  forget(): void;
-  close(): Promise<void>;
-}
+export type MailStandIn = Awaited<ReturnType<typeof openMailStandIn>>;
 
 export interface MailOptions {
   /** Port on 127.0.0.1; default: any free one. */
@@ -65,10 +50,10 @@ export interface MailOptions {
 const MAX_MAIL_BYTES = 1024 * 1024;
 
 /** Opens the mail server. */
-export async function openMailStandIn(options: MailOptions = {}): Promise<MailStandIn> {
+export async function openMailStandIn(options: MailOptions = {}) {
   const { port = 0, login = STAND_IN_MAIL_LOGIN, certificate, implicit = false, heard } = options;
   const arrivals = openArrivals<KeptMail>();
-  const failure = mailFailureSwitch((begun) => {
+  const failure = failureSwitch<MailFailure>(MAIL_FAILURE, (begun) => {
     // A sender keeps its connections, and would meet a failure of the connection or the sign-in only with the next one.
     if (begun?.at === 'connection' || begun?.at === 'sign-in') cut(() => true);
   });
@@ -154,17 +139,21 @@ export async function openMailStandIn(options: MailOptions = {}): Promise<MailSt
   return {
     url: `smtp://127.0.0.1:${open}`,
     port: open,
+    /** The newest e-mails, oldest first. */
     mails: arrivals.newest,
     arrivals,
     failure,
+    /** Returns the number of connections that were opened so far. */
     connections: () => connections,
+    /** Closes every open connection, as a server does that restarts. */
     cutAll: () => cut(() => true),
     details: () => ({ mails: arrivals.newest }),
+    /** Ends the failure, and deletes e-mails and numbers. */
     forget() {
       failure.set(null);
       arrivals.forget();
     },
-    close: () => new Promise((resolve) => void server.close(() => resolve())),
+    close: () => new Promise<void>((resolve) => void server.close(resolve)),
   };
 }
 

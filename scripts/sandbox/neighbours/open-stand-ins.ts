@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { answerJson, listenLocally } from '#scripts/sandbox/local-server.ts';
+import { answerJson, listenLocally, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
-import { type Arrivals, answerControl, type Controlled, jsonOf, openArrivals } from './control.ts';
 import {
   intakeEnvironment,
   mailEnvironment,
@@ -11,15 +10,24 @@ import {
   standInEnvironment,
   tokensSentBy,
 } from './environment.ts';
-import { type Failure, type FailureSwitch, failureSwitch } from './failure.ts';
-import { ownerStandIns } from './ledger.ts';
+import { type Failure, type FailureSwitch, failureSwitch, SERVICE_FAILURE } from './failure.ts';
 import { openMailStandIn } from './mail.ts';
 import { modelsStandIn } from './models.ts';
 import { notificationStandIn } from './notification.ts';
+import { bankQuestion, bankStandIn, ownerStandIns } from './owners.ts';
 import { profileStandIn } from './profile.ts';
-import { bankQuestion, bankStandIn } from './question-bank.ts';
 import { analyticsStandIn, auditStandIn, webhookStandIn } from './receivers.ts';
-import { answerOf, type NeighbourCall, type Reply, type StandIn } from './stand-in.ts';
+import {
+  type Arrivals,
+  answerOf,
+  faultsOf,
+  type NeighbourCall,
+  ok,
+  openArrivals,
+  type Reply,
+  refusal,
+  type StandIn,
+} from './stand-in.ts';
 
 /** Stand-ins for all services that examhall calls, behind one port of the loopback address. */
 export type StandIns = Awaited<ReturnType<typeof openStandIns>>;
@@ -31,7 +39,7 @@ export interface HeardCall {
   about: string;
 }
 
-export interface StandInOptions {
+interface StandInOptions {
   /** Default: a free port. */
   port?: number;
   /** Environment of the callers, whose tokens are required. */
@@ -56,7 +64,16 @@ interface KeptCall {
   status: number | null;
 }
 
-/** A stand-in with its failure and its calls. */
+/** A stand-in as the control interface shows and changes it. */
+interface Controlled extends Pick<StandIn, 'facts' | 'learn' | 'forget'> {
+  url: string;
+  failure: Pick<FailureSwitch, 'read' | 'shown'>;
+  arrivals: Pick<Arrivals<unknown>, 'overview'>;
+  /** Returns what arrived and what it stores, as JSON. */
+  details(): object;
+}
+
+/** A service with its failure and its calls. */
 interface Kept extends Controlled {
   name: NeighbourName;
   standIn: StandIn;
@@ -64,11 +81,9 @@ interface Kept extends Controlled {
   arrivals: Arrivals<KeptCall>;
 }
 
-const BALANCE = 10_000;
-
 /** Opens all stand-ins. Each has a prefix of its own: `/profile`, `/wallet`, … */
 export async function openStandIns(options: StandInOptions) {
-  const { port = 0, env, questions = [], balance = BALANCE, mailPort, heard = () => undefined } = options;
+  const { port = 0, env, questions = [], balance = 10_000, mailPort, heard = () => undefined } = options;
   const tokenOf = tokensSentBy(env);
   const { usage, wallet, ledgerOf } = ownerStandIns(balance);
   const standIns = {
@@ -93,12 +108,8 @@ export async function openStandIns(options: StandInOptions) {
       const [target = ''] = received.path.split('?');
       const [, first = '', ...rest] = target.split('/');
       const found = kept.get(first);
-      if (found === undefined) {
-        const neighbours = new Map<string, Controlled>(mail === null ? kept : [...kept, ['mail', mail]]);
-        return answerJson(response, answerControl({ env: environment(), neighbours }, received, [first, ...rest]));
-      }
       const call: NeighbourCall = { ...received, path: `/${rest.join('/')}`, body: jsonOf(received) };
-      const reply = await answerAt(found, call);
+      const reply = found === undefined ? control(call, [first, ...rest]) : await answerAt(found, call);
       if (reply === null) response.socket?.destroy();
       else answerJson(response, reply);
     },
@@ -109,17 +120,18 @@ export async function openStandIns(options: StandInOptions) {
     throw error;
   });
   for (const name of NEIGHBOUR_NAMES) kept.set(name, keep(name, `${server.url}/${name}`, standIns[name]));
-
-  function environment(): Record<string, string> {
-    const { url } = server;
-    const mailed = mail === null ? {} : mailEnvironment(url, mail.port);
-    return { ...standInEnvironment(url), ...mailed, ...intakeEnvironment(url) };
-  }
+  const controlled = new Map<string, Controlled>(mail === null ? kept : [...kept, ['mail', mail]]);
+  const environment: Record<string, string> = {
+    ...standInEnvironment(server.url),
+    ...(mail === null ? {} : mailEnvironment(server.url, mail.port)),
+    ...intakeEnvironment(server.url),
+  };
 
   /** Returns the reply of a call after its effect; null: the connection is closed. */
   async function answerAt({ name, standIn, failure, arrivals }: Kept, call: NeighbourCall): Promise<Reply | null> {
-    const { method, path } = call;
-    const arrived = keptCall(call);
+    const { method, path, body = null } = call;
+    const sender = call.headers['x-internal-service']?.toString() ?? null;
+    const arrived: KeptCall = { at: new Date().toISOString(), method, path, sender, body, status: null };
     arrivals.keep(arrived);
     const { delayMs, performs, reply: wanted } = failure.next(path);
     if (delayMs > 0) await delay(delayMs, undefined, { ref: false });
@@ -134,6 +146,32 @@ export async function openStandIns(options: StandInOptions) {
     return reply;
   }
 
+  /**
+   * Answers a call that names no stand-in.
+   *
+   * - `GET /`: the environment, one variable a line, as a shell and a `.env` file understand it.
+   * - `GET /_control`: each neighbour with its failure and the number of its calls.
+   * - `GET /_control/NAME`: its newest calls and everything that it stores.
+   * - `PUT /_control/NAME`: begins a failure, or ends it with `{"reset": true}`.
+   * - `PUT /_control/NAME/facts`: teaches it facts.
+   * - `DELETE /_control/NAME`: ends the failure, and deletes calls and facts.
+   */
+  function control({ method, body }: NeighbourCall, [first, name = '', part = '', ...more]: readonly string[]): Reply {
+    if (first === '' && method === 'GET') {
+      const lines = Object.entries(environment).map(([variable, value]) => `${variable}=${value}\n`);
+      return { status: 200, headers: { 'content-type': 'text/plain; charset=utf-8' }, body: lines.join('') };
+    }
+    if (first === '_control' && name === '') {
+      if (method !== 'GET') return refusal(405, 'METHOD_NOT_ALLOWED', 'only GET is possible here');
+      return ok({ neighbours: Object.fromEntries([...controlled].map(([key, one]) => [key, overviewOf(one)])) });
+    }
+    const found = first === '_control' && more.length === 0 ? controlled.get(name) : undefined;
+    if (found !== undefined && part === '') return controlOf(found, method, body);
+    if (found !== undefined && part === 'facts' && method === 'PUT') return teach(name, found, body);
+    const names = [...controlled.keys()].join(', ');
+    return refusal(404, 'NEIGHBOUR_NOT_FOUND', `the stand-ins are ${names}; /_control shows what they received`);
+  }
+
   return {
     ...server,
     ...standIns,
@@ -142,7 +180,7 @@ export async function openStandIns(options: StandInOptions) {
     /** null: no mail server is open. */
     mail,
     /** Environment that points a cluster at them, the intake of notices included. */
-    env: environment(),
+    env: environment,
     urlOf: (name: NeighbourName) => `${server.url}/${name}`,
     /** Begins a failure of a neighbour, or ends it (null). */
     fail: (name: NeighbourName, failure: Failure | null) => kept.get(name)?.failure.set(failure),
@@ -154,16 +192,15 @@ export async function openStandIns(options: StandInOptions) {
 }
 
 function keep(name: NeighbourName, url: string, standIn: StandIn): Kept {
-  const failure = failureSwitch();
+  const failure = failureSwitch(SERVICE_FAILURE);
   const arrivals = openArrivals<KeptCall>();
   return {
+    ...standIn,
     name,
     url,
     standIn,
     failure,
     arrivals,
-    facts: standIn.facts,
-    learn: (facts) => standIn.learn?.(facts),
     details: () => ({ newestCalls: arrivals.newest, state: standIn.state() }),
     forget() {
       failure.set(null);
@@ -173,14 +210,42 @@ function keep(name: NeighbourName, url: string, standIn: StandIn): Kept {
   };
 }
 
-function keptCall({ method, path, headers, body = null }: NeighbourCall): KeptCall {
-  const sender = headers['x-internal-service'];
-  return {
-    at: new Date().toISOString(),
-    method,
-    path,
-    sender: typeof sender === 'string' ? sender : null,
-    body,
-    status: null,
-  };
+function overviewOf({ url, failure, arrivals }: Controlled) {
+  return { url, failure: failure.shown(), ...arrivals.overview() };
+}
+
+function controlOf(found: Controlled, method: string, body: unknown): Reply {
+  switch (method) {
+    case 'PUT': {
+      const faults = found.failure.read(body);
+      return faults.length > 0
+        ? refusal(400, 'VALIDATION_FAILED', 'this is no failure', faults)
+        : ok(overviewOf(found));
+    }
+    case 'DELETE':
+      found.forget();
+      break;
+    case 'GET':
+      break;
+    default:
+      return refusal(405, 'METHOD_NOT_ALLOWED', 'only GET, PUT and DELETE are possible here');
+  }
+  return ok({ ...overviewOf(found), ...found.details() });
+}
+
+function teach(name: string, { facts, learn }: Controlled, value: unknown): Reply {
+  if (facts === undefined) return refusal(404, 'ROUTE_NOT_FOUND', `${name} can be taught no facts`);
+  const details = faultsOf(facts, value);
+  if (details.length > 0) return refusal(400, 'VALIDATION_FAILED', 'the facts have faults', details);
+  learn?.(value as never);
+  return ok({ taught: name });
+}
+
+/** Returns the parsed body; undefined without one, or if it is not JSON. */
+function jsonOf(call: ReceivedCall): unknown {
+  try {
+    return call.json() ?? undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,4 +1,4 @@
-import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import { isJsonObject } from '#shared/kernel/json.ts';
 
@@ -70,12 +70,10 @@ export interface Fault {
 }
 
 const ajv = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true });
-const compiled = new WeakMap<Schema, ValidateFunction>();
 
 /** Returns the faults of a value, an unknown field included; an empty list means that it is valid. */
 export function faultsOf(shape: Schema, value: unknown): Fault[] {
-  const validate = compiled.get(shape) ?? ajv.compile(shape);
-  compiled.set(shape, validate);
+  const validate = ajv.compile(shape);
   if (validate(value)) return [];
   return (validate.errors ?? []).map(({ instancePath, message = 'is invalid', params }) => {
     const unknown = params.additionalProperty === undefined ? '' : `: ${params.additionalProperty}`;
@@ -171,4 +169,38 @@ export function openJournal<Value extends object>(name: string): Journal<Value> 
 export function textIn(body: unknown, name: string): string {
   const value = isJsonObject(body) ? body[name] : undefined;
   return typeof value === 'string' ? value : '';
+}
+
+/** The newest arrivals at a stand-in, oldest first, and the number of its calls by status. */
+export interface Arrivals<Arrival> {
+  newest: readonly Arrival[];
+  keep(arrival: Arrival): void;
+  /** Counts a call that has ended; null: its connection was closed. */
+  count(status: number | null): void;
+  overview(): { calls: number; answered: Record<string, number> };
+  forget(): void;
+}
+
+const MAX_KEPT = 200;
+
+export function openArrivals<Arrival>(): Arrivals<Arrival> {
+  const newest: Arrival[] = [];
+  let [calls, answered]: [number, Record<string, number>] = [0, {}];
+  return {
+    newest,
+    keep(arrival) {
+      newest.push(arrival);
+      if (newest.length > MAX_KEPT) newest.shift();
+    },
+    count(status) {
+      const key = status ?? 'none';
+      calls += 1;
+      answered[key] = (answered[key] ?? 0) + 1;
+    },
+    overview: () => ({ calls, answered }),
+    forget() {
+      newest.length = 0;
+      [calls, answered] = [0, {}];
+    },
+  };
 }

@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
-import { answerFrom, newLedger } from '#scripts/sandbox/neighbours/ledger.ts';
-import { questionsAnswer } from '#scripts/sandbox/neighbours/question-bank.ts';
+import { answerFrom, newLedger, questionsAnswer } from '#scripts/sandbox/neighbours/owners.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 
 export interface OwnerCall extends ReceivedCall {

@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
-import { answerFrom, newLedger } from '#scripts/sandbox/neighbours/ledger.ts';
-import { CONTEXT_PATH, questionsAnswer } from '#scripts/sandbox/neighbours/question-bank.ts';
+import { answerFrom, CONTEXT_PATH, newLedger, questionsAnswer } from '#scripts/sandbox/neighbours/owners.ts';
 import { isJsonObject } from '#shared/kernel/json.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
 

@@ -1,10 +1,13 @@
 import { SENDER } from '#infra/neighbours/owner-call.ts';
+import type { ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import { COUNTERS } from '#shared/classifier/generation.ts';
+import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
 import {
   AMOUNT,
   closed,
   fields,
   type NeighbourCall,
+  ok,
   type Reply,
   type Route,
   refusal,
@@ -14,9 +17,8 @@ import {
   textIn,
 } from './stand-in.ts';
 
-/** The only caller of usage service, wallet and question bank, and the headers that name on whose behalf it calls. */
-export const CALLER_OF_OWNERS = SENDER;
-export const OWNER_HEADERS = ['x-organization-id', 'x-actor-id', 'x-actor-role'] as const;
+/** Usage service, wallet and question bank have one caller, which names in these headers on whose behalf it calls. */
+const FROM_OWNER_CALLS = { senders: [SENDER], headers: ['x-organization-id', 'x-actor-id', 'x-actor-role'] } as const;
 
 /** The state of usage service and wallet. Each idempotency key takes effect once. */
 export interface Ledger {
@@ -39,15 +41,12 @@ interface Item {
   amount: number;
 }
 
-/** A call of usage service or wallet whose body has its shape. */
-export interface LedgerCall extends Pick<NeighbourCall, 'method' | 'path' | 'headers'> {
-  // biome-ignore lint/suspicious/noExplicitAny: the path determines the fields, and the shapes below check them
-  body: any;
-}
-
 /** Applies a call for usage service or wallet to the ledger and returns the answer. Returns undefined for any other call. */
-export function answerFrom(ledger: Ledger, { method, path, headers, body }: LedgerCall): Reply | undefined {
-  const ok = (data: unknown): Reply => ({ status: 200, body: { success: true, data } });
+export function answerFrom(
+  ledger: Ledger,
+  // biome-ignore lint/suspicious/noExplicitAny: the path determines the fields, and the shapes below check them
+  { method, path, headers, body }: Pick<ReceivedCall, 'method' | 'path' | 'headers'> & { body: any },
+): Reply | undefined {
   if (path === '/v1/usage/check') {
     const exceeded = (body.checks as Item[]).filter(
       ({ counter, amount }) => (ledger.used.get(counter) ?? 0) + amount > (ledger.limits.get(counter) ?? Infinity),
@@ -101,28 +100,25 @@ export function ownerStandIns(firstBalance: number) {
   function apply(call: NeighbourCall, organizationId: string): Reply {
     if (call.headers['x-organization-id'] !== organizationId)
       return refusal(403, 'FORBIDDEN', 'the header names another organization');
-    const reply = answerFrom(ledgerOf(organizationId), call);
-    return reply ?? refusal(404, 'ROUTE_NOT_FOUND', 'unknown route');
+    return answerFrom(ledgerOf(organizationId), call) ?? refusal(404, 'ROUTE_NOT_FOUND', 'unknown route');
   }
 
   function debit(call: NeighbourCall, organizationId: string): Reply {
     const { amount, idempotencyKey } = call.body as { amount: number; idempotencyKey: string };
-    const ledger = ledgerOf(organizationId);
-    const known = ledger.debits.get(idempotencyKey);
-    if (known !== undefined && known.amount !== amount)
+    const { debits, balance } = ledgerOf(organizationId);
+    const known = debits.get(idempotencyKey)?.amount;
+    if ((known ?? amount) !== amount)
       return refusal(422, 'IDEMPOTENCY_KEY_REUSED', 'this key has debited another amount');
-    if (known === undefined && amount > ledger.balance)
-      return refusal(402, 'WALLET_INSUFFICIENT', 'the balance is too low');
+    if (known === undefined && amount > balance) return refusal(402, 'WALLET_INSUFFICIENT', 'the balance is too low');
     return apply(call, organizationId);
   }
 
-  const post = (path: RegExp, shape: Schema, answer: Route['answer'], ...headers: string[]): Route => ({
+  const post = (path: RegExp, shape: Schema, answer: Route['answer']): Route => ({
     method: 'POST',
     path,
     shape,
     answer,
-    senders: [CALLER_OF_OWNERS],
-    headers: [...OWNER_HEADERS, ...headers],
+    ...FROM_OWNER_CALLS,
   });
   const ids = fields(TEXT, 'organizationId', 'actorId');
   const inBody = (call: NeighbourCall) => apply(call, textIn(call.body, 'organizationId'));
@@ -137,7 +133,10 @@ export function ownerStandIns(firstBalance: number) {
     },
     routes: [
       post(/^\/v1\/usage\/check$/, closed({ ...ids, checks: ITEMS }), inBody),
-      post(/^\/v1\/usage\/consume$/, closed({ ...ids, items: ITEMS }), inBody, 'idempotency-key'),
+      {
+        ...post(/^\/v1\/usage\/consume$/, closed({ ...ids, items: ITEMS }), inBody),
+        headers: [...FROM_OWNER_CALLS.headers, 'idempotency-key'],
+      },
     ],
     state: () =>
       stateBy(({ used, limits, consumed }) => ({
@@ -160,8 +159,7 @@ export function ownerStandIns(firstBalance: number) {
       {
         method: 'GET',
         path: /^\/v1\/wallets\/([^/]+)\/balance$/,
-        senders: [CALLER_OF_OWNERS],
-        headers: OWNER_HEADERS,
+        ...FROM_OWNER_CALLS,
         answer: (call: NeighbourCall, [organizationId = '']: string[]) => apply(call, organizationId),
       },
       post(
@@ -180,4 +178,70 @@ export function ownerStandIns(firstBalance: number) {
   } satisfies StandIn<WalletFacts>;
 
   return { usage, wallet, ledgerOf };
+}
+
+/** Path of the question bank for the content of questions that a model may see. */
+export const CONTEXT_PATH = '/v1/questions/ai-classify/context';
+
+/** Answers a call of a question bank with the questions that `questionOf` knows, in the order of the call. */
+export function questionsAnswer(call: ReceivedCall, questionOf: (id: string) => object | undefined): Reply {
+  const { questionIds } = call.json() as { questionIds: readonly string[] };
+  return ok({ questions: questionIds.flatMap((id) => questionOf(id) ?? []) });
+}
+
+/** Returns the part of an exam's question that a model may see: everything but the key. */
+export function bankQuestion({ questionId, content, contentText, options = [] }: StartQuestion) {
+  return { id: questionId, content, contentText, options };
+}
+
+/** Facts of the question bank: questions that it stores, in place of those with the same id. */
+interface BankFacts {
+  questions: readonly { id: string }[];
+}
+
+const REQUEST = closed({
+  questionIds: { type: 'array', minItems: 1, maxItems: 2_000, uniqueItems: true, items: TEXT },
+  fields: { type: 'array', items: TEXT },
+  mode: { enum: ['SUGGEST', 'AUTO'] },
+  overwrite: { type: 'boolean' },
+});
+
+/** Opens a question bank with these questions. */
+export function bankStandIn(first: BankFacts['questions']) {
+  const questions = new Map<string, object>();
+  const asked = new Set<string>();
+
+  function questionOf(id: string): object | undefined {
+    if (questions.has(id)) asked.add(id);
+    return questions.get(id);
+  }
+
+  function learn(facts: BankFacts): void {
+    for (const question of facts.questions) questions.set(question.id, question);
+  }
+
+  learn({ questions: first });
+  return {
+    learn,
+    /** Returns the number of its questions whose content was requested. */
+    questionsAsked: () => asked.size,
+    facts: closed({
+      questions: { type: 'array', items: { type: 'object', required: ['id'], properties: { id: TEXT } } },
+    }),
+    routes: [
+      {
+        method: 'POST',
+        path: new RegExp(`^${CONTEXT_PATH}$`),
+        ...FROM_OWNER_CALLS,
+        shape: REQUEST,
+        answer: (call) => questionsAnswer(call, questionOf),
+      },
+    ],
+    state: () => ({ questions: questions.size, asked: asked.size, ids: [...questions.keys()] }),
+    forget() {
+      asked.clear();
+      questions.clear();
+      learn({ questions: first });
+    },
+  } satisfies StandIn<BankFacts> & { questionsAsked(): number };
 }
