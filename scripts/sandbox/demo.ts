@@ -1,4 +1,3 @@
-import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { openProgress } from '#scripts/start/progress.ts';
 import { onStopSignals } from '#scripts/start/supervisor/processes.ts';
@@ -28,8 +27,6 @@ Exit code: 0 everything is correct; 1 something is lost, duplicated or wrong; 2 
 checked: the cluster has no profile service that knows the parents and its stores are unknown here, or it serves no notification service;
 64 an invalid option.
 `;
-
-const ROOT = path.resolve(import.meta.dirname, '../..');
 
 process.exitCode = await runCommand({ usage: USAGE, read: readOptions, run: demo }, process.argv.slice(2), TERMINAL);
 
@@ -83,16 +80,16 @@ async function demo({ url, own: startsOwn, seed, ...options }: Options): Promise
   };
   onStopSignals({ first: () => void stop().finally(() => process.exit(130)), again: () => undefined });
   const dispatchTo = (clusterUrl: string) => {
-    const stores = storesOf(ROOT, process.env);
+    const stores = storesOf(process.env);
     if (stores !== undefined)
-      stopDispatcher = addDispatcher(ROOT, stores, { clusterUrl, profileUrl: standIns.urlOf('profile') });
+      stopDispatcher = addDispatcher(stores, { clusterUrl, profileUrl: standIns.urlOf('profile') });
     return stores !== undefined;
   };
   const progress = openProgress(process.stdout);
   try {
     if (running === null) {
       progress.line('Starting a cluster for this demo; it is stopped at the end');
-      own = await startOwnCluster({ root: ROOT, standIns, say: (line) => progress.line(`  ${line}`) });
+      own = await startOwnCluster(standIns, (line) => progress.line(`  ${line}`));
     }
     return await runDemo({
       url: running ?? own?.url ?? DEFAULT_URL,

@@ -2,7 +2,7 @@ import type { Writable } from 'node:stream';
 import { parseArgs } from 'node:util';
 import { openProgress } from '#scripts/start/progress.ts';
 import { httpUrl, reasonOf, runCommand, TERMINAL, wholeNumber } from './command-line.ts';
-import { openGateway, servicesOf } from './gateway.ts';
+import { openGateway } from './gateway.ts';
 import { bankQuestion } from './neighbours/owners.ts';
 import { mathsPaper } from './school/paper.ts';
 import { contactsOf, type School, schoolOf } from './school/school.ts';
@@ -121,7 +121,7 @@ async function fill(
       gateway,
       progress,
       school,
-      served: await servicesOf(gateway),
+      served: await gateway.services(),
       add: (kind, count = 1) => void added.set(kind, (added.get(kind) ?? 0) + count),
       note: (line) => void notes.add(line),
     };

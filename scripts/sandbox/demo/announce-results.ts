@@ -1,11 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { reasonOf } from '#scripts/sandbox/command-line.ts';
-import { asStudent } from '#scripts/sandbox/gateway.ts';
-import { releaseResults } from '#scripts/sandbox/school/exam-calls.ts';
+import { asStudent, type Gateway, releaseResults } from '#scripts/sandbox/gateway.ts';
+import type { LostReplies } from '#scripts/sandbox/neighbours/notification.ts';
 import { ORGANIZATION } from '#scripts/sandbox/school/paper.ts';
-import { type Progress, runPart } from '#scripts/start/progress.ts';
-import { type Delivery, deliverNotices } from './deliver-notices.ts';
-import { type Inbox, parentInboxes, readAllNotices, readNotice, studentInboxes, verifyInbox } from './inbox.ts';
+import { inParallel, runPart } from '#scripts/start/progress.ts';
+import {
+  type Inbox,
+  parentInboxes,
+  readAllNotices,
+  readNotice,
+  readPage,
+  studentInboxes,
+  verifyInbox,
+} from './inbox.ts';
 import type { DemoDeps, Sitting } from './sit-exam.ts';
 
 /** Students who read their own notice at the end. One more student marks a whole inbox as read. */
@@ -15,47 +22,52 @@ const LIVE_MS = 10_000;
 /** Inboxes that are read at the same time. */
 const AT_ONCE = 24;
 
-/** Notices of a run: lines of the report, and those that could not be checked. */
-export interface Announced {
-  lines: string[];
-  unchecked: 'none' | 'parents' | 'all';
+/** Notices that could not be checked. */
+export type Unchecked = 'none' | 'parents' | 'all';
+
+/** The ways on which the notices of a run reach their inboxes. */
+interface Delivery {
+  /** Replies to notices of the demo's own cluster that were lost on purpose; null for another cluster. */
+  losses: LostReplies | null;
+  /** Adds a worker that calls the demo for parents; returns false if the cluster's stores are unknown. null: the cluster needs none. */
+  addDispatcher: (() => boolean) | null;
 }
 
 /**
  * Releases the results while one student has a live inbox open, and checks that the notices arrive in every inbox. Without `delivery`
- * the cluster serves no inboxes.
+ * the cluster serves no inboxes. Returns lines of the report.
  */
 export async function announceResults(
   deps: DemoDeps,
-  progress: Progress,
   sittings: readonly Sitting[],
   delivery: Delivery | null,
-): Promise<Announced> {
+): Promise<{ lines: string[]; unchecked: Unchecked }> {
   if (delivery === null) {
-    await release(deps, progress, sittings.length);
+    await release(deps, sittings.length);
     return { lines: ['  inboxes         none; the cluster serves no notification service'], unchecked: 'all' };
   }
-  const students = studentInboxes(sittings);
-  const parents = parentInboxes(sittings);
+  const [students, parents] = [studentInboxes(sittings), parentInboxes(sittings)];
   const [follower] = sittings;
   const live = follower === undefined ? null : await openLive(deps, follower);
   try {
     const releasedAt = performance.now();
-    await release(deps, progress, sittings.length);
-    const parentsChecked = await deliverNotices(deps, progress, { students, parents }, delivery);
+    await release(deps, sittings.length);
+    const parentsChecked = await deliverNotices(deps, { students, parents }, delivery);
     const receivedAt = live === null ? null : await live.receivedAt();
     if (live !== null && receivedAt === null)
       deps.complain(`${follower?.student.id}: the live inbox received no notice`);
-    const arrived = await verifyInboxes(deps, progress, [...students, ...(parentsChecked ? parents : [])]);
+    const arrived = await verifyInboxes(deps, [...students, ...(parentsChecked ? parents : [])]);
     const { losses } = delivery;
-    const [one, all] = await readSome(deps, students);
+    const [readers, readsAll] = [students.slice(0, READERS), students.slice(-1)];
+    for (const inbox of readers) await readNotice(deps, inbox);
+    for (const inbox of readsAll) await readAllNotices(deps, inbox);
     const owner = follower?.student.id;
     return {
       unchecked: parentsChecked ? 'none' : 'parents',
       lines: [
-        `  inboxes         ${arrived.students} of ${students.length} students have exactly one notice`,
+        `  inboxes         ${arrived.STUDENT} of ${students.length} students have exactly one notice`,
         parentsChecked
-          ? `                  ${arrived.parents} of ${parents.length} parents have exactly one notice`
+          ? `                  ${arrived.PARENT} of ${parents.length} parents have exactly one notice`
           : `                  the notices to ${parents.length} parents wait; no worker can deliver them here`,
         ...(losses === null
           ? []
@@ -63,7 +75,7 @@ export async function announceResults(
         receivedAt === null
           ? `  live inbox      ${owner} received no notice`
           : `  live inbox      ${owner} received the notice ${Math.round(receivedAt - releasedAt)} ms after the release`,
-        `  read            ${one} marked their notice as read, ${all} a whole inbox; the counts were checked`,
+        `  read            ${readers.length} marked their notice as read, ${readsAll.length} a whole inbox; the counts were checked`,
       ],
     };
   } finally {
@@ -72,8 +84,7 @@ export async function announceResults(
 }
 
 /** Releases the results as the exam service does, then repeats the event, which must change nothing. */
-async function release(deps: DemoDeps, progress: Progress, attempts: number): Promise<void> {
-  const { gateway, examId, complain } = deps;
+async function release({ gateway, progress, examId, complain }: DemoDeps, attempts: number): Promise<void> {
   progress.begin('release the results', 1);
   const event = {
     sourceEventId: `release-${examId}`,
@@ -128,21 +139,96 @@ async function openLive({ gateway, complain }: DemoDeps, { student, attemptId }:
   return { close, receivedAt: () => Promise.race([noticed.promise, delay(LIVE_MS, null, { ref: false })]) };
 }
 
-async function verifyInboxes(deps: DemoDeps, progress: Progress, inboxes: readonly Inbox[]) {
-  const attempts = new Set(inboxes.map(({ attemptId }) => attemptId));
-  const arrived = { students: 0, parents: 0 };
-  const open = async (inbox: Inbox) => {
-    if (!(await verifyInbox(deps, inbox, attempts))) return;
-    arrived[inbox.owner.role === 'STUDENT' ? 'students' : 'parents'] += 1;
-  };
-  await runPart(progress, 'open the inboxes', inboxes, open, AT_ONCE);
-  return arrived;
+/** Longest wait for the first notice before a dispatcher is added, and for each further notice. */
+const FIRST_MS = 4_000;
+const NEXT_MS = 20_000;
+/** Longest wait for the repeats of notices whose reply was lost. */
+const REPEATS_MS = 15_000;
+
+/** Waits for all notices. Returns false if none for a parent can arrive, because no dispatcher can query parents or be added. */
+async function deliverNotices(
+  { gateway, progress, complain }: DemoDeps,
+  { students, parents }: { students: readonly Inbox[]; parents: readonly Inbox[] },
+  { losses, addDispatcher }: Delivery,
+): Promise<boolean> {
+  const all = students.length + parents.length;
+  let help = addDispatcher;
+  let isHelpless = false;
+  progress.begin('notices', all);
+
+  /** Returns the inboxes whose notice did not arrive. If none arrived, adds a dispatcher, once for all calls, and waits again. */
+  async function wait(inboxes: readonly Inbox[]): Promise<Inbox[]> {
+    const missing = await awaitNotices(
+      gateway,
+      inboxes,
+      help === null && !isHelpless ? NEXT_MS : FIRST_MS,
+      progress.step,
+    );
+    if (help === null || missing.length === 0 || missing.length < inboxes.length) return missing;
+    isHelpless = !help();
+    help = null;
+    if (isHelpless) return missing;
+    const whom = inboxes === students ? 'students' : 'parents';
+    progress.line(
+      `  this cluster delivers no notices to ${whom}: adding a dispatcher that queries the demo for parents`,
+    );
+    return awaitNotices(gateway, missing, NEXT_MS, progress.step);
+  }
+
+  const missing = (await wait(students)).length;
+  const missingParents = (await wait(parents)).length;
+  if (losses !== null) await awaitRepeats(losses, complain);
+  progress.end(`${all - missing - missingParents} of ${all} arrived`);
+  return parents.length === 0 || missingParents < parents.length || !isHelpless;
 }
 
-/** Reads some inboxes. Returns the number of those in which one notice, and in which every notice, was marked as read. */
-async function readSome(deps: DemoDeps, inboxes: readonly Inbox[]): Promise<[one: number, all: number]> {
-  const [readers, readsAll] = [inboxes.slice(0, READERS), inboxes.slice(-1)];
-  for (const inbox of readers) await readNotice(deps, inbox);
-  for (const inbox of readsAll) await readAllNotices(deps, inbox);
-  return [readers.length, readsAll.length];
+/** Waits until each notice whose reply was lost has been sent again, about a second later; otherwise no repeat would be checked. */
+async function awaitRepeats(losses: LostReplies, complain: (fault: string) => void): Promise<void> {
+  const until = performance.now() + REPEATS_MS;
+  const settled = () => losses.recognised() + losses.doubled.length >= losses.lost();
+  while (!settled() && performance.now() < until) await delay(50);
+  if (!settled()) complain('a notice whose reply was lost was not sent again');
+  for (const id of losses.doubled) complain(`the repeat of ${id} was not recognised`);
+}
+
+/**
+ * Inboxes that are polled at the same time. Few, because a page of an inbox takes the slowest stand-in for MongoDB 40 ms, in which it delivers
+ * nothing. Notices arrive in about the order of the inboxes.
+ */
+const POLLED_AT_ONCE = 4;
+const POLL_MS = 300;
+
+/**
+ * Polls each inbox until it has its notice, at least once. Returns those without it after `firstMs` without the first notice, or after
+ * `NEXT_MS` without a further one. The newest rows are on the first page, so that one page is enough.
+ */
+async function awaitNotices(
+  gateway: Gateway,
+  inboxes: readonly Inbox[],
+  firstMs: number,
+  arrived: () => void,
+): Promise<Inbox[]> {
+  const missing: Inbox[] = [];
+  let until = performance.now() + firstMs;
+  const isThere = async (inbox: Inbox) =>
+    (await readPage(gateway, inbox, 1)).items.some(({ entityId }) => entityId === inbox.attemptId);
+  await inParallel(inboxes, POLLED_AT_ONCE, async (inbox) => {
+    while (!(await isThere(inbox))) {
+      if (performance.now() > until) return void missing.push(inbox);
+      await delay(POLL_MS);
+    }
+    arrived();
+    until = performance.now() + NEXT_MS;
+  });
+  return missing;
+}
+
+async function verifyInboxes(deps: DemoDeps, inboxes: readonly Inbox[]) {
+  const attempts = new Set(inboxes.map(({ attemptId }) => attemptId));
+  const arrived = { STUDENT: 0, PARENT: 0 };
+  const open = async (inbox: Inbox) => {
+    if (await verifyInbox(deps, inbox, attempts)) arrived[inbox.owner.role] += 1;
+  };
+  await runPart(deps.progress, 'open the inboxes', inboxes, open, AT_ONCE);
+  return arrived;
 }

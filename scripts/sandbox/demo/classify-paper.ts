@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 import { countRequests } from '#scripts/sandbox/gateway.ts';
-import type { Progress } from '#scripts/start/progress.ts';
 import type {
   ClassifiedItem,
   Client,
@@ -22,13 +21,13 @@ const BATCH = 5;
  */
 export async function classifyPaper(
   deps: DemoDeps,
-  progress: Progress,
   questions: readonly StartQuestion[],
   bank: { questionsAsked(): number } | null,
 ): Promise<string> {
   const questionIds = questions.map(({ questionId }) => questionId);
   // The exam id makes this job unique: an interrupted earlier demo may have left an equal job open, which would be returned.
   const body: CreateJobRequest = { questionIds, fields: [...FIELDS], filters: { examId: deps.examId } };
+  const { progress } = deps;
   progress.begin('classify the paper', questionIds.length);
   const client = deps.gateway.client('classify');
   const requests = countRequests();

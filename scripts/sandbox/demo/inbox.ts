@@ -1,37 +1,28 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { asStudent, countRequests, type Gateway } from '#scripts/sandbox/gateway.ts';
+import { countRequests, type Gateway } from '#scripts/sandbox/gateway.ts';
 import { mathsExam } from '#scripts/sandbox/school/paper.ts';
-import type { Identity, Notification } from '../../../clients/typescript/src/index.ts';
+import type { Notification } from '../../../clients/typescript/src/index.ts';
 import { type DemoDeps, differences, type Sitting } from './sit-exam.ts';
 
 /** The inbox of a student or parent, and the notice that this run must deliver to it. */
 export interface Inbox {
-  owner: Identity;
+  owner: { id: string; role: 'STUDENT' | 'PARENT' };
   /** The attempt whose result the notice announces. */
   attemptId: string;
-}
-
-/** Contents of an inbox, as the service returned them. */
-interface InboxContents {
-  /** All rows, newest first. */
-  rows: Notification[];
-  total: number;
-  unreadCount: number;
 }
 
 const LIMIT = 100;
 const READINGS = 5;
 const RETRY_MS = 200;
 
-/** Returns the inboxes of all students. */
 export function studentInboxes(sittings: readonly Sitting[]): Inbox[] {
-  return sittings.map(({ attemptId, student }) => ({ owner: asStudent(student), attemptId }));
+  return sittings.map(({ attemptId, student }) => ({ owner: { id: student.id, role: 'STUDENT' }, attemptId }));
 }
 
 /** Returns the inboxes of all parents on record; a student without parents has none. */
 export function parentInboxes(sittings: readonly Sitting[]): Inbox[] {
   return sittings.flatMap(({ attemptId, student }) =>
-    student.parentIds.map((id) => ({ owner: { id, role: 'PARENT' as const }, attemptId })),
+    student.parentIds.map((id): Inbox => ({ owner: { id, role: 'PARENT' }, attemptId })),
   );
 }
 
@@ -42,36 +33,28 @@ export function readPage(gateway: Gateway, { owner }: Inbox, page: number) {
 }
 
 /**
- * Reads the whole inbox. A notification that arrives between two pages, or between rows and counts, makes them differ. The inbox is
- * then read again, up to five times; a difference in the last reading is a fault.
+ * Returns all rows of an inbox, newest first. A notification that arrives between two pages, or between rows and counts, makes them differ.
+ * The inbox is then read again, up to five times; a difference in the last reading is a fault.
  */
-async function readInbox(gateway: Gateway, inbox: Inbox, complain: (fault: string) => void): Promise<InboxContents> {
+async function readInbox(gateway: Gateway, inbox: Inbox, complain: (fault: string) => void): Promise<Notification[]> {
   for (let reading = 1; ; reading++) {
-    const contents = await readPages(gateway, inbox);
-    const faults = countFaults(contents);
+    const { items: rows, total, totalPages, unreadCount } = await readPage(gateway, inbox, 1);
+    for (let page = 2; page <= totalPages; page++) rows.push(...(await readPage(gateway, inbox, page)).items);
+    const counted = { 'number of notifications': total, 'number of unread ones': unreadCount };
+    const faults = differences("the inbox's", counted, {
+      'number of notifications': rows.length,
+      'number of unread ones': unreadOf(rows).length,
+    });
     if (faults.length > 0 && reading < READINGS) await delay(RETRY_MS);
     else {
       faults.forEach(complain);
-      return contents;
+      return rows;
     }
   }
 }
 
-/** Returns the differences between the counts and the rows. */
-function countFaults({ rows, total, unreadCount }: InboxContents): string[] {
-  const counted = { 'number of notifications': total, 'number of unread ones': unreadCount };
-  const unread = rows.filter((row) => !row.isRead).length;
-  return differences("the inbox's", counted, {
-    'number of notifications': rows.length,
-    'number of unread ones': unread,
-  });
-}
-
-async function readPages(gateway: Gateway, inbox: Inbox): Promise<InboxContents> {
-  const first = await readPage(gateway, inbox, 1);
-  const rows = [...first.items];
-  for (let page = 2; page <= first.totalPages; page++) rows.push(...(await readPage(gateway, inbox, page)).items);
-  return { rows, total: first.total, unreadCount: first.unreadCount };
+function unreadOf(rows: readonly Notification[]): string[] {
+  return rows.filter((row) => !row.isRead).map((row) => row.id);
 }
 
 /**
@@ -80,7 +63,7 @@ async function readPages(gateway: Gateway, inbox: Inbox): Promise<InboxContents>
  */
 export async function verifyInbox(deps: DemoDeps, inbox: Inbox, attempts: ReadonlySet<string>): Promise<boolean> {
   const complain = complaintsOf(deps, inbox);
-  const { rows } = await readInbox(deps.gateway, inbox, complain);
+  const rows = await readInbox(deps.gateway, inbox, complain);
   if (rows.some((row) => row.userId !== inbox.owner.id)) complain("the inbox shows another user's rows");
   const noticed = rows.filter((row) => row.entityId !== null && attempts.has(row.entityId));
   const own = noticed.filter((row) => row.entityId === inbox.attemptId);
@@ -112,17 +95,16 @@ function noticeOf({ owner, attemptId }: Inbox, examId: string): Partial<Notifica
   };
 }
 
-/** Marks this run's notice as read, then again, which must change nothing. Checks the counts and that no other row changed. */
+/** Marks a student's notice of this run as read, then again, which must change nothing. Checks the counts and that no other row changed. */
 export async function readNotice(deps: DemoDeps, inbox: Inbox): Promise<void> {
   const complain = complaintsOf(deps, inbox);
-  const { markRead, markParentAlertRead } = deps.gateway.client('read');
-  const mark = inbox.owner.role === 'PARENT' ? markParentAlertRead : markRead;
+  const { markRead } = deps.gateway.client('read');
   const before = await readInbox(deps.gateway, inbox, complain);
-  const row = before.rows.find(({ entityId }) => entityId === inbox.attemptId);
+  const row = before.find(({ entityId }) => entityId === inbox.attemptId);
   // A missing notice has been reported before.
   if (row === undefined) return;
-  const { notification: first } = await mark({ as: inbox.owner, notificationId: row.id });
-  const { notification: again } = await mark({ as: inbox.owner, notificationId: row.id });
+  const { notification: first } = await markRead({ as: inbox.owner, notificationId: row.id });
+  const { notification: again } = await markRead({ as: inbox.owner, notificationId: row.id });
   if (!first.isRead || first.readAt === null) complain('a notice stays unread after it is marked as read');
   if (again.readAt !== first.readAt) complain('the second read changed the time of the first');
   const unread = new Set(unreadOf(await readInbox(deps.gateway, inbox, complain)));
@@ -131,20 +113,16 @@ export async function readNotice(deps: DemoDeps, inbox: Inbox): Promise<void> {
     complain('marking one notice as read changed another');
 }
 
-/** Marks the whole inbox as read. No notification that was there before may stay unread. */
+/** Marks the whole inbox of a student as read. No notification that was there before may stay unread. */
 export async function readAllNotices(deps: DemoDeps, inbox: Inbox): Promise<void> {
   const complain = complaintsOf(deps, inbox);
-  const { markAllRead, markAllParentAlertsRead } = deps.gateway.client('read all');
-  const markAll = inbox.owner.role === 'PARENT' ? markAllParentAlertsRead : markAllRead;
   const before = unreadOf(await readInbox(deps.gateway, inbox, complain));
-  const requests = countRequests();
-  const { updated } = await markAll({ as: inbox.owner, repeatInDoubt: true, observe: requests.observe });
+  const { observe, count } = countRequests();
+  const { updated } = await deps.gateway
+    .client('read all')
+    .markAllRead({ as: inbox.owner, repeatInDoubt: true, observe });
   // If the call was repeated, an earlier request may have marked them.
-  if (updated < before.length && requests.count() === 1) complain(`read-all counts ${updated} of ${before.length}`);
+  if (updated < before.length && count() === 1) complain(`read-all counts ${updated} of ${before.length}`);
   const after = unreadOf(await readInbox(deps.gateway, inbox, complain));
   if (before.some((id) => after.includes(id))) complain('read-all left notifications unread');
-}
-
-function unreadOf({ rows }: InboxContents): string[] {
-  return rows.filter((row) => !row.isRead).map((row) => row.id);
 }

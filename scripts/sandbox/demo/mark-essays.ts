@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { handOffGrade, madeUpHandoff } from '#scripts/sandbox/school/exam-calls.ts';
+import { handOffGrade, madeUpHandoff } from '#scripts/sandbox/gateway.ts';
 import { essayRubric } from '#scripts/sandbox/school/paper.ts';
-import { type Progress, runPart } from '#scripts/start/progress.ts';
+import { runPart } from '#scripts/start/progress.ts';
 import { sumExactly } from '#shared/kernel/decimal.ts';
 import type {
   AttemptDetail,
@@ -23,7 +23,6 @@ const PREVIEWS_AT_ONCE = 4;
  */
 export async function markEssays(
   deps: DemoDeps,
-  progress: Progress,
   { sittings, essay, isPreviewed }: { sittings: readonly Sitting[]; essay: StartQuestion; isPreviewed: boolean },
 ): Promise<string[]> {
   const written = sittings.filter((sitting) => textOf(sitting, essay).trim() !== '');
@@ -35,7 +34,7 @@ export async function markEssays(
     await handOff(deps, sitting, handoff, index % REPEAT_EVERY === 0);
     graders.add(`${handoff.provider} ${handoff.model}`);
   };
-  await runPart(progress, 'mark the essays', written, mark, PREVIEWS_AT_ONCE);
+  await runPart(deps.progress, 'mark the essays', written, mark, PREVIEWS_AT_ONCE);
   const points = written.reduce((sum, { essayPoints }) => sum + (essayPoints ?? 0), 0);
   const mean = (points / Math.max(1, written.length)).toFixed(2);
   const how = isPreviewed ? `graded by preview (${[...graders].join(', ')}) and handed off` : 'marked by the demo';

@@ -22,6 +22,7 @@ export interface OwnCluster {
   stop(): Promise<void>;
 }
 
+const ROOT = path.resolve(import.meta.dirname, '../../..');
 /** Lines of output that an error quotes if the cluster does not start. */
 const LAST_LINES = 30;
 /** The service stores the event, and the sender gets 503 in place of its reply, so that it repeats the event a second later. */
@@ -37,18 +38,14 @@ const ENOUGH_BYTES = 2 * 1024 ** 3;
  * database is `examhall_demo`.
  * @throws Error with the last lines of output if the cluster does not start
  */
-export async function startOwnCluster(deps: {
-  root: string;
-  standIns: StandIns;
-  say: (line: string) => void;
-}): Promise<OwnCluster> {
+export async function startOwnCluster(standIns: StandIns, say: (line: string) => void): Promise<OwnCluster> {
   const folder = await mkdtemp(path.join(await scratch(), 'examhall-demo-'));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  deps.standIns.notification.forwardTo(url);
-  deps.standIns.fail('notification', LOST_REPLIES);
+  standIns.notification.forwardTo(url);
+  standIns.fail('notification', LOST_REPLIES);
   const child = spawn(process.execPath, ['scripts/start/dev.ts'], {
-    cwd: deps.root,
+    cwd: ROOT,
     env: {
       ...process.env,
       NODE_ENV: 'development',
@@ -56,9 +53,9 @@ export async function startOwnCluster(deps: {
       DATA_DIR: folder,
       LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
       MONGODB_DATABASE: DATABASE,
-      NOTIFICATION_SERVICE_URL: deps.standIns.urlOf('notification'),
-      PROFILE_SERVICE_URL: deps.standIns.urlOf('profile'),
-      QUESTION_BANK_SERVICE_URL: deps.standIns.urlOf('question-bank'),
+      NOTIFICATION_SERVICE_URL: standIns.urlOf('notification'),
+      PROFILE_SERVICE_URL: standIns.urlOf('profile'),
+      QUESTION_BANK_SERVICE_URL: standIns.urlOf('question-bank'),
     },
     // In its own process group: otherwise Ctrl-C in a terminal would reach the cluster before the demo stops it in order.
     detached: true,
@@ -69,7 +66,7 @@ export async function startOwnCluster(deps: {
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    await untilReady(child, deps.say);
+    await untilReady(child, say);
   } catch (error) {
     await stop();
     throw error;
@@ -77,7 +74,7 @@ export async function startOwnCluster(deps: {
   return {
     url,
     brokenPromises: () =>
-      brokenPromisesIn(storesOf(deps.root, { MONGODB_URL: process.env.MONGODB_URL || undefined, DATA_DIR: folder })),
+      brokenPromisesIn(storesOf({ MONGODB_URL: process.env.MONGODB_URL || undefined, DATA_DIR: folder })),
     stop,
   };
 }
@@ -101,9 +98,10 @@ function untilReady(child: ChildProcessByStdio<null, Readable, Readable>, say: (
   });
 }
 
-async function brokenPromisesIn(stores: Stores | undefined): Promise<string[]> {
-  if (stores === undefined) return ['the stores of the cluster are unknown, so its rows were not checked'];
-  const mongo = openMongo({ url: stores.MONGODB_URL, database: DATABASE, appName: 'examhall-demo' });
+async function brokenPromisesIn(stores: NodeJS.ProcessEnv = {}): Promise<string[]> {
+  const { MONGODB_URL: url } = stores;
+  if (url === undefined) return ['the stores of the cluster are unknown, so its rows were not checked'];
+  const mongo = openMongo({ url, database: DATABASE, appName: 'examhall-demo' });
   try {
     const reports = await checkInvariants(mongo, Date.now());
     return reports.flatMap(({ name, count, examples, unread }) => {
@@ -136,22 +134,16 @@ async function scratch(): Promise<string> {
   }
 }
 
-export interface Stores {
-  MONGODB_URL: string;
-  REDIS_URL?: string;
-}
-
 /**
- * Returns the URLs of the running cluster's stores: MONGODB_URL, otherwise the ports that `npm start` stores in its data folder.
- * Returns undefined if neither is known. Without Redis the dispatcher relies on its poll.
+ * Returns the variables that name the running cluster's stores: MONGODB_URL, otherwise the ports that `npm start` stores in its data
+ * folder. Returns undefined if neither is known. Without Redis the dispatcher relies on its poll.
  */
-export function storesOf(root: string, env: NodeJS.ProcessEnv): Stores | undefined {
-  if (env.MONGODB_URL !== undefined) return env.MONGODB_URL === '' ? undefined : { MONGODB_URL: env.MONGODB_URL };
-  const folder = path.resolve(root, env.DATA_DIR || '.data');
+export function storesOf({ MONGODB_URL, DATA_DIR }: NodeJS.ProcessEnv): NodeJS.ProcessEnv | undefined {
+  if (MONGODB_URL !== undefined) return MONGODB_URL === '' ? undefined : { MONGODB_URL };
+  const folder = path.resolve(ROOT, DATA_DIR || '.data');
   // The stores listen on these ports only while a supervisor holds the folder.
-  if (!existsSync(path.join(folder, 'run', 'supervisor.json'))) return undefined;
-  const { MONGODB_URL, ...rest } = rememberedStores(folder);
-  return MONGODB_URL === undefined ? undefined : { MONGODB_URL, ...rest };
+  const stores = existsSync(path.join(folder, 'run', 'supervisor.json')) ? rememberedStores(folder) : {};
+  return stores.MONGODB_URL === undefined ? undefined : stores;
 }
 
 /**
@@ -160,12 +152,11 @@ export function storesOf(root: string, env: NodeJS.ProcessEnv): Stores | undefin
  * from the environment, as the cluster does. Returns what stops it.
  */
 export function addDispatcher(
-  root: string,
-  stores: Stores,
+  stores: NodeJS.ProcessEnv,
   neighbours: { clusterUrl: string; profileUrl: string },
 ): () => Promise<void> {
   const child = spawn(process.execPath, ['workers/main.ts', 'gradenotices'], {
-    cwd: root,
+    cwd: ROOT,
     env: {
       INTERNAL_SERVICE_TOKEN: DEVELOPMENT_DEFAULTS.INTERNAL_SERVICE_TOKEN,
       ...process.env,

@@ -1,18 +1,17 @@
-import { openGateway, openLatencies, servicesOf } from '#scripts/sandbox/gateway.ts';
+import { type Gateway, openGateway } from '#scripts/sandbox/gateway.ts';
 import type { StandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
 import { answerSheet } from '#scripts/sandbox/school/answer-sheet.ts';
 import type { Student } from '#scripts/sandbox/school/school.ts';
 import { inParallel, type Progress, runPart } from '#scripts/start/progress.ts';
 import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
-import { announceResults } from './announce-results.ts';
+import { announceResults, type Unchecked } from './announce-results.ts';
 import { classifyPaper } from './classify-paper.ts';
 import { markEssays } from './mark-essays.ts';
 import type { OwnCluster } from './processes.ts';
-import { reportLines } from './report.ts';
 import { type DemoDeps, type Sitting, startSitting, submitUntilGraded, takeStep } from './sit-exam.ts';
 import { copiedPaper, type Verified, verifySitting, verifyTeacherView } from './verify.ts';
 
-export interface DemoRun {
+interface DemoRun {
   url: string;
   examId: string;
   students: readonly Student[];
@@ -37,20 +36,17 @@ const WRITERS = 8;
 /** Runs the whole demo on a cluster that is ready. Returns the exit code: 0, 1 if a check failed, 2 if the notices could not all be checked. */
 export async function runDemo(run: DemoRun): Promise<number> {
   const began = performance.now();
-  const { progress, students, questions, own, standIns } = run;
-  const latencies = openLatencies();
-  const gateway = openGateway(run.url, run.env, latencies);
+  const { progress, students, questions, examId, own, standIns } = run;
+  const gateway = openGateway(run.url, run.env);
   const faults: string[] = [];
-  const deps: DemoDeps = { gateway, examId: run.examId, complain: (fault) => void faults.push(fault) };
+  const deps: DemoDeps = { gateway, progress, examId, complain: (fault) => void faults.push(fault) };
   const essay = questions.at(-1);
   if (essay === undefined) throw new Error('the paper is empty');
   progress.line(
-    `${students.length} students sit a paper of ${questions.length} questions at ${run.url} (exam ${run.examId})`,
+    `${students.length} students sit a paper of ${questions.length} questions at ${run.url} (exam ${examId})`,
   );
 
-  const askedAt = performance.now();
-  const served = await servicesOf(gateway);
-  latencies.add('services', performance.now() - askedAt);
+  const served = await gateway.services();
   const [isPreviewed, hasInboxes] = [served.has('classifier'), served.has('notification')];
   if (!isPreviewed)
     progress.line('  the cluster serves no classifier: the paper stays unclassified, and the demo marks the essays');
@@ -58,7 +54,7 @@ export async function runDemo(run: DemoRun): Promise<number> {
 
   const bank = own === null ? null : standIns['question-bank'];
   const classified = isPreviewed
-    ? await classifyPaper(deps, progress, questions, bank)
+    ? await classifyPaper(deps, questions, bank)
     : '  classified      nothing; the cluster serves no classifier';
 
   const sittings = new Array<Sitting>(students.length);
@@ -69,9 +65,9 @@ export async function runDemo(run: DemoRun): Promise<number> {
   await answerAll(deps, run, sittings);
   const submit = (sitting: Sitting, index: number) => submitUntilGraded(deps, sitting, index);
   await runPart(progress, 'submit, all at once', sittings, submit, SOCKETS);
-  const essays = await markEssays(deps, progress, { sittings, essay, isPreviewed });
+  const essays = await markEssays(deps, { sittings, essay, isPreviewed });
   const delivery = { losses: own === null ? null : standIns.notification.losses, addDispatcher: run.addDispatcher };
-  const { lines: notices, unchecked } = await announceResults(deps, progress, sittings, hasInboxes ? delivery : null);
+  const { lines: notices, unchecked } = await announceResults(deps, sittings, hasInboxes ? delivery : null);
 
   const verified: Verified[] = [];
   const paper = copiedPaper(questions);
@@ -83,23 +79,30 @@ export async function runDemo(run: DemoRun): Promise<number> {
   const acknowledged = sum(sittings.map((sitting) => sitting.savesAcknowledged));
   const answered = sum(sittings.map((sitting) => sitting.answers.size));
   const stored = sum(verified.map((found) => found.answersStored));
-  const report = {
-    counts: [
-      classified,
-      `  attempts        ${sittings.length} started, ${verified.length} graded`,
-      `  answers         ${acknowledged} saves acknowledged; ${stored} of ${answered} final answers stored unchanged`,
-      ...essays,
-      `  sent again      ${gateway.repeated()} requests after a missing reply`,
-      ...notices,
-    ],
-    scores: verified.map((found) => found.totalScore),
-    maxScore: verified[0]?.maxScore ?? 0,
-    unchecked,
-    seconds: (performance.now() - began) / 1_000,
-    faults,
-  };
-  const hint = unchecked === 'parents' ? parentsHint(standIns.urlOf('profile')) : [];
-  for (const line of [...reportLines(report, latencies), ...hint]) progress.line(line);
+  const maxScore = verified[0]?.maxScore ?? 0;
+  const report = [
+    '',
+    'Times, as the client saw them (ms)',
+    ...latencyTable(gateway),
+    '',
+    'Counts',
+    classified,
+    `  attempts        ${sittings.length} started, ${verified.length} graded`,
+    `  answers         ${acknowledged} saves acknowledged; ${stored} of ${answered} final answers stored unchanged`,
+    ...essays,
+    `  sent again      ${gateway.repeated()} requests after a missing reply`,
+    ...notices,
+    '',
+    `Scores, of ${maxScore}`,
+    ...histogram(
+      verified.map(({ totalScore }) => totalScore),
+      maxScore,
+    ),
+    '',
+    ...verdict(faults, unchecked, `${((performance.now() - began) / 1_000).toFixed(1)} s`),
+    ...(unchecked === 'parents' ? parentsHint(standIns.urlOf('profile')) : []),
+  ];
+  for (const line of report) progress.line(line);
   if (faults.length > 0) return 1;
   return unchecked === 'none' ? 0 : 2;
 }
@@ -119,6 +122,62 @@ async function answerAll(
   });
   const saves = sum(sittings.map((sitting) => sitting.savesAcknowledged));
   progress.end(`${saves} saves, ${sum(sittings.map((sitting) => sitting.eventsAcknowledged))} events`);
+}
+
+const BAR = 40;
+const SHOWN_FAULTS = 20;
+
+function latencyTable({ latencies }: Gateway): string[] {
+  const row = (name: string, ...cells: string[]) =>
+    `  ${[name.padEnd(16), ...cells.map((cell) => cell.padStart(8))].join(' ')}`;
+  const shown = (microseconds: number) => (microseconds / 1_000).toFixed(microseconds < 10_000 ? 1 : 0);
+  return [
+    row('', 'count', 'p50', 'p99', 'max'),
+    ...[...latencies].map(([name, times]) =>
+      row(name, `${times.count}`, ...[times.percentile(50), times.percentile(99), times.max].map(shown)),
+    ),
+  ];
+}
+
+/** Returns one bar for each point of the score, and the mean. */
+function histogram(scores: readonly number[], maxScore: number): string[] {
+  const bins = Array.from({ length: Math.ceil(maxScore) }, () => 0);
+  for (const score of scores) {
+    const bin = Math.min(bins.length - 1, Math.floor(score));
+    bins[bin] = (bins[bin] ?? 0) + 1;
+  }
+  const most = Math.max(1, ...bins);
+  const lines = bins.map((count, bin) => {
+    const label = `${bin}–${bin + 1}`.padStart(5);
+    return `  ${label} ${'▇'.repeat(Math.round((count / most) * BAR))}${count === 0 ? '' : ` ${count}`}`;
+  });
+  const mean = sum(scores) / Math.max(1, scores.length);
+  return [
+    ...lines,
+    `  mean ${mean.toFixed(2)}, best ${Math.max(0, ...scores)}, worst ${Math.min(maxScore, ...scores)}`,
+  ];
+}
+
+const UNCHECKED: Readonly<Record<Unchecked, readonly string[]>> = {
+  none: [],
+  parents: ['  … but the notices to parents could not be checked'],
+  all: ['  … but the notices could not be read: the cluster serves no notification service'],
+};
+
+function verdict(faults: readonly string[], unchecked: Unchecked, time: string): string[] {
+  if (faults.length > 0) {
+    const more = faults.length - SHOWN_FAULTS;
+    return [
+      `${faults.length} fault${faults.length === 1 ? '' : 's'} in ${time}:`,
+      ...faults.slice(0, SHOWN_FAULTS).map((fault) => `  ✗ ${fault}`),
+      ...(more > 0 ? [`  … and ${more} more`] : []),
+    ];
+  }
+  const what = unchecked === 'all' ? 'answer, score and total' : 'answer, score, total and inbox';
+  return [
+    `✓ nothing lost, nothing duplicated: every ${what} was read again and compared (${time})`,
+    ...UNCHECKED[unchecked],
+  ];
 }
 
 function parentsHint(url: string): string[] {

@@ -1,9 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
-import { asStudent, countRequests, type Gateway, refusalOf } from '#scripts/sandbox/gateway.ts';
+import {
+  asStudent,
+  countRequests,
+  type Gateway,
+  refusalOf,
+  startAttempt,
+  submitAttempt,
+} from '#scripts/sandbox/gateway.ts';
 import type { Step } from '#scripts/sandbox/school/answer-sheet.ts';
-import { startAttempt, submitAttempt } from '#scripts/sandbox/school/exam-calls.ts';
 import { mathsExam, ORGANIZATION, TEACHER } from '#scripts/sandbox/school/paper.ts';
 import type { Student } from '#scripts/sandbox/school/school.ts';
+import type { Progress } from '#scripts/start/progress.ts';
 import {
   type Answer,
   type AnswerConflict,
@@ -32,6 +39,7 @@ export interface Sitting {
 /** Dependencies of every part of the demo. */
 export interface DemoDeps {
   gateway: Gateway;
+  progress: Progress;
   examId: string;
   /** Records a fault. The demo continues and fails at its end. */
   complain(fault: string): void;
@@ -109,7 +117,7 @@ async function postEvent({ gateway }: DemoDeps, sitting: Sitting, step: Extract<
 /** Saves with the last version that the client saw. A conflict with its own save, whose reply was lost, then counts as acknowledged. */
 async function save({ gateway, complain }: DemoDeps, sitting: Sitting, step: Save): Promise<void> {
   const requests = countRequests();
-  const client = gateway.client('save', { losesReply: step.mishap === 'lost reply' });
+  const client = gateway.client('save', step.mishap === 'lost reply');
   const input = saveOf(sitting, step, versionOf(sitting, step), 'tab-1');
   try {
     const { answer: stored } = await client.saveAnswer({ ...input, observe: requests.observe });

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
 import { commonPasswords } from '#infra/passwords/common-passwords.ts';
 import { copiedPaper, gradeAnswers } from '#scripts/sandbox/demo/verify.ts';
-import { asStudent, countRequests, openGateway, openLatencies } from '#scripts/sandbox/gateway.ts';
+import { asStudent, countRequests, openGateway } from '#scripts/sandbox/gateway.ts';
 import { answerJson, openReceiver } from '#scripts/sandbox/local-server.ts';
 import { contactsOf, runtimeOf, schoolOf } from '#scripts/sandbox/school/school.ts';
 import { DEVELOPMENT_PASSWORD } from '#scripts/sandbox/seed/people.ts';
@@ -297,13 +297,12 @@ t.test('the gateway loses a reply on purpose, and the client sends the request a
     if (served === 1) await delay(200);
     answerJson(response, { status: 200, body: { success: true, data: { answer: { serverVersion: served } } } });
   });
-  const latencies = openLatencies();
-  const gateway = openGateway(url, {}, latencies);
+  const gateway = openGateway(url, {});
   const requests = countRequests();
-  await gateway.client('save', { losesReply: true }).saveAnswer({ ...SAVE, observe: requests.observe });
+  await gateway.client('save', true).saveAnswer({ ...SAVE, observe: requests.observe });
   t.strictSame([requests.count(), requests.lastStatus(), gateway.repeated()], [2, 200, 1]);
   t.strictSame(
-    latencies.sorted().map(([name, sorted]) => [name, sorted.length]),
+    [...gateway.latencies].map(([name, times]) => [name, times.count]),
     [['save', 1]],
     'a lost reply has no duration',
   );

@@ -1,12 +1,12 @@
-import { asStudent } from '#scripts/sandbox/gateway.ts';
-import { answerSheet } from '#scripts/sandbox/school/answer-sheet.ts';
 import {
+  asStudent,
   handOffGrade,
   madeUpHandoff,
   releaseResults,
   startAttempt,
   submitAttempt,
-} from '#scripts/sandbox/school/exam-calls.ts';
+} from '#scripts/sandbox/gateway.ts';
+import { answerSheet } from '#scripts/sandbox/school/answer-sheet.ts';
 import type { Student } from '#scripts/sandbox/school/school.ts';
 import { runtimeOf, type SeedExam } from '#scripts/sandbox/school/school.ts';
 import { runPart } from '#scripts/start/progress.ts';
