@@ -1,24 +1,14 @@
 import type { Writable } from 'node:stream';
 import pLimit from 'p-limit';
 
-/** Shows the progress of a long run, part by part. */
-export interface Progress {
-  /** Begins a part with `total` steps, 0 if unknown. The previous part must have ended. */
-  begin(title: string, total: number): void;
-  step(): void;
-  /** Sets the number of finished steps, and the total if `of` is passed. */
-  reach(steps: number, of?: number): void;
-  /** Ends the part and shows its result, `note`. */
-  end(note: string): void;
-  line(text: string): void;
-}
+export type Progress = ReturnType<typeof openProgress>;
 
 const WIDTH = 30;
 const REDRAW_MS = 100;
 const PLAIN_MS = 5_000;
 
 /** Opens a progress display: a bar on a terminal; elsewhere one line every five seconds and at the end of each part. */
-export function openProgress(stream: Writable & { isTTY?: boolean }): Progress {
+export function openProgress(stream: Writable & { isTTY?: boolean }) {
   const isTerminal = stream.isTTY === true;
   let title = '';
   let total = 0;
@@ -35,6 +25,7 @@ export function openProgress(stream: Writable & { isTTY?: boolean }): Progress {
     stream.write(`\r\x1b[2K  ${title.padEnd(24)} ${bar} ${done}/${total}  ${seconds()}`);
   }
 
+  /** Sets the number of finished steps, and the total if `of` is passed. */
   function reach(steps: number, of = total): void {
     [done, total] = [steps, of];
     if (performance.now() - drawnAt < (isTerminal ? REDRAW_MS : PLAIN_MS)) return;
@@ -48,17 +39,19 @@ export function openProgress(stream: Writable & { isTTY?: boolean }): Progress {
   }
 
   return {
-    begin(name, steps) {
+    /** Begins a part with so many steps, 0 if unknown. The previous part must have ended. */
+    begin(name: string, steps: number): void {
       [title, total, done, beganAt] = [name, steps, 0, performance.now()];
       if (isTerminal) draw();
       else drawnAt = beganAt;
     },
     step: () => reach(done + 1),
     reach,
-    end(note) {
+    /** Ends the part and shows its result, `note`. */
+    end(note: string): void {
       stream.write(`${isTerminal ? '\r\x1b[2K' : ''}  ${title.padEnd(24)} ${note}  (${seconds()})\n`);
     },
-    line(text) {
+    line(text: string): void {
       stream.write(`${isTerminal ? '\r\x1b[2K' : ''}${text}\n`);
     },
   };

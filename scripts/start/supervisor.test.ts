@@ -15,10 +15,10 @@ import {
   frontDoorUrl,
   generatedSecret,
 } from '#scripts/start/supervisor/development-defaults.ts';
-import { afterDeath } from '#scripts/start/supervisor/kept-process.ts';
 import { parseFormation, parseProcfile, planCluster } from '#scripts/start/supervisor/plan.ts';
 import { createPrefixedOutput } from '#scripts/start/supervisor/prefixed-output.ts';
 import { configFaults, PRODUCTION, strongSecret } from '#testing/config-faults.ts';
+import { afterDeath } from './supervisor.ts';
 
 t.test('parseProcfile reads one process type a line and refuses other lines', async (t) => {
   t.strictSame(parseProcfile('# types\nweb: node a.ts\r\n\n grading:node b.ts x: y \n'), [

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { onPath, toolsCache } from '#scripts/start/services/tools.ts';
-import { withLock } from '#scripts/start/supervisor/file-lock.ts';
+import { withLock } from '#scripts/start/supervisor/processes.ts';
 
 /**
  * Returns the tool that `find` finds, or the reason why this machine has none, for a test that is skipped then.

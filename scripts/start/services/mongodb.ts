@@ -1,9 +1,16 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { ENGINE, engineState } from './engine/engine.ts';
-import { type MongodbPlace, mongodService, ping } from './mongod.ts';
+import {
+  type MongodbPlace,
+  mongodService,
+  ping,
+  pythonService,
+  rustService,
+  SECANTUSDB,
+  SECANTUSDB_PYTHON,
+} from './mongodb-servers.ts';
 import { findPython, type InstallDeps, installPythonPackage } from './python-tools.ts';
-import { pythonService, rustService, SECANTUSDB, SECANTUSDB_PYTHON } from './secantusdb.ts';
 import { type Service, ServiceMissing } from './service.ts';
 import { onPath } from './tools.ts';
 

@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { withLock } from '#scripts/start/supervisor/file-lock.ts';
+import { withLock } from '#scripts/start/supervisor/processes.ts';
+import { sha256OfFile } from './engine/engine.ts';
 import { onPath, pipEnvironment, pythonEnvironment, runTool } from './tools.ts';
 
 /** Prints a line for the user at the terminal. */
@@ -92,8 +92,7 @@ export async function installPythonPackage(
 export function packageFolder(cache: string, requirement: string, python?: Python): string {
   const name = requirement.replace(/[^\w.-]+/g, '-');
   const forPython = python === undefined ? '' : `-py3.${python.minor}`;
-  const list = readFileSync(requirementsFile(requirement));
-  const checksum = createHash('sha256').update(list).digest('hex').slice(0, 12);
+  const checksum = sha256OfFile(requirementsFile(requirement)).slice(0, 12);
   return path.join(cache, `${name}${forPython}-${checksum}`);
 }
 

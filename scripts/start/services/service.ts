@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { LaunchPlan } from '#scripts/start/supervisor/kept-process.ts';
+import type { LaunchPlan } from '#scripts/start/supervisor.ts';
 
 export interface Service {
   readonly name: 'mongodb' | 'redis';
@@ -13,7 +13,11 @@ export interface Service {
 }
 
 /** Polls the service until it answers. @throws Error with the last fault after `withinMs`, or if `signal` aborts */
-export async function untilReady(service: Service, withinMs: number, signal?: AbortSignal): Promise<void> {
+export async function untilReady(
+  service: Pick<Service, 'origin' | 'readiness'> & { name: string },
+  withinMs: number,
+  signal?: AbortSignal,
+): Promise<void> {
   const deadline = performance.now() + withinMs;
   while (true) {
     signal?.throwIfAborted();

@@ -5,9 +5,9 @@ import { KUBERNETES_SCHEMAS } from '#testing/deploying/manifests.ts';
 import { openScratchFolder } from '#testing/scratch-folder.ts';
 import { engineFolder, sha256OfFile } from './engine/engine.ts';
 import { chooseEngine } from './mongodb.ts';
+import { SECANTUSDB } from './mongodb-servers.ts';
 import { installPythonPackage, packageFolder, requirementsFile } from './python-tools.ts';
 import { localRedis, PREBUILT_REDIS, PREBUILT_SERVER } from './redis.ts';
-import { SECANTUSDB } from './secantusdb.ts';
 import { ServiceMissing } from './service.ts';
 import { buildEnvironment, pipEnvironment, pythonEnvironment, serverEnvironment } from './tools.ts';
 

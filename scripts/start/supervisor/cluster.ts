@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import path from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { readingProcess } from '#infra/config/config.ts';
 import { ownEnvironment } from '#infra/config/environment.ts';
 import { isProcessType } from '#infra/config/readers.ts';
@@ -9,9 +8,8 @@ import { isPortFree, rememberedPort } from '#scripts/start/services/port.ts';
 import { localRedis, redisAt } from '#scripts/start/services/redis.ts';
 import { type Service, untilReady } from '#scripts/start/services/service.ts';
 import { toolsCache } from '#scripts/start/services/tools.ts';
-import { createSupervisor, type Supervisor } from '#scripts/start/supervisor.ts';
+import { createSupervisor, type LaunchPlan, runOnce, type Supervisor } from '#scripts/start/supervisor.ts';
 import { takeDataFolder } from './data-folder.ts';
-import { type LaunchPlan, runOnce } from './kept-process.ts';
 import { type Plan, StartRefused } from './plan.ts';
 import { createPrefixedOutput, type PrefixedOutput, readableLines } from './prefixed-output.ts';
 
@@ -90,7 +88,8 @@ export async function startCluster(
   }
   if (plan.processes.some(({ port }) => port !== undefined)) {
     const waits = setTimeout(() => say(`waiting for the front door (${plan.url}/readyz)`), DOOR_SILENCE_MS);
-    await frontDoorReady(plan.url, signal).finally(() => clearTimeout(waits));
+    const door = { name: 'the front door', origin: plan.url, readiness: () => readinessOf(plan.url, signal) };
+    await untilReady(door, Number.POSITIVE_INFINITY, signal).finally(() => clearTimeout(waits));
   }
 }
 
@@ -99,15 +98,12 @@ export async function startCluster(
  * and ports in the data folder. A variable that is set to the empty string counts as set.
  * @throws ServiceMissing if one can neither be found nor installed
  */
-export async function developmentServices({
-  env,
-  folder,
-  say,
-}: {
+export async function developmentServices(place: {
   env: NodeJS.ProcessEnv;
   folder: string;
   say: (line: string) => void;
 }): Promise<{ mongodb: Service; redis: Service }> {
+  const { env, folder, say } = place;
   const local = { env, cache: toolsCache(env), say };
   // One after the other, because their installations share the machine and the terminal.
   const kept = async () => ({
@@ -153,20 +149,10 @@ async function serviceAnswers(say: (line: string) => void, service: Service, sig
   say(`${service.name} answers (${service.origin})`);
 }
 
-async function frontDoorReady(url: string, signal: AbortSignal): Promise<void> {
-  while (true) {
-    signal.throwIfAborted();
-    try {
-      const answer = await fetch(`${url}/readyz`, {
-        signal: AbortSignal.any([signal, AbortSignal.timeout(2_000)]),
-      });
-      await answer.body?.cancel();
-      if (answer.status === 200) return;
-    } catch {
-      // Not listening yet.
-    }
-    await delay(100);
-  }
+async function readinessOf(url: string, signal: AbortSignal): Promise<void> {
+  const answer = await fetch(`${url}/readyz`, { signal: AbortSignal.any([signal, AbortSignal.timeout(2_000)]) });
+  await answer.body?.cancel();
+  if (answer.status !== 200) throw new Error(`it answers ${answer.status}`);
 }
 
 /** Returns a plan whose shell is replaced by a simple command, so that signals reach the command and its exit is seen at once. */

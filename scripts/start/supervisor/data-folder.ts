@@ -1,27 +1,21 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { readJson, takeLock } from './file-lock.ts';
-import { isAlive, type ProcessIdentity, signalGroup } from './processes.ts';
+import { isAlive, type ProcessIdentity, readJson, signalGroup, takeLock } from './processes.ts';
 
 /** A process of the supervisor of this folder. After a kill -9 the next supervisor reads this record. */
 export interface RecordedProcess extends ProcessIdentity {
   readonly name: string;
 }
 
-export interface DataFolder {
-  readonly path: string;
-  /** Replaces the record of running processes. Call it at every start and death. */
-  record(processes: readonly RecordedProcess[]): void;
-  release(): void;
-}
+export type DataFolder = Awaited<ReturnType<typeof takeDataFolder>>;
 
 /**
  * Makes this process the only supervisor of a data folder and stops the processes of a killed predecessor. An orphaned database would lock
  * the files, and an orphaned worker would run beside its replacement.
  * @throws Error with the pid of the other supervisor if one is alive
  */
-export async function takeDataFolder(folder: string, say: (line: string) => void): Promise<DataFolder> {
+export async function takeDataFolder(folder: string, say: (line: string) => void) {
   const run = path.join(folder, 'run');
   mkdirSync(run, { recursive: true, mode: 0o700 });
   const lock = path.join(run, 'supervisor.json');
@@ -36,11 +30,12 @@ export async function takeDataFolder(folder: string, say: (line: string) => void
 
   return {
     path: folder,
-    record: (running) => {
+    /** Replaces the record of running processes. Call it at every start and death. */
+    record(running: readonly RecordedProcess[]): void {
       writeFileSync(`${processes}.new`, JSON.stringify(running));
       renameSync(`${processes}.new`, processes);
     },
-    release: () => {
+    release(): void {
       rmSync(processes, { force: true });
       rmSync(lock, { force: true });
     },

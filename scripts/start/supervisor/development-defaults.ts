@@ -14,12 +14,6 @@ const CLASSIFIER_SETTINGS = {
   AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
 };
 
-export interface EffectiveEnvironment {
-  readonly env: NodeJS.ProcessEnv;
-  /** One sentence for each fault; empty when the cluster may start. */
-  readonly faults: readonly string[];
-}
-
 /**
  * Returns the environment of every process, and its faults. In development, unset variables have defaults; an empty variable counts as
  * set. With NODE_ENV=production there are no defaults. Values that the processes would refuse are reported here once, before anything
@@ -28,7 +22,7 @@ export interface EffectiveEnvironment {
 export function effectiveEnvironment(
   given: NodeJS.ProcessEnv,
   place: { port: number; secret: () => string },
-): EffectiveEnvironment {
+): { env: NodeJS.ProcessEnv; faults: readonly string[] } {
   if (given.NODE_ENV === 'production') {
     const refused = given.NEIGHBOURS_URL === undefined ? [] : ['NEIGHBOURS_URL: stand-ins are for development'];
     return { env: { ...given }, faults: [...refused, ...configFaults(given)] };

@@ -9,19 +9,10 @@ const ROOT = path.resolve(import.meta.dirname, '../../..');
 /** A refused start. The message is for the user at the terminal and is printed without a stack. */
 export class StartRefused extends Error {}
 
-export interface Plan {
-  readonly port: number;
-  /** URL of the first front door, for clients on this machine. */
-  readonly url: string;
-  readonly folder: string;
-  readonly env: NodeJS.ProcessEnv;
-  readonly release: ProcessType | undefined;
-  /** `type` of the Procfile; the first of several processes has the name `web1`. */
-  readonly processes: readonly { name: string; type: string; command: string; port: number | undefined }[];
-}
+export type Plan = ReturnType<typeof planCluster>;
 
 /** Checks all settings of a start before anything runs. @throws StartRefused with every fault */
-export function planCluster(outer: NodeJS.ProcessEnv): Plan {
+export function planCluster(outer: NodeJS.ProcessEnv) {
   // The addresses of the stores decide which of them this command starts.
   const { env: given, faults } = withSecretFiles(outer, ['MONGODB_URL', 'REDIS_URL']);
   /** Returns the result of `read`. If it throws, records a fault and returns `otherwise`, so that the remaining settings are checked too. */
@@ -55,14 +46,21 @@ export function planCluster(outer: NodeJS.ProcessEnv): Plan {
   const processes = running.flatMap(({ name, command }) => {
     const count = formation.get(name) ?? 0;
     return Array.from({ length: count }, (_, index) => ({
+      /** That of the Procfile; the first of several processes has the name `web1`. */
       name: count === 1 ? name : `${name}${index + 1}`,
       type: name,
       command,
       port: name === 'web' ? port + index : undefined,
     }));
   });
-  const url = frontDoorUrl(env, port);
-  return { port, url, folder, env, release: types.find(({ name }) => name === 'release'), processes };
+  return {
+    /** URL of the first front door, for clients on this machine. */
+    url: frontDoorUrl(env, port),
+    folder,
+    env,
+    release: types.find(({ name }) => name === 'release'),
+    processes,
+  };
 }
 
 function readProcfile(file: string): string {
@@ -93,18 +91,12 @@ function refused(faults: readonly string[]): StartRefused {
   return new StartRefused(['not started:', ...faults.map((fault) => `  - ${fault}`)].join('\n'));
 }
 
-/** One line of a Procfile: a process type and its shell command. */
-export interface ProcessType {
-  readonly name: string;
-  readonly command: string;
-}
-
 /** Process types have letters and digits only, as platforms require. */
 const LINE = /^([A-Za-z][A-Za-z0-9]*)\s*:\s*(\S.*)$/;
 
 /** Reads the process types of a Procfile. @throws Error with the line number if a line is not blank, a comment or `name: command` */
-export function parseProcfile(text: string): ProcessType[] {
-  const types: ProcessType[] = [];
+export function parseProcfile(text: string): { name: string; command: string }[] {
+  const types: { name: string; command: string }[] = [];
   for (const [index, raw] of text.split(/\r?\n/).entries()) {
     const line = raw.trim();
     if (line === '' || line.startsWith('#')) continue;

@@ -4,14 +4,7 @@ const COLOURS = [36, 33, 32, 35, 34, 96, 93, 92, 95, 94];
 /** Length at which a line is written without its end, so that memory stays bounded. */
 const MAX_LINE_LENGTH = 64 * 1024;
 
-export interface PrefixedOutput {
-  /** Writes one line with the prefix of a name. */
-  line(name: string, text: string): void;
-  /** Writes one line without prefix, for programs that wait for it. */
-  plain(text: string): void;
-  /** Returns a sink for the chunks of one stream; `end` writes the text after the last line feed. */
-  stream(name: string): { write(chunk: Buffer): void; end(): void };
-}
+export type PrefixedOutput = ReturnType<typeof createPrefixedOutput>;
 
 /** Merges the output of several processes line by line. Each line has the name of its process as prefix, in the colour of that process. */
 export function createPrefixedOutput(options: {
@@ -20,16 +13,18 @@ export function createPrefixedOutput(options: {
   names: readonly string[];
   /** Turns a line of a stream into text for the screen, of one line or several. Default: the line itself. */
   readable?: (line: string) => string;
-}): PrefixedOutput {
+}) {
   const { readable = (line) => line } = options;
   const width = Math.max(...options.names.map((name) => name.length), 0);
   const colourOf = new Map(options.names.map((name, index) => [name, COLOURS[index % COLOURS.length] ?? 37]));
 
+  /** Writes one line with the prefix of a name. */
   function line(name: string, text: string): void {
     const prefix = `${name.padEnd(width)} |`;
     options.write(`${options.colour ? `\x1b[${colourOf.get(name) ?? 37}m${prefix}\x1b[0m` : prefix} ${text}\n`);
   }
 
+  /** Returns a sink for the chunks of one stream; `end` writes the text after the last line feed. */
   function stream(name: string) {
     const decoder = new StringDecoder('utf8');
     let rest = '';
@@ -52,7 +47,9 @@ export function createPrefixedOutput(options: {
     };
   }
 
-  return { line, plain: (text) => options.write(`${text}\n`), stream };
+  /** Writes one line without prefix, for programs that wait for it. */
+  const plain = (text: string) => options.write(`${text}\n`);
+  return { line, plain, stream };
 }
 
 /** Fields that are the same in every log line of a process: the prefix names the process. */

@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
-import { RUST_VERSION } from '#scripts/start/services/engine/toolchain.ts';
+import { RUST_VERSION } from '#scripts/start/services/engine/build-engine.ts';
 import { onPath } from '#scripts/start/services/tools.ts';
 import { parseProcfile } from '#scripts/start/supervisor/plan.ts';
 import { optionalTool } from '#testing/optional-tool.ts';

@@ -3,9 +3,8 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { openScratchFolder } from '#testing/scratch-folder.ts';
 import { until } from '#testing/until.ts';
-import { buildEngine } from './build-engine.ts';
+import { buildEngine, checkRust, findToolchain, RUST_VERSION } from './build-engine.ts';
 import { type EngineSpec, engineFolder, engineState, sha256OfFile } from './engine.ts';
-import { checkRust, findToolchain, RUST_VERSION } from './toolchain.ts';
 
 const LOCK = `[[package]]
 name = "thing"
