@@ -11,8 +11,15 @@ import { passwordFaults } from '#shared/auth/password-policy.ts';
 import { isEmail, normalizeEmail } from '#shared/auth/registration.ts';
 import { sessionEndOf } from '#shared/auth/session.ts';
 import { importAccounts } from './import-accounts.ts';
-import { type CliCommands, type CommandWork, type Operator, readSecret } from './operator.ts';
-import { actFor, type Flags, readingActFor } from './options.ts';
+import {
+  actFor,
+  type CliCommands,
+  type CommandWork,
+  type Flags,
+  type Operator,
+  readingActFor,
+  readSecret,
+} from './operator.ts';
 import { counted, EXIT, print, Refused, WrongUsage } from './output.ts';
 
 /** An audited action on one existing account. Returns the exit code. */

@@ -1,10 +1,8 @@
 import { deadGroups } from '#infra/mongo/mailbox/dead-groups.ts';
 import type { DeadLetterFilter } from '#infra/mongo/mailbox/dead-letters.ts';
 import { findLetter, PAGE_LETTERS, readLetters } from '#infra/mongo/operations/dead-acts.ts';
-import { showBulks, stopOne } from './bulk-progress.ts';
-import { deadAct, GROUP_COLUMNS, readFilter } from './dead-acts.ts';
-import type { CliCommands, Operator } from './operator.ts';
-import { atCursor, type Flags, limitOf, type OptionName } from './options.ts';
+import { deadAct, GROUP_COLUMNS, readFilter, showBulks, stopOne } from './dead-acts.ts';
+import { atCursor, type CliCommands, type Flags, limitOf, type Operator, type OptionName } from './operator.ts';
 import { EXIT, nextPage, print, Refused, table, WrongUsage } from './output.ts';
 
 const FILTERS: readonly OptionName[] = ['queue', 'cause', 'subject', 'since', 'until'];

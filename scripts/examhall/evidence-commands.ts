@@ -5,8 +5,7 @@ import { type AuditFilter, auditView, readAuditPage } from '#infra/mongo/operati
 import { type AuditRow, auditFacts, type Noted, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import { countedAs, readAddress } from '#infra/net/ip-address.ts';
 import { openKeyedHash } from '#infra/net/keyed-hash.ts';
-import type { CliCommands, Operator } from './operator.ts';
-import { atCursor, type Flags, limitOf } from './options.ts';
+import { atCursor, type CliCommands, type Flags, limitOf, type Operator } from './operator.ts';
 import { nextPage, print, Refused, table, WrongUsage } from './output.ts';
 
 /** The commands for the audit of operators and for security events. */

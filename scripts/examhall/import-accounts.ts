@@ -11,8 +11,7 @@ import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { isJsonObject } from '#shared/kernel/json.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
-import type { Operator } from './operator.ts';
-import { actFor, type Flags } from './options.ts';
+import { actFor, type Flags, type Operator } from './operator.ts';
 import { counted, EXIT } from './output.ts';
 
 /** Accounts that are inserted at the same time. */

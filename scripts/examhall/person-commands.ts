@@ -8,8 +8,7 @@ import { exportPerson } from '#infra/mongo/person/export.ts';
 import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import { endAttempts, openAttempts } from '#infra/mongo/person/ungraded.ts';
 import { DECLARATIONS } from '#infra/mongo/schema/personal-fields.ts';
-import type { CliCommands, CommandWork, Operator } from './operator.ts';
-import { actFor, type Flags } from './options.ts';
+import { actFor, type CliCommands, type CommandWork, type Flags, type Operator } from './operator.ts';
 import { counted, EXIT, Refused, WrongUsage } from './output.ts';
 
 /** An audited action on one person. Returns the exit code. */

@@ -3,8 +3,7 @@ import { PassThrough, Readable } from 'node:stream';
 import t from 'tap';
 import { ALL_COMMANDS } from './examhall.ts';
 import { readImportLine } from './import-accounts.ts';
-import { readSecret } from './operator.ts';
-import { readMoment } from './options.ts';
+import { readMoment, readSecret } from './operator.ts';
 import { EXIT } from './output.ts';
 import { readCommandLine } from './program.ts';
 

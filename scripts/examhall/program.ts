@@ -1,7 +1,6 @@
 import tab from '@bomb.sh/tab/commander';
 import { Command, CommanderError, type Help } from 'commander';
-import type { CliCommand, CliCommands } from './operator.ts';
-import { type Flags, optionOf } from './options.ts';
+import { type CliCommand, type CliCommands, type Flags, optionOf } from './operator.ts';
 import { EXIT, EXIT_MEANINGS } from './output.ts';
 
 /** A command line that names a command and its arguments. */

@@ -7,8 +7,7 @@ import type { Exam, ExamAttempt } from '#shared/generated/operations.ts';
 import { ATTEMPT_STATUSES, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
 import { span } from '#shared/operations/reasons.ts';
 import { lineView, PAGE_LINES, pageOf, readCursor, type TraceLine, verdictText } from '#shared/operations/timeline.ts';
-import type { CliCommands, Operator } from './operator.ts';
-import { atCursor, type Flags, limitOf, readingActFor } from './options.ts';
+import { atCursor, type CliCommands, type Flags, limitOf, type Operator, readingActFor } from './operator.ts';
 import { counted, nextPage, print, Refused, table, WrongUsage } from './output.ts';
 
 /** The commands that read what happened to an object or a person, or how an exam goes. Each read is audited. */

@@ -2,8 +2,7 @@ import { UnfitServer } from '#infra/mongo/probe/probe.ts';
 import { type Distribution, type DistributionStep, readDistribution } from '#infra/mongo/schema/distribution.ts';
 import { MigrationRefused, migrate } from '#infra/mongo/schema/migrate.ts';
 import { type SchemaStatus, schemaStatus } from '#infra/mongo/schema/schema-status.ts';
-import type { CliCommands, Operator } from './operator.ts';
-import type { Flags } from './options.ts';
+import type { CliCommands, Flags, Operator } from './operator.ts';
 import { EXIT, print, Refused, table, WrongUsage } from './output.ts';
 
 /** Commands that change the schema. They run without a time limit of the socket, because building an index may take long. */
