@@ -6,7 +6,7 @@ import { compile } from 'json-schema-to-typescript';
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** Returns the name of the type that a `$ref` refers to. */
-export type NameOfReference = ($ref: string) => string;
+type NameOfReference = ($ref: string) => string;
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 

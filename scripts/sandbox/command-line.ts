@@ -4,18 +4,15 @@ export interface Terminal {
   fail(line: string): void;
 }
 
-/** A command: `read` returns its options, or throws an error that names an invalid one. */
-interface Command<Options> {
-  usage: string;
-  read(args: string[]): Options;
-  run(options: Options): Promise<number>;
-}
-
-/** Runs a command. Prints its usage for `--help`, and after the fault of an option. Returns the exit code. */
+/**
+ * Runs a command: `read` returns its options, or throws an error that names an invalid one. Prints the usage for `--help`, and after the
+ * fault of an option. Returns the exit code.
+ */
 export async function runCommand<Options>(
-  { usage, read, run }: Command<Options>,
+  usage: string,
   args: readonly string[],
   { print, fail }: Terminal,
+  { read, run }: { read: (args: string[]) => Options; run: (options: Options) => Promise<number> },
 ): Promise<number> {
   if (args.includes('--help') || args.includes('-h')) {
     print(usage);

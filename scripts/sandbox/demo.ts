@@ -28,7 +28,7 @@ checked: the cluster has no profile service that knows the parents and its store
 64 an invalid option.
 `;
 
-process.exitCode = await runCommand({ usage: USAGE, read: readOptions, run: demo }, process.argv.slice(2), TERMINAL);
+process.exitCode = await runCommand(USAGE, process.argv.slice(2), TERMINAL, { read: readOptions, run: demo });
 
 type Options = ReturnType<typeof readOptions>;
 

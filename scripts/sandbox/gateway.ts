@@ -19,21 +19,7 @@ import { gradeEssay } from './school/paper.ts';
 import type { Student } from './school/school.ts';
 
 /** The client of the sandbox, in the place of the API gateway and of the services that call examhall. */
-export interface Gateway {
-  /**
-   * Returns a client whose requests have this name in `latencies`. If it `losesReply`, it hangs up on its first request, whose effect is then
-   * unknown, and sends it again.
-   */
-  client(name: string, losesReply?: boolean): Client;
-  /** Returns the credentials of a service. */
-  service(name: string): Service;
-  /** Returns the names of the services that the cluster serves. @throws Error if none answers there */
-  services(): Promise<ReadonlySet<string>>;
-  /** Durations of requests in microseconds, by the name of their call. */
-  latencies: ReadonlyMap<string, RecordableHistogram>;
-  /** Number of requests that had no reply, or one that asks to come again. */
-  repeated(): number;
-}
+export type Gateway = ReturnType<typeof openGateway>;
 
 const TIMEOUT_MS = 20_000;
 const TRIES = 8;
@@ -45,7 +31,7 @@ const DEADLINE_MS = 180_000;
 const HANG_UP_MS = 4;
 
 /** Opens the gateway with the tokens of a cluster that has this environment. */
-export function openGateway(url: string, env: NodeJS.ProcessEnv): Gateway {
+export function openGateway(url: string, env: NodeJS.ProcessEnv) {
   const clients = new Map<string, Client>();
   const latencies = new Map<string, RecordableHistogram>();
   const token = env.ATTEMPT_INTERNAL_SERVICE_TOKEN ?? env.INTERNAL_SERVICE_TOKEN ?? 'dev-internal-token';
@@ -74,14 +60,20 @@ export function openGateway(url: string, env: NodeJS.ProcessEnv): Gateway {
   }
 
   return {
-    client(name, losesReply = false) {
+    /**
+     * Returns a client whose requests have this name in `latencies`. If it `losesReply`, it hangs up on its first request, whose effect is
+     * then unknown, and sends it again.
+     */
+    client(name: string, losesReply = false): Client {
       if (losesReply) return open(name, { fetch: losingFetch() });
       const client = clients.get(name) ?? open(name, {});
       clients.set(name, client);
       return client;
     },
-    service: (name) => ({ name, token }),
-    async services() {
+    /** Returns the credentials of a service. */
+    service: (name: string): Service => ({ name, token }),
+    /** Returns the names of the services that the cluster serves. @throws Error if none answers there */
+    async services(): Promise<ReadonlySet<string>> {
       const askedAt = performance.now();
       const reply = await fetch(new URL('/v1', url), { signal: AbortSignal.timeout(TIMEOUT_MS) });
       if (!reply.ok) throw new Error(`GET /v1 answered ${reply.status}`);
@@ -89,7 +81,9 @@ export function openGateway(url: string, env: NodeJS.ProcessEnv): Gateway {
       record('services', performance.now() - askedAt);
       return new Set(data.services);
     },
+    /** Durations of requests in microseconds, by the name of their call. */
     latencies,
+    /** Returns the number of requests that had no reply, or one that asks to come again. */
     repeated: () => repeated,
   };
 }

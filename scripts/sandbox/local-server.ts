@@ -3,13 +3,6 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
-/** An HTTP server on the loopback address, which other machines cannot reach. */
-export interface LocalServer {
-  url: string;
-  /** Cuts every connection and waits until the port is free. */
-  close(): Promise<void>;
-}
-
 /** One call that arrived completely. */
 export interface ReceivedCall {
   method: string;
@@ -25,18 +18,14 @@ export interface ReceivedCall {
 }
 
 /** Answers a call, at once or later. A call without an answer hangs. */
-export type Serve = (call: ReceivedCall, response: ServerResponse) => unknown;
+type Serve = (call: ReceivedCall, response: ServerResponse) => unknown;
 
-export interface LocalServerOptions {
-  /** Default: a free port. */
-  port?: number;
-  /** True cuts the call if `serve` throws. By default the error is unhandled and ends the process, so that a test fails. */
-  survivesErrors?: boolean;
-}
-
-/** Opens a server that calls `serve` with each call after reading it completely. If the caller dies while it sends, `serve` is not called. */
-export async function listenLocally(serve: Serve, options: LocalServerOptions = {}): Promise<LocalServer> {
-  const { port = 0, survivesErrors = false } = options;
+/**
+ * Opens an HTTP server on the loopback address, which other machines cannot reach, by default on a free port. It calls `serve` with each
+ * call after reading it completely. If the caller dies while it sends, `serve` is not called. An error of `serve` is unhandled and ends the
+ * process, so that a test fails; with `survivesErrors` it cuts the call.
+ */
+export async function listenLocally(serve: Serve, { port = 0, survivesErrors = false } = {}) {
   const server = createServer(async (request, response) => {
     const bytes = await buffer(request).catch(() => undefined);
     if (bytes === undefined) return;
@@ -56,7 +45,8 @@ export async function listenLocally(serve: Serve, options: LocalServerOptions = 
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async close() {
+    /** Cuts every connection and waits until the port is free. */
+    async close(): Promise<void> {
       const closed = once(server, 'close');
       server.close();
       server.closeAllConnections();

@@ -22,7 +22,7 @@ and for notices NOTIFICATION_TOKEN_<SENDER> or NOTIFICATION_INTERNAL_SERVICE_TOK
 Exit code: 0 done; 1 the port is in use, or the failure is refused; 64 an invalid option.
 `;
 
-export interface Around extends Terminal {
+interface Around extends Terminal {
   env: NodeJS.ProcessEnv;
   /** Ends the stand-ins. */
   signal: AbortSignal;
@@ -36,7 +36,7 @@ export function runNeighbours(args: readonly string[], around: Around): Promise<
     const control = `http://127.0.0.1:${options.port}/_control`;
     return act === 'show' ? show(control, around) : fail(`${control}/${encodeURIComponent(name)}`, members, around);
   };
-  return runCommand({ usage: USAGE, read: readOptions, run }, args, around);
+  return runCommand(USAGE, args, around, { read: readOptions, run });
 }
 
 type Options = ReturnType<typeof readOptions>;

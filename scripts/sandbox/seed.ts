@@ -6,10 +6,9 @@ import { openGateway } from './gateway.ts';
 import { bankQuestion } from './neighbours/owners.ts';
 import { mathsPaper } from './school/paper.ts';
 import { contactsOf, type School, schoolOf } from './school/school.ts';
+import { fillInboxes, useModels } from './seed/activities.ts';
 import { sitExams } from './seed/exams.ts';
-import { fillInboxes } from './seed/inboxes.ts';
-import { useModels } from './seed/model-work.ts';
-import { DEVELOPMENT_PASSWORD, type Filling, registerPeople, type SignIn } from './seed/people.ts';
+import { DEVELOPMENT_PASSWORD, type Filling, type Person, registerPeople } from './seed/people.ts';
 
 const DEFAULT_URL = 'http://127.0.0.1:3000';
 const DEFAULT_NEIGHBOURS = 'http://127.0.0.1:3999';
@@ -29,14 +28,13 @@ ATTEMPT_INTERNAL_SERVICE_TOKEN, otherwise INTERNAL_SERVICE_TOKEN (default dev-in
 Exit code: 0 the school is complete; 1 it is not; 64 an invalid option.
 `;
 
-interface Around {
-  env: NodeJS.ProcessEnv;
-  output: Writable & { isTTY?: boolean };
-  fail(line: string): void;
-}
+type Output = Writable & { isTTY?: boolean };
 
 /** `npm run seed`: fills a running cluster with a school. Returns the exit code. */
-export function runSeed(args: readonly string[], { env, output, fail }: Around): Promise<number> {
+export function runSeed(
+  args: readonly string[],
+  { env, output, fail }: { env: NodeJS.ProcessEnv; output: Output; fail(line: string): void },
+): Promise<number> {
   const run = async (options: Options) => {
     try {
       await checkPlace(options);
@@ -48,7 +46,7 @@ export function runSeed(args: readonly string[], { env, output, fail }: Around):
     }
   };
   const print = (line: string) => void output.write(line);
-  return runCommand({ usage: USAGE, read: (given) => readOptions(given, env), run }, args, { print, fail });
+  return runCommand(USAGE, args, { print, fail }, { read: (given) => readOptions(given, env), run });
 }
 
 type Options = ReturnType<typeof readOptions>;
@@ -91,15 +89,11 @@ async function checkPlace({ url, yes }: Options): Promise<void> {
   if (data.commands?.length === 0 && !yes) throw new Error(`${url} is a production cluster; pass --yes to fill it`);
 }
 
-interface Landing {
-  data?: { service?: unknown; commands?: unknown[] };
-}
-
-async function landingOf(url: string): Promise<Landing> {
+async function landingOf(url: string): Promise<{ data?: { service?: unknown; commands?: unknown[] } }> {
   try {
     const headers = { accept: 'application/json' };
     const reply = await fetch(new URL('/', url), { headers, signal: AbortSignal.timeout(5_000) });
-    return (await reply.json()) as Landing;
+    return (await reply.json()) as Awaited<ReturnType<typeof landingOf>>;
   } catch {
     throw new Error(`no cluster is ready at ${url}; start one with \`npm start\``);
   }
@@ -109,7 +103,7 @@ async function landingOf(url: string): Promise<Landing> {
 async function fill(
   { url, seed, students, accounts, neighbours }: Options,
   env: NodeJS.ProcessEnv,
-  output: Around['output'],
+  output: Output,
 ): Promise<string[]> {
   const progress = openProgress(output);
   const gateway = openGateway(url, env);
@@ -170,7 +164,7 @@ function addedLine(added: ReadonlyMap<string, number>): string {
   return `Added: ${[...added].map(([kind, count]) => `${count} ${kind}`).join(', ')}`;
 }
 
-function schoolLines({ exams }: School, signIns: readonly SignIn[]): string[] {
+function schoolLines({ exams }: School, signIns: readonly Person[]): string[] {
   return [
     '',
     'Exams',

@@ -45,20 +45,7 @@ export const ASSUMED = {
 /** Rates of a phase, by operation, per second. */
 type Rates = Partial<Readonly<Record<Operation, number>>>;
 
-export interface Sizing {
-  phases: readonly { name: string; rates: Rates; doors: number; commands: number; twoPhase: number; first: number }[];
-  processes: { web: number; grading: number; gradenotices: number; others: number };
-  /** Commands a second of the busiest phase on the first shard, which has more than the others. */
-  commandsOfShard: number;
-  /** Part of these that are polls, which every shard receives. */
-  pollsOfShard: number;
-  /** Least number of shards for this load; null if the first shard cannot carry its part. */
-  shardsNeeded: number | null;
-  redisCommands: number;
-  connections: number;
-  /** Gigabytes on disk that a term adds, on each member of a shard. */
-  diskGiB: number;
-}
+export type Sizing = ReturnType<typeof sizeOf>;
 
 /** One process of each type that the load does not scale: handoffs, releases, account notices, delivery, models, payment, sweeps. */
 const OTHERS = { processes: 7, queues: 8 } as const;
@@ -74,7 +61,7 @@ const FIRST_SHARD: Rates = { login: 2, refresh: 1, notice: 3 };
 const MS = 1_000;
 
 /** Returns the processes and the load of MongoDB for an exam. */
-export function sizeOf(load: Load, costs: Costs): Sizing {
+export function sizeOf(load: Load, costs: Costs) {
   const { students, shards } = load;
   const saves = (students * load.savesPerMinute) / 60;
   const submits = students / load.submitSeconds;
@@ -104,16 +91,20 @@ export function sizeOf(load: Load, costs: Costs): Sizing {
   return {
     phases,
     processes: { web, grading, gradenotices, others: OTHERS.processes },
+    /** Commands a second of the busiest phase on the first shard, which has more than the others. */
     commandsOfShard: Math.ceil(onFirstOf(shards)),
+    /** Part of these that are polls, which every shard receives. */
     pollsOfShard: pollsOf(shards),
+    /** Least number of shards for this load; null if the first shard cannot carry its part. */
     shardsNeeded: leastShards(onFirstOf),
     redisCommands: Math.ceil((submits + notices) * ASSUMED.redisOfRing),
     connections: (web + workers) * ASSUMED.connectionsOfProcess,
+    /** Gigabytes on disk that a term adds, on each member of a shard. */
     diskGiB: (students * load.attemptsPerTerm * ASSUMED.attemptKiB) / 1_024 ** 2 / shards,
   };
 }
 
-function phase(name: string, rates: Rates, costs: Costs): Sizing['phases'][number] {
+function phase(name: string, rates: Rates, costs: Costs) {
   const sum = (of: (operation: Operation) => number) =>
     Object.entries(rates).reduce((total, [operation, rate]) => total + rate * of(operation as Operation), 0);
   return {

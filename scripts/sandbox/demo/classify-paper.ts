@@ -35,27 +35,17 @@ export async function classifyPaper(
   const { job, created } = await client.createJob(input);
   // If a repeated request finds the job open, an earlier one may have created it.
   if (!created && requests.count() === 1) deps.complain(`job ${job.id} was open before its first request`);
-  const followed = await followJob(client, { owner: THE_TEACHER, jobId: job.id }, ({ progress: { processed } }) => {
-    progress.reach(processed);
-  });
+  const followed = await followJob(client, { owner: THE_TEACHER, jobId: job.id }, (seen) =>
+    progress.reach(seen.progress.processed),
+  );
   followed.faults.forEach(deps.complain);
-  const hasBank = bank !== null;
-  const classified = followed.job === null ? 0 : await verifyJob(deps, followed.job, questionIds, { hasBank });
+  const { job: last, updates } = followed;
+  const classified = last === null ? 0 : await verifyJob(deps, last, questionIds, { hasBank: bank !== null });
   const asked = bank === null ? null : bank.questionsAsked();
   if (asked !== null && asked < questionIds.length) deps.complain(`the question bank returned only ${asked} questions`);
-  progress.end(`${classified} of ${questionIds.length}, ${followed.updates} live updates`);
+  progress.end(`${classified} of ${questionIds.length}, ${updates} live updates`);
   const read = asked === null ? '' : `; ${asked} read from the question bank`;
-  return `  classified      ${classified} of ${questionIds.length} questions, ${followed.updates} live updates${read}`;
-}
-
-/** Events that the stream of a classification job has sent. */
-export interface FollowedJob {
-  /** Final state from the stream; null if the stream never sent it. */
-  job: Job | null;
-  /** Number of states received: the snapshot and each later change. */
-  updates: number;
-  /** Faults: a revision or progress that decreases, or a job that does not end. */
-  faults: string[];
+  return `  classified      ${classified} of ${questionIds.length} questions, ${updates} live updates${read}`;
 }
 
 /**
@@ -70,8 +60,15 @@ export async function followJob(
   client: Pick<Client, 'streams'>,
   { owner, jobId }: { owner: Identity; jobId: string },
   show: (job: Job) => void,
-): Promise<FollowedJob> {
-  const followed: FollowedJob = { job: null, updates: 0, faults: [] };
+) {
+  const followed = {
+    /** Final state from the stream; null if the stream never sent it. */
+    job: null as Job | null,
+    /** Number of states received: the snapshot and each later change. */
+    updates: 0,
+    /** Faults: a revision or progress that decreases, or a job that does not end. */
+    faults: [] as string[],
+  };
   const ending = new AbortController();
   const giveUp = () => ending.abort();
   let timer = setTimeout(giveUp, FIRST_MS);
@@ -151,15 +148,8 @@ export async function verifyJob(
 /** Returns the progress of a finished job without errors. */
 function whole(total: number): Job['progress'] {
   const batches = Math.ceil(total / BATCH);
-  return {
-    total,
-    processed: total,
-    succeeded: total,
-    failed: 0,
-    batchesTotal: batches,
-    batchesDone: batches,
-    percent: 100,
-  };
+  const counts = { total, processed: total, succeeded: total, failed: 0 };
+  return { ...counts, batchesTotal: batches, batchesDone: batches, percent: 100 };
 }
 
 /** Checks an item: exactly the requested fields, each a text with a confidence from 0 to 1, and not accepted. */

@@ -14,13 +14,7 @@ import type { StandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
 import { freePort, rememberedStores } from '#scripts/start/services/port.ts';
 
 /** A cluster that the demo started. */
-export interface OwnCluster {
-  url: string;
-  /** Checks its stored rows as `examhall doctor` does. Returns the promises that they break, with examples. */
-  brokenPromises(): Promise<string[]>;
-  /** Stops every process of the cluster and deletes its data. */
-  stop(): Promise<void>;
-}
+export type OwnCluster = Awaited<ReturnType<typeof startOwnCluster>>;
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 /** Lines of output that an error quotes if the cluster does not start. */
@@ -38,7 +32,7 @@ const ENOUGH_BYTES = 2 * 1024 ** 3;
  * database is `examhall_demo`.
  * @throws Error with the last lines of output if the cluster does not start
  */
-export async function startOwnCluster(standIns: StandIns, say: (line: string) => void): Promise<OwnCluster> {
+export async function startOwnCluster(standIns: StandIns, say: (line: string) => void) {
   const folder = await mkdtemp(path.join(await scratch(), 'examhall-demo-'));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
@@ -61,6 +55,7 @@ export async function startOwnCluster(standIns: StandIns, say: (line: string) =>
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  /** Stops every process of the cluster and deletes its data. */
   const stop = async () => {
     await stopped(child);
     await rm(folder, { recursive: true, force: true });
@@ -73,6 +68,7 @@ export async function startOwnCluster(standIns: StandIns, say: (line: string) =>
   }
   return {
     url,
+    /** Checks its stored rows as `examhall doctor` does. Returns the promises that they break, with examples. */
     brokenPromises: () =>
       brokenPromisesIn(storesOf({ MONGODB_URL: process.env.MONGODB_URL || undefined, DATA_DIR: folder })),
     stop,

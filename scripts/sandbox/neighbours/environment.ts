@@ -56,9 +56,7 @@ export function mailEnvironment(url: string, port = Number(new URL(url).port) + 
 }
 
 /** Returns the variable that names the intake of the stand-ins. A cluster that serves `notification` needs it only to test faults. */
-export function intakeEnvironment(url: string): Record<string, string> {
-  return { NOTIFICATION_SERVICE_URL: `${url}/notification` };
-}
+export const intakeEnvironment = (url: string) => ({ NOTIFICATION_SERVICE_URL: `${url}/notification` });
 
 /** Returns the tokens that a cluster with this environment sends, by neighbour and sender; undefined: it sends none. */
 export function tokensSentBy(env: NodeJS.ProcessEnv): (neighbour: NeighbourName, sender: string) => string | undefined {

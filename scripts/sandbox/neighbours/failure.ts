@@ -62,7 +62,7 @@ export const MAIL_FAILURE = allOptional<MailFailure>({
 const RESET = closed({ reset: { const: true } });
 
 function allOptional<Shown>(shapes: Readonly<Record<keyof Shown, Schema>>): Schema {
-  return closed(shapes, Object.keys(shapes));
+  return closed({}, shapes);
 }
 
 function contradictionsIn(failure: Failure & MailFailure): Fault[] {
@@ -89,25 +89,17 @@ export interface Effect {
 export const UNDISTURBED: Effect = { delayMs: 0, performs: true, reply: 'real' };
 
 /** The failure of one stand-in. */
-export interface FailureSwitch<Own extends Failure = Failure> {
-  /** Begins a failure, or ends the present one (null). */
-  set(failure: Own | null): void;
-  /** Begins the failure that this JSON is, or ends the present one by `{"reset": true}`. Returns the faults of any other value. */
-  read(value: unknown): Fault[];
-  /** Returns the present failure with the number of calls that it has failed; null without one. */
-  shown(): (Own & { failed: number }) | null;
-  /** Returns how the next call goes, and counts it. */
-  next(path: string): Effect;
-}
+export type FailureSwitch = ReturnType<typeof failureSwitch<Failure>>;
 
 /** Returns a switch without a failure, for failures of this shape. `changed` learns of each one that begins or ends. */
 export function failureSwitch<Own extends Failure = Failure>(
   shape: Schema,
   changed: (failure: Own | null) => void = () => undefined,
-): FailureSwitch<Own> {
+) {
   let current: Own | null = null;
   let [met, failed] = [0, 0];
 
+  /** Begins a failure, or ends the present one (null). */
   function set(failure: Own | null): void {
     [current, met, failed] = [failure, 0, 0];
     changed(failure);
@@ -115,15 +107,18 @@ export function failureSwitch<Own extends Failure = Failure>(
 
   return {
     set,
-    read(value) {
+    /** Begins the failure that this JSON is, or ends the present one by `{"reset": true}`. Returns the faults of any other value. */
+    read(value: unknown): Fault[] {
       const failure = faultsOf(RESET, value).length === 0 ? null : (value as Own);
       const misshapen = failure === null ? [] : faultsOf(shape, failure);
       const faults = failure === null || misshapen.length > 0 ? misshapen : contradictionsIn(failure);
       if (faults.length === 0) set(failure);
       return faults;
     },
-    shown: () => (current === null ? null : { ...current, failed }),
-    next(path) {
+    /** Returns the present failure with the number of calls that it has failed; null without one. */
+    shown: (): (Own & { failed: number }) | null => (current === null ? null : { ...current, failed }),
+    /** Returns how the next call goes, and counts it. */
+    next(path: string): Effect {
       if (current === null || !path.includes(current.only ?? '')) return UNDISTURBED;
       met += 1;
       if (met % (current.every ?? 1) !== 0) return UNDISTURBED;

@@ -4,7 +4,11 @@ import { membersOf } from '#shared/kernel/json.ts';
 import { type HttpProvider, refusalBody, replyOf, streamOf } from './provider-replies.ts';
 import { closed, type NeighbourCall, type Reply, type Route, type Schema, type StandIn, TEXT } from './stand-in.ts';
 
-const MESSAGE = closed({ role: { enum: ['system', 'user'] }, content: TEXT });
+const MESSAGES = {
+  type: 'array',
+  minItems: 1,
+  items: closed({ role: { enum: ['system', 'user'] }, content: TEXT }),
+} as const;
 const ANY: Schema = { type: 'object' };
 const FLAG: Schema = { type: 'boolean' };
 const PARTS = { type: 'array', minItems: 1, items: closed({ text: TEXT }) };
@@ -32,26 +36,12 @@ const PROTOCOLS: readonly Protocol[] = [
     provider: 'local',
     path: /\/chat\/completions$/,
     shape: closed(
-      {
-        model: TEXT,
-        messages: { type: 'array', minItems: 1, items: MESSAGE },
-        response_format: ANY,
-        store: FLAG,
-        max_tokens: { type: 'integer' },
-        stream: FLAG,
-        stream_options: ANY,
-      },
-      ['response_format', 'store', 'max_tokens', 'stream', 'stream_options'],
+      { model: TEXT, messages: MESSAGES },
+      { response_format: ANY, store: FLAG, max_tokens: { type: 'integer' }, stream: FLAG, stream_options: ANY },
     ),
     read: ({ messages, response_format, stream }) => ({
-      system: textOf(
-        messages.filter((message: { role: string }) => message.role === 'system'),
-        'content',
-      ),
-      user: textOf(
-        messages.filter((message: { role: string }) => message.role === 'user'),
-        'content',
-      ),
+      system: saidBy('system', messages),
+      user: saidBy('user', messages),
       schema: response_format?.json_schema?.schema,
       streams: stream === true,
     }),
@@ -64,16 +54,15 @@ const PROTOCOLS: readonly Protocol[] = [
         model: TEXT,
         max_tokens: { type: 'integer', minimum: 1 },
         system: TEXT,
-        messages: { type: 'array', minItems: 1, items: MESSAGE },
+        messages: MESSAGES,
         tools: { type: 'array', minItems: 1, items: closed({ name: TEXT, description: TEXT, input_schema: ANY }) },
         tool_choice: ANY,
-        stream: FLAG,
       },
-      ['stream'],
+      { stream: FLAG },
     ),
     read: ({ system, messages, tools, stream }) => ({
       system,
-      user: textOf(messages, 'content'),
+      user: saidBy('user', messages),
       schema: tools[0].input_schema,
       streams: stream === true,
     }),
@@ -84,9 +73,7 @@ const PROTOCOLS: readonly Protocol[] = [
     shape: closed({
       systemInstruction: closed({ parts: PARTS }),
       contents: { type: 'array', minItems: 1, items: closed({ role: { const: 'user' }, parts: PARTS }) },
-      generationConfig: closed({ responseMimeType: { const: 'application/json' }, responseSchema: ANY }, [
-        'responseSchema',
-      ]),
+      generationConfig: closed({ responseMimeType: { const: 'application/json' } }, { responseSchema: ANY }),
     }),
     read: ({ systemInstruction, contents, generationConfig }, { path }) => ({
       system: textOf(systemInstruction.parts, 'text'),
@@ -101,36 +88,34 @@ const PROTOCOLS: readonly Protocol[] = [
 export function modelsStandIn(): StandIn {
   let [answers, unreadable] = [0, 0];
 
-  const routeOf = ({ provider, path, shape, read }: Protocol): Route => ({
-    method: 'POST',
-    path,
-    senders: null,
-    shape,
-    answer(call) {
-      const asked = read(call.body, call);
-      const json = answerTo(asked);
-      if (json === undefined) {
-        unreadable += 1;
-        const body = refusalBody(provider, 'invalid_request_error', 'the prompt names neither data nor schema');
-        return { status: 400, body };
-      }
-      answers += 1;
-      return replyWith(provider, JSON.stringify(json), asked.streams);
-    },
-  });
+  function answerAs(provider: HttpProvider, asked: Asked): Reply {
+    const json = answerTo(asked);
+    if (json === undefined) {
+      unreadable += 1;
+      const body = refusalBody(provider, 'invalid_request_error', 'the prompt names neither data nor schema');
+      return { status: 400, body };
+    }
+    answers += 1;
+    const text = JSON.stringify(json);
+    if (!asked.streams) return { status: 200, body: replyOf(provider, text) };
+    return { status: 200, headers: { 'content-type': 'text/event-stream' }, body: streamOf(provider, text) };
+  }
 
   return {
-    routes: PROTOCOLS.map(routeOf),
+    routes: PROTOCOLS.map(({ provider, path, shape, read }): Route => {
+      return {
+        method: 'POST',
+        path,
+        senders: null,
+        shape,
+        answer: (call) => answerAs(provider, read(call.body, call)),
+      };
+    }),
     state: () => ({ answers, unreadable }),
     forget() {
       [answers, unreadable] = [0, 0];
     },
   };
-}
-
-function replyWith(provider: HttpProvider, text: string, streams: boolean): Reply {
-  if (!streams) return { status: 200, body: replyOf(provider, text) };
-  return { status: 200, headers: { 'content-type': 'text/event-stream' }, body: streamOf(provider, text) };
 }
 
 /** Returns an answer that follows the data and the schema of a prompt; undefined if it lacks one of them. */
@@ -143,6 +128,13 @@ function answerTo({ system, user, schema }: Asked): unknown {
   const json = mockAnswer({ kind: 'classify', data: JSON.parse(data), schema: wanted });
   // A strict schema requires optional fields as nullable ones; a null is removed again.
   return readAnswer(JSON.stringify(json), wanted);
+}
+
+function saidBy(role: string, messages: readonly Record<string, string>[]): string {
+  return textOf(
+    messages.filter((message) => message.role === role),
+    'content',
+  );
 }
 
 function textOf(parts: readonly Record<string, string>[], field: string): string {

@@ -4,8 +4,8 @@ import { membersOf } from '#shared/kernel/json.ts';
 import {
   closed,
   fields,
-  type Journal,
   type NeighbourCall,
+  ok,
   openJournal,
   type Reply,
   refusal,
@@ -15,25 +15,13 @@ import {
 } from './stand-in.ts';
 
 /** Events whose reply was lost on purpose. The sender must repeat each. */
-export interface LostReplies {
-  /** Number of events that were stored and whose sender got no success. */
-  lost(): number;
-  /** Number of those events whose repeat was answered with `replayed` and created nothing. */
-  recognised(): number;
-  /** Source event ids of repeats that were stored as new events. Must stay empty. */
-  doubled: readonly string[];
-}
-
-export interface NotificationStandIn extends StandIn, Pick<Journal<object>, 'timesOf'> {
-  losses: LostReplies;
-  /** Passes every event on to the notification service at this URL; null: stores it here. */
-  forwardTo(url: string | null): void;
-}
+export type LostReplies = ReturnType<typeof notificationStandIn>['losses'];
 
 const TIMEOUT_MS = 10_000;
 
-const ABOUT = fields(TEXT, 'preferenceType', 'entity', 'entityId', 'organizationId');
-const NOTICE = closed({ ...fields(TEXT, 'userId', 'type', 'title', 'content'), ...ABOUT }, ['organizationId']);
+const ABOUT = fields(TEXT, 'preferenceType', 'entity', 'entityId');
+const ORGANIZATION = { organizationId: TEXT };
+const NOTICE = closed({ ...fields(TEXT, 'userId', 'type', 'title', 'content'), ...ABOUT }, ORGANIZATION);
 const SOURCE = {
   ...fields(TEXT, 'sourceEventId', 'type'),
   ...ABOUT,
@@ -42,44 +30,32 @@ const SOURCE = {
 };
 const NOTICES = { type: 'array', minItems: 1, items: NOTICE };
 /** Body of the notices that examhall sends. Other producers may send more; their receiver is examhall itself. */
-const EVENT = closed({ ...SOURCE, sourceService: { enum: [ATTEMPT_SERVICE] }, notifications: NOTICES }, [
-  'organizationId',
-]);
+const EVENT = closed({ ...SOURCE, sourceService: { const: ATTEMPT_SERVICE }, notifications: NOTICES }, ORGANIZATION);
 /** Body of the notices that the auth service sends: a batch of one, whose event makes a repeat harmless. */
 const BATCH = closed({
   notifications: { ...NOTICES, maxItems: 1 },
-  event: closed({ ...SOURCE, sourceService: { enum: [AUTH_SERVICE] } }, ['organizationId']),
+  event: closed({ ...SOURCE, sourceService: { const: AUTH_SERVICE } }, ORGANIZATION),
 });
 
 /** Opens the intake of a notification service, which recognizes a repeat by the pair of service and event id. */
-export function notificationStandIn(): NotificationStandIn {
+export function notificationStandIn() {
   const events = openJournal<{ recipients: number }>('events');
   const lost = new Set<string>();
   const recognised = new Set<string>();
   const doubled: string[] = [];
   let target: string | null = null;
 
-  function store(call: NeighbourCall): Reply {
-    const isReplay = events.timesOf(eventIn(call).sourceEventId) > 1;
-    const { notifications, payload: _payload, ...event } = membersOf(call.body);
-    const created = isReplay || !Array.isArray(notifications) ? 0 : notifications.length;
-    const data = { event, created, suppressed: [], replayed: isReplay };
-    return { status: isReplay ? 200 : 201, body: { success: true, data, message: 'OK' } };
+  function store({ body }: NeighbourCall, recipients: number, replayed: boolean): Reply {
+    const { notifications: _notices, payload: _payload, ...event } = membersOf(body);
+    return ok({ event, created: replayed ? 0 : recipients, suppressed: [], replayed }, replayed ? 200 : 201);
   }
 
-  async function forward(url: string, { method, path, headers, text }: NeighbourCall): Promise<Reply> {
+  async function forward(url: string, { method, path, headers, text: body }: NeighbourCall): Promise<Reply> {
     try {
-      const answer = await fetch(`${url}${path}`, {
-        method,
-        headers: passedOn(headers),
-        body: text,
-        signal: AbortSignal.timeout(TIMEOUT_MS),
-      });
-      return {
-        status: answer.status,
-        headers: passedOn(Object.fromEntries(answer.headers)),
-        body: await answer.text(),
-      };
+      const signal = AbortSignal.timeout(TIMEOUT_MS);
+      const answer = await fetch(`${url}${path}`, { method, headers: passedOn(headers), body, signal });
+      const returned = passedOn(Object.fromEntries(answer.headers));
+      return { status: answer.status, headers: returned, body: await answer.text() };
     } catch {
       return refusal(503, 'UNAVAILABLE', 'the service behind this stand-in sent no reply');
     }
@@ -89,10 +65,10 @@ export function notificationStandIn(): NotificationStandIn {
     const { sourceService, sourceEventId: id } = eventIn(call);
     if (call.headers['x-internal-service'] !== sourceService)
       return refusal(403, 'NOTIFICATION_SOURCE_MISMATCH', 'the event names another service');
-    const { notifications } = membersOf(call.body);
-    const recipients = Array.isArray(notifications) ? notifications.length : 0;
-    events.note(id, { recipients });
-    const reply = target === null ? store(call) : await forward(target, call);
+    const { notifications } = call.body as { notifications: readonly unknown[] };
+    const recipients = notifications.length;
+    const isReplay = events.note(id, { recipients }) > 1;
+    const reply = target === null ? store(call, recipients, isReplay) : await forward(target, call);
     if (lost.has(id)) judgeRepeat(id, reply);
     return reply;
   }
@@ -105,43 +81,33 @@ export function notificationStandIn(): NotificationStandIn {
   }
 
   return {
-    losses: { lost: () => lost.size, recognised: () => recognised.size, doubled },
-    forwardTo(url) {
+    losses: {
+      /** Returns the number of events that were stored and whose sender got no success. */
+      lost: () => lost.size,
+      /** Returns the number of those events whose repeat was answered with `replayed` and created nothing. */
+      recognised: () => recognised.size,
+      /** Source event ids of repeats that were stored as new events. Must stay empty. */
+      doubled: doubled as readonly string[],
+    },
+    /** Passes every event on to the notification service at this URL; null: stores it here. */
+    forwardTo(url: string | null): void {
       target = url;
     },
     timesOf: events.timesOf,
-    replyLost(call, { status }) {
+    replyLost(call: NeighbourCall, { status }: Reply) {
       if (isStored(status)) lost.add(eventIn(call).sourceEventId);
     },
     routes: [
-      {
-        method: 'POST',
-        path: /^\/v1\/events\/notification$/,
-        senders: [ATTEMPT_SERVICE],
-        shape: EVENT,
-        answer: take,
-      },
-      {
-        method: 'POST',
-        path: /^\/v1\/notifications\/batch$/,
-        senders: [AUTH_SERVICE],
-        shape: BATCH,
-        answer: take,
-      },
+      { method: 'POST', path: /^\/v1\/events\/notification$/, senders: [ATTEMPT_SERVICE], shape: EVENT, answer: take },
+      { method: 'POST', path: /^\/v1\/notifications\/batch$/, senders: [AUTH_SERVICE], shape: BATCH, answer: take },
     ],
-    state: () => ({
-      forwardsTo: target,
-      ...events.state(),
-      lost: lost.size,
-      recognised: recognised.size,
-      doubled,
-    }),
+    state: () => ({ forwardsTo: target, ...events.state(), lost: lost.size, recognised: recognised.size, doubled }),
     forget() {
-      events.forget();
       for (const ids of [lost, recognised]) ids.clear();
+      events.forget();
       doubled.length = 0;
     },
-  };
+  } satisfies StandIn & Record<string, unknown>;
 }
 
 /** Returns the replay key of an event, or of the event in a batch. */

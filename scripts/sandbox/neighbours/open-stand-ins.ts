@@ -53,17 +53,6 @@ interface StandInOptions {
   heard?: (call: HeardCall) => void;
 }
 
-/** One call that arrived, as the control interface shows it. */
-interface KeptCall {
-  at: string;
-  method: string;
-  path: string;
-  sender: string | null;
-  body: unknown;
-  /** Status of the reply; null while it is awaited, and for a closed connection. */
-  status: number | null;
-}
-
 /** A stand-in as the control interface shows and changes it. */
 interface Controlled extends Pick<StandIn, 'facts' | 'learn' | 'forget'> {
   url: string;
@@ -74,12 +63,7 @@ interface Controlled extends Pick<StandIn, 'facts' | 'learn' | 'forget'> {
 }
 
 /** A service with its failure and its calls. */
-interface Kept extends Controlled {
-  name: NeighbourName;
-  standIn: StandIn;
-  failure: FailureSwitch;
-  arrivals: Arrivals<KeptCall>;
-}
+type Kept = ReturnType<typeof keep>;
 
 /** Opens all stand-ins. Each has a prefix of its own: `/profile`, `/wallet`, … */
 export async function openStandIns(options: StandInOptions) {
@@ -129,9 +113,8 @@ export async function openStandIns(options: StandInOptions) {
 
   /** Returns the reply of a call after its effect; null: the connection is closed. */
   async function answerAt({ name, standIn, failure, arrivals }: Kept, call: NeighbourCall): Promise<Reply | null> {
-    const { method, path, body = null } = call;
-    const sender = call.headers['x-internal-service']?.toString() ?? null;
-    const arrived: KeptCall = { at: new Date().toISOString(), method, path, sender, body, status: null };
+    const { method, path } = call;
+    const arrived = keptCall(call);
     arrivals.keep(arrived);
     const { delayMs, performs, reply: wanted } = failure.next(path);
     if (delayMs > 0) await delay(delayMs, undefined, { ref: false });
@@ -191,9 +174,16 @@ export async function openStandIns(options: StandInOptions) {
   };
 }
 
-function keep(name: NeighbourName, url: string, standIn: StandIn): Kept {
-  const failure = failureSwitch(SERVICE_FAILURE);
-  const arrivals = openArrivals<KeptCall>();
+/** Returns a call that arrived, as the control interface shows it. */
+function keptCall({ method, path, headers, body = null }: NeighbourCall) {
+  const sender = headers['x-internal-service']?.toString() ?? null;
+  // The status is null while the reply is awaited, and for a closed connection.
+  return { at: new Date().toISOString(), method, path, sender, body, status: null as number | null };
+}
+
+function keep(name: NeighbourName, url: string, standIn: StandIn) {
+  const failure = failureSwitch<Failure>(SERVICE_FAILURE);
+  const arrivals = openArrivals<ReturnType<typeof keptCall>>();
   return {
     ...standIn,
     name,
@@ -215,21 +205,12 @@ function overviewOf({ url, failure, arrivals }: Controlled) {
 }
 
 function controlOf(found: Controlled, method: string, body: unknown): Reply {
-  switch (method) {
-    case 'PUT': {
-      const faults = found.failure.read(body);
-      return faults.length > 0
-        ? refusal(400, 'VALIDATION_FAILED', 'this is no failure', faults)
-        : ok(overviewOf(found));
-    }
-    case 'DELETE':
-      found.forget();
-      break;
-    case 'GET':
-      break;
-    default:
-      return refusal(405, 'METHOD_NOT_ALLOWED', 'only GET, PUT and DELETE are possible here');
+  if (method === 'PUT') {
+    const faults = found.failure.read(body);
+    return faults.length > 0 ? refusal(400, 'VALIDATION_FAILED', 'this is no failure', faults) : ok(overviewOf(found));
   }
+  if (method === 'DELETE') found.forget();
+  else if (method !== 'GET') return refusal(405, 'METHOD_NOT_ALLOWED', 'only GET, PUT and DELETE are possible here');
   return ok({ ...overviewOf(found), ...found.details() });
 }
 

@@ -4,6 +4,7 @@ import { COUNTERS } from '#shared/classifier/generation.ts';
 import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
 import {
   AMOUNT,
+  byId,
   closed,
   fields,
   type NeighbourCall,
@@ -84,7 +85,6 @@ interface WalletFacts {
 }
 
 const ITEMS = { type: 'array', minItems: 1, items: closed({ counter: { enum: [...COUNTERS] }, amount: AMOUNT }) };
-const BY_ORGANIZATION = (value: object) => ({ type: 'object', additionalProperties: value });
 
 /** Opens a usage service without limits and a wallet in which each organization begins with the same balance. */
 export function ownerStandIns(firstBalance: number) {
@@ -126,7 +126,7 @@ export function ownerStandIns(firstBalance: number) {
     Object.fromEntries([...ledgers].map(([organizationId, ledger]) => [organizationId, part(ledger)]));
 
   const usage = {
-    facts: closed({ limits: BY_ORGANIZATION(BY_ORGANIZATION(AMOUNT)) }),
+    facts: closed({ limits: byId(byId(AMOUNT)) }),
     learn({ limits }: UsageFacts) {
       for (const [organizationId, own] of Object.entries(limits))
         ledgerOf(organizationId).limits = new Map(Object.entries(own));
@@ -151,7 +151,7 @@ export function ownerStandIns(firstBalance: number) {
   } satisfies StandIn<UsageFacts>;
 
   const wallet = {
-    facts: closed({ balances: BY_ORGANIZATION(AMOUNT) }),
+    facts: closed({ balances: byId(AMOUNT) }),
     learn({ balances }: WalletFacts) {
       for (const [organizationId, balance] of Object.entries(balances)) ledgerOf(organizationId).balance = balance;
     },

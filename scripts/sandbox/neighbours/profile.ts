@@ -1,9 +1,9 @@
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import { NOTIFICATION_SERVICE } from '#shared/notification/event.ts';
-import { closed, ok, refusal, type StandIn } from './stand-in.ts';
+import { byId, closed, ok, refusal, type StandIn } from './stand-in.ts';
 
 /** Facts of the profile service. */
-export interface ProfileFacts {
+interface ProfileFacts {
   /** Ids of the parents, by the id of the student. */
   parents?: Readonly<Record<string, readonly string[]>>;
   /** E-mail addresses, names and languages, by the id of the user. */
@@ -25,15 +25,12 @@ export function profileStandIn() {
 
   return {
     facts: closed(
+      {},
       {
-        parents: { type: 'object', additionalProperties: { type: 'array', maxItems: 100, items: ID } },
-        contacts: {
-          type: 'object',
-          additionalProperties: { type: 'object', additionalProperties: { type: 'string' } },
-        },
+        parents: byId({ type: 'array', maxItems: 100, items: ID }),
+        contacts: byId(byId({ type: 'string' })),
         unknownStudent: { enum: [403, 404] },
       },
-      ['parents', 'contacts', 'unknownStudent'],
     ),
     learn(facts: ProfileFacts) {
       for (const [student, ids] of Object.entries(facts.parents ?? {})) parents.set(student, ids);

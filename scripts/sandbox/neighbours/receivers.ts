@@ -23,7 +23,7 @@ import {
 } from './stand-in.ts';
 
 /** A stand-in that stores what arrives by its stable id, and counts the repeats. */
-type Receiver = StandIn & Pick<Journal<object>, 'timesOf'>;
+type Receiver = StandIn & Pick<Journal, 'timesOf'>;
 
 /** Opens a service that receives events of one sender and recognizes a repeat by its `sourceEventId`. */
 function eventStandIn(sender: string, shape: Schema): Receiver {
@@ -39,7 +39,7 @@ function eventStandIn(sender: string, shape: Schema): Receiver {
         answer({ body }) {
           const sourceEventId = textIn(body, 'sourceEventId');
           const replayed = events.note(sourceEventId, { event: body }) > 1;
-          return { status: replayed ? 200 : 201, body: { success: true, data: { sourceEventId, replayed } } };
+          return ok({ sourceEventId, replayed }, replayed ? 200 : 201);
         },
       },
     ],
@@ -80,16 +80,11 @@ const ANALYTICS = closed(
     organizationId: TEXT_OR_NULL,
     occurredAt: INSTANT,
     payload: PAYLOAD,
-    schemaVersion: { const: 2 },
-    courseContext: { type: 'object' },
   },
-  ['schemaVersion', 'courseContext'],
+  { schemaVersion: { const: 2 }, courseContext: { type: 'object' } },
 );
 
-/** Opens an analytics service. */
-export function analyticsStandIn(): Receiver {
-  return eventStandIn(ATTEMPT_SERVICE, ANALYTICS);
-}
+export const analyticsStandIn = () => eventStandIn(ATTEMPT_SERVICE, ANALYTICS);
 
 /** Body of an event for the audit service. */
 const AUDIT = closed({
@@ -104,10 +99,7 @@ const AUDIT = closed({
   metadata: closed({ ...fields(TEXT_OR_NULL, 'producer', 'producerEventId', 'preferenceType'), created: COUNT }),
 });
 
-/** Opens an audit service. */
-export function auditStandIn(): Receiver {
-  return eventStandIn(NOTIFICATION_SERVICE, AUDIT);
-}
+export const auditStandIn = () => eventStandIn(NOTIFICATION_SERVICE, AUDIT);
 
 const DELIVERY = closed({
   deliveryJobId: TEXT,

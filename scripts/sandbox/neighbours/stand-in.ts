@@ -45,10 +45,17 @@ export interface StandIn<Facts = never> {
 
 export type Schema = Readonly<Record<string, unknown>>;
 
-/** Returns the schema of an object with exactly these fields; those in `optional` may be absent. */
-export function closed(properties: Readonly<Record<string, Schema>>, optional: readonly string[] = []): Schema {
-  const required = Object.keys(properties).filter((name) => !optional.includes(name));
-  return { type: 'object', additionalProperties: false, required, properties };
+type Fields = Readonly<Record<string, Schema>>;
+
+/** Returns the schema of an object with these fields and no other; those in `optional` may be absent. */
+export function closed(required: Fields, optional: Fields = {}): Schema {
+  const properties = { ...required, ...optional };
+  return { type: 'object', additionalProperties: false, required: Object.keys(required), properties };
+}
+
+/** Returns the schema of an object with any names. */
+export function byId(value: Schema): Schema {
+  return { type: 'object', additionalProperties: value };
 }
 
 /** Returns fields of one kind. */
@@ -92,8 +99,8 @@ export function refusal(status: number, code: string, message: string, details?:
   return { status, body: { success: false, code, message, ...more, requestId: 'stand-in' } };
 }
 
-/** Returns the token that a sender must present; undefined: the caller sends none. */
-export type TokenOf = (sender: string) => string | undefined;
+/** Token that a sender must present; undefined: the caller sends none. */
+type TokenOf = (sender: string) => string | undefined;
 
 /** Answers a call as a strict service does: route, token, sender, headers and body are checked before it takes effect. */
 export function answerOf(standIn: StandIn, call: NeighbourCall, tokenOf: TokenOf): Reply | Promise<Reply> {
@@ -137,30 +144,23 @@ function misshapen({ shape }: Route, call: NeighbourCall): Reply | undefined {
 /** Entries beyond this number displace the oldest. */
 const MAX_ENTRIES = 10_000;
 
-/** Values that arrived at a stand-in, by their ids. */
-export interface Journal<Value extends object> {
-  /** Stores an arrival; of equal ids, the first one. Returns how often this id has arrived. */
-  note(id: string, value: Value): number;
-  timesOf(id: string): number;
-  /** Returns the number of stored values, and these by their ids, as JSON. */
-  state(): object;
-  forget(): void;
-}
+export type Journal = ReturnType<typeof openJournal>;
 
-/** Opens a journal of bounded size. `name` is that of its entries in the state. */
-export function openJournal<Value extends object>(name: string): Journal<Value> {
+/** Opens a journal of values that arrive, by their ids, of bounded size. `name` is that of its entries in the state. */
+export function openJournal<Value extends object>(name: string) {
   const entries = new Map<string, Value & { times: number }>();
   const timesOf = (id: string) => entries.get(id)?.times ?? 0;
   return {
     timesOf,
-    note(id, value) {
+    /** Stores an arrival; of equal ids, the first one. Returns how often this id has arrived. */
+    note(id: string, value: Value): number {
       const times = timesOf(id) + 1;
       entries.set(id, { ...value, ...entries.get(id), times });
       const [oldest] = entries.keys();
       if (entries.size > MAX_ENTRIES && oldest !== undefined) entries.delete(oldest);
       return times;
     },
-    state: () => ({ [name]: entries.size, byId: Object.fromEntries(entries) }),
+    state: (): object => ({ [name]: entries.size, byId: Object.fromEntries(entries) }),
     forget: () => entries.clear(),
   };
 }
@@ -171,28 +171,22 @@ export function textIn(body: unknown, name: string): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** The newest arrivals at a stand-in, oldest first, and the number of its calls by status. */
-export interface Arrivals<Arrival> {
-  newest: readonly Arrival[];
-  keep(arrival: Arrival): void;
-  /** Counts a call that has ended; null: its connection was closed. */
-  count(status: number | null): void;
-  overview(): { calls: number; answered: Record<string, number> };
-  forget(): void;
-}
+export type Arrivals<Arrival> = ReturnType<typeof openArrivals<Arrival>>;
 
 const MAX_KEPT = 200;
 
-export function openArrivals<Arrival>(): Arrivals<Arrival> {
+/** Opens the list of the newest arrivals at a stand-in, oldest first, with the number of its calls by status. */
+export function openArrivals<Arrival>() {
   const newest: Arrival[] = [];
   let [calls, answered]: [number, Record<string, number>] = [0, {}];
   return {
-    newest,
-    keep(arrival) {
+    newest: newest as readonly Arrival[],
+    keep(arrival: Arrival): void {
       newest.push(arrival);
       if (newest.length > MAX_KEPT) newest.shift();
     },
-    count(status) {
+    /** Counts a call that has ended; null: its connection was closed. */
+    count(status: number | null): void {
       const key = status ?? 'none';
       calls += 1;
       answered[key] = (answered[key] ?? 0) + 1;

@@ -14,36 +14,15 @@ export interface Student {
   parentIds: string[];
 }
 
-/** A school that depends only on its seed and its number of students. */
-export interface School {
-  /** Begins every id, so that schools of other seeds do not meet. */
-  prefix: string;
-  seed: string;
-  /** The administrator, for calls that require ADMIN. */
-  adminId: string;
-  classes: readonly Classroom[];
-  exams: readonly SeedExam[];
-}
+export type School = ReturnType<typeof schoolOf>;
 
 export interface Classroom {
   id: string;
   name: string;
   organizationId: string;
-  teacher: Teacher;
+  teacher: { id: string; fullName: string; email: string };
   students: Student[];
 }
-
-export interface Teacher {
-  id: string;
-  fullName: string;
-  email: string;
-}
-
-/**
- * State in which an exam is left. `running`: answers are saved and nothing is submitted. `submitted`: graded, and hidden until a release.
- * `essays`: most essays wait for a grade. `graded`: visible at once. `released`: visible since the release.
- */
-export type ExamState = 'running' | 'submitted' | 'essays' | 'graded' | 'released';
 
 /** One exam of one class. */
 export interface SeedExam {
@@ -54,14 +33,19 @@ export interface SeedExam {
   questions: readonly StartQuestion[];
 }
 
-const STATES: readonly ExamState[] = ['running', 'submitted', 'essays', 'graded', 'released'];
-const TITLES: Readonly<Record<ExamState, string>> = {
+/**
+ * Titles by the state in which an exam is left. `running`: answers are saved and nothing is submitted. `submitted`: graded, and hidden until
+ * a release. `essays`: most essays wait for a grade. `graded`: visible at once. `released`: visible since the release.
+ */
+const TITLES = {
   running: 'Bài tập về nhà: ôn tập chương (đang làm)',
   submitted: 'Kiểm tra một tiết (chờ công bố)',
   essays: 'Kiểm tra tự luận (chờ chấm)',
   graded: 'Kiểm tra 15 phút (đã có điểm)',
   released: 'Thi giữa kỳ (đã công bố)',
-};
+} as const;
+type ExamState = keyof typeof TITLES;
+const STATES = Object.keys(TITLES) as ExamState[];
 const CLASS_SIZE = 40;
 /** The organization in which a cluster registers accounts, unless AUTH_DEFAULT_ORGANIZATION_ID names another. */
 const HOME_ORGANIZATION = 'local';
@@ -69,10 +53,11 @@ const HOME_ORGANIZATION = 'local';
 const RUNNING_MINUTES = 7 * 24 * 60;
 const LESSON_MINUTES = 45;
 
-/** Returns the school of a seed. */
-export function schoolOf(seed: string, students: number): School {
+/** Returns a school that depends only on its seed and its number of students. */
+export function schoolOf(seed: string, students: number) {
+  // Begins every id, so that schools of other seeds do not meet.
   const prefix = `s${seed}`;
-  const everyone = schoolYear(students, seed).map((student) => ofSchool(student, prefix));
+  const everyone = schoolYear(students, seed, prefix);
   const count = Math.ceil(students / CLASS_SIZE);
   const classes = Array.from({ length: count }, (_, index): Classroom => {
     const name = `${10 + (index % 3)}A${Math.floor(index / 3) + 1}`;
@@ -86,25 +71,21 @@ export function schoolOf(seed: string, students: number): School {
       students: own.map((student) => ({ ...student, className: name })),
     };
   });
-  const exams = Array.from({ length: Math.max(STATES.length, count) }, (_, index) => {
-    const [state, room] = [STATES[index % STATES.length], classes[index % count]];
-    if (state === undefined || room === undefined) throw new Error('the school has no class');
-    return examOf(prefix, index, state, room);
+  const exams = Array.from({ length: Math.max(STATES.length, count) }, (_, index): SeedExam => {
+    const [state, classroom] = [STATES[index % STATES.length], classes[index % count]];
+    if (state === undefined || classroom === undefined) throw new Error('the school has no class');
+    return {
+      id: `${prefix}-thi-${String(index + 1).padStart(2, '0')}-${state}`,
+      title: `${TITLES[state]}, lớp ${classroom.name}`,
+      state,
+      classroom,
+      questions: shortPaper(state === 'essays'),
+    };
   });
   return { prefix, seed, adminId: `${prefix}-qt-01`, classes, exams };
 }
 
-function ofSchool(student: Student, prefix: string): Student {
-  const [local = ''] = student.email.split('@');
-  return {
-    ...student,
-    id: `${prefix}-${student.id}`,
-    email: `${local}.${prefix}@hocsinh.example`,
-    parentIds: student.parentIds.map((id) => `${prefix}-${id}`),
-  };
-}
-
-function teacherOf(prefix: string, seed: string, index: number): Teacher {
+function teacherOf(prefix: string, seed: string, index: number): Classroom['teacher'] {
   const number = String(index + 1).padStart(2, '0');
   const random = seededRandom(`${seed}:teacher:${number}`);
   return {
@@ -114,26 +95,9 @@ function teacherOf(prefix: string, seed: string, index: number): Teacher {
   };
 }
 
-function examOf(prefix: string, index: number, state: ExamState, room: Classroom): SeedExam {
-  return {
-    id: `${prefix}-thi-${String(index + 1).padStart(2, '0')}-${state}`,
-    title: `${TITLES[state]}, lớp ${room.name}`,
-    state,
-    classroom: room,
-    questions: shortPaper(state === 'essays'),
-  };
-}
-
-/** How the profile service reaches a person. */
-export interface Contact {
-  email: string;
-  name: string;
-  locale: string;
-}
-
-/** Returns the contacts of all persons by their ids. Mail servers deliver nothing to names below `.example`. */
-export function contactsOf({ prefix, adminId, classes }: School): Record<string, Contact> {
-  const contacts: Record<string, Contact> = {};
+/** Returns how the profile service reaches all persons, by their ids. Mail servers deliver nothing to names below `.example`. */
+export function contactsOf({ prefix, adminId, classes }: School) {
+  const contacts: Record<string, { email: string; name: string; locale: string }> = {};
   const add = (id: string, email: string, name: string) => {
     contacts[id] = { email, name, locale: 'vi' };
   };
@@ -196,9 +160,9 @@ const BOYS = {
 };
 const CLASSES = ['12A1', '12A2', '12A3', '12A4', '12A5', '12D1', '12D2', '12D3'];
 
-/** Returns `count` students; equal seeds return equal students. */
-export function schoolYear(count: number, seed: string): Student[] {
-  return Array.from({ length: count }, (_, index) => student(index + 1, seed));
+/** Returns `count` students of the demo, or of the school with this prefix; equal seeds return equal students. */
+export function schoolYear(count: number, seed: string, prefix?: string): Student[] {
+  return Array.from({ length: count }, (_, index) => student(index + 1, seed, prefix));
 }
 
 /** Returns a random Vietnamese name. */
@@ -206,19 +170,20 @@ function nameOf({ middle, given }: typeof GIRLS, random: Random): string {
   return `${random.pick(FAMILY)} ${random.pick(middle)} ${random.pick(given)}`;
 }
 
-function student(number: number, seed: string): Student {
+function student(number: number, seed: string, prefix?: string): Student {
+  const own = prefix === undefined ? '' : `${prefix}-`;
   const random = seededRandom(`${seed}:student:${number}`);
   const names = random.chance(0.5) ? GIRLS : BOYS;
   const code = String(number).padStart(4, '0');
   const parents = random.chance(0.025) ? 0 : random.chance(0.6) ? 2 : 1;
   return {
-    id: `hs-${code}`,
+    id: `${own}hs-${code}`,
     fullName: nameOf(names, random),
     studentCode: `2025${code}`,
     className: CLASSES[number % CLASSES.length] ?? '12A1',
-    email: `hs${code}@thpt-demo.edu.vn`,
+    email: prefix === undefined ? `hs${code}@thpt-demo.edu.vn` : `hs${code}.${prefix}@hocsinh.example`,
     // The mean of three random numbers: few students are very good or very weak, most are in between.
     skill: 0.15 + 0.8 * ((random.fraction() + random.fraction() + random.fraction()) / 3),
-    parentIds: ['ph', 'ph2'].slice(0, parents).map((prefix) => `${prefix}-${code}`),
+    parentIds: ['ph', 'ph2'].slice(0, parents).map((kind) => `${own}${kind}-${code}`),
   };
 }

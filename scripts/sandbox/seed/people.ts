@@ -1,5 +1,5 @@
 import type { Gateway } from '#scripts/sandbox/gateway.ts';
-import { parentEmail, parentName, type School, type Student, type Teacher } from '#scripts/sandbox/school/school.ts';
+import { parentEmail, parentName, type School } from '#scripts/sandbox/school/school.ts';
 import { type Progress, runPart } from '#scripts/start/progress.ts';
 import { ExamhallError, type SignedIn } from '../../../clients/typescript/src/index.ts';
 
@@ -19,18 +19,11 @@ export interface Filling {
 /** Password of every account that the seed registers. It is public. */
 export const DEVELOPMENT_PASSWORD = 'mo-cua-so-nhin-troi-xanh';
 
-/** An account of the seed, for the list at the end. */
-export interface SignIn {
+/** An account of the seed. */
+export interface Person {
   role: 'STUDENT' | 'PARENT' | 'TEACHER';
   email: string;
   fullName: string;
-  /** Id of the account, which the other services know as the user's. */
-  id: string;
-}
-
-/** An account to register, and where the school learns its id. */
-interface Wanted extends Omit<SignIn, 'id'> {
-  learn(id: string): void;
 }
 
 /** Bcrypt occupies a processor for a quarter of a second each time. */
@@ -38,69 +31,42 @@ const AT_ONCE = 2;
 
 /**
  * Registers the first students, a parent of each, and the teachers of the first classes. The ids of their accounts replace those of the
- * school, so that who signs in owns the attempts and the inbox.
+ * school, so that who signs in owns the attempts and the inbox. Returns the accounts, for the list at the end.
  */
-export async function registerPeople(filling: Filling, count: number): Promise<SignIn[]> {
+export async function registerPeople(filling: Filling, count: number): Promise<Person[]> {
   if (!filling.served.has('auth')) {
     filling.note('The cluster serves no `auth`, so the school has no accounts.');
     return [];
   }
   const { classes } = filling.school;
-  const students = classes.flatMap((room) => room.students).slice(0, count);
-  const teachers = count === 0 ? [] : classes.map((room) => room.teacher);
-  const wanted = [...students.flatMap(familyOf), ...teachers.map(teacherOf)];
-  const signIns: SignIn[] = [];
-  await runPart(
-    filling.progress,
-    'accounts',
-    wanted,
-    async (person, index) => {
-      const signIn = await registerOne(filling, person);
-      if (signIn !== null) signIns[index] = signIn;
-    },
-    AT_ONCE,
-  );
-  // The list has a gap for each account that was refused.
-  return signIns.filter(Boolean);
-}
+  const wanted: [person: Person, learn: (id: string) => void][] = [];
+  for (const student of classes.flatMap((room) => room.students).slice(0, count)) {
+    const { email, fullName, parentIds } = student;
+    wanted.push([{ role: 'STUDENT', email, fullName }, (id) => Object.assign(student, { id })]);
+    if (parentIds.length === 0) continue;
+    const parent: Person = { role: 'PARENT', email: parentEmail(email), fullName: parentName(fullName) };
+    wanted.push([parent, (id) => parentIds.splice(0, 1, id)]);
+  }
+  for (const { teacher } of count === 0 ? [] : classes)
+    wanted.push([
+      { role: 'TEACHER', email: teacher.email, fullName: teacher.fullName },
+      (id) => Object.assign(teacher, { id }),
+    ]);
 
-function familyOf(student: Student): Wanted[] {
-  const { email, fullName, parentIds } = student;
-  const learn = (id: string) => {
-    student.id = id;
+  const refused = new Set<Person>();
+  const register = async ([person, learn]: (typeof wanted)[number]) => {
+    const session = await signedIn(filling, person);
+    if (session === null) return void refused.add(person);
+    // The seed needs only the id.
+    await filling.gateway.client('account').logout({ token: session.refreshToken });
+    learn(session.user.id);
   };
-  const child: Wanted = { role: 'STUDENT', email, fullName, learn };
-  if (parentIds.length === 0) return [child];
-  const parent: Wanted = {
-    role: 'PARENT',
-    email: parentEmail(email),
-    fullName: parentName(fullName),
-    learn: (id) => void parentIds.splice(0, 1, id),
-  };
-  return [child, parent];
+  await runPart(filling.progress, 'accounts', wanted, register, AT_ONCE);
+  return wanted.map(([person]) => person).filter((person) => !refused.has(person));
 }
 
-function teacherOf(teacher: Teacher): Wanted {
-  const { email, fullName } = teacher;
-  const learn = (id: string) => {
-    teacher.id = id;
-  };
-  return { role: 'TEACHER', email, fullName, learn };
-}
-
-/**
- * Registers one account, or reads the id of the one that an earlier run registered. The session ends at once, because the seed needs only the
- * id. Returns null if neither is possible.
- */
-async function registerOne(filling: Filling, { learn, ...person }: Wanted): Promise<SignIn | null> {
-  const session = await signedIn(filling, person);
-  if (session === null) return null;
-  await filling.gateway.client('account').logout({ token: session.refreshToken });
-  learn(session.user.id);
-  return { ...person, id: session.user.id };
-}
-
-async function signedIn({ gateway, add, note }: Filling, person: Omit<SignIn, 'id'>): Promise<SignedIn | null> {
+/** Registers one account, or signs in to the one that an earlier run registered. Returns null if neither is possible. */
+async function signedIn({ gateway, add, note }: Filling, person: Person): Promise<SignedIn | null> {
   const client = gateway.client('account');
   const { email, role } = person;
   const password = DEVELOPMENT_PASSWORD;

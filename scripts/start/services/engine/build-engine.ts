@@ -55,7 +55,7 @@ export async function buildEngine(
     try {
       const sources = await fetchSources({ work, spec, toolchain }, options);
       patchSources(spec, sources);
-      const binary = await compile({ work, spec, toolchain }, sources, options);
+      const binary = await compile({ work, spec, toolchain }, sources.crate, options);
       keep(spec, { binary, folder, rustc: toolchain.rustc });
     } finally {
       rmSync(work, { recursive: true, force: true, maxRetries: 3 });
@@ -73,18 +73,11 @@ interface Build {
   toolchain: Toolchain;
 }
 
-/** Folders with copies of both crates, which may be changed. */
-interface Sources {
-  /** Folder of the crate with the binary. */
-  crate: string;
-  patched: string;
-}
-
 /**
  * Fetches both crates and copies them. cargo verifies its downloads by the checksums of the registry; `patchSources` verifies the crate's
- * lock file by our own.
+ * lock file by our own. Returns the folders of the crate with the binary and of the patched one.
  */
-async function fetchSources({ work, spec, toolchain }: Build, options: BuildOptions): Promise<Sources> {
+async function fetchSources({ work, spec, toolchain }: Build, options: BuildOptions) {
   options.stage('fetching the sources');
   const wish = path.join(work, 'wish');
   const pins = [spec.crate, spec.patched].map((name) => `${name} = "=${spec.version}"`);
@@ -106,7 +99,7 @@ async function fetchSources({ work, spec, toolchain }: Build, options: BuildOpti
  * Patches the crate. Its lock file stays as published, except for the patched crate, which loses source and checksum.
  * @throws EngineNotBuilt if the lock file or the source is not the expected one
  */
-function patchSources(spec: EngineSpec, { crate, patched }: Sources): void {
+function patchSources(spec: EngineSpec, { crate, patched }: { crate: string; patched: string }): void {
   const lock = path.join(crate, 'Cargo.lock');
   if (sha256OfFile(lock) !== spec.lockSha256)
     throw new EngineNotBuilt(`${spec.crate} differs from the reviewed version`);
@@ -122,7 +115,7 @@ function patchSources(spec: EngineSpec, { crate, patched }: Sources): void {
 }
 
 /** @returns the path of the binary */
-async function compile({ work, spec, toolchain }: Build, { crate }: Sources, options: BuildOptions): Promise<string> {
+async function compile({ work, spec, toolchain }: Build, crate: string, options: BuildOptions): Promise<string> {
   options.stage('compiling');
   // The crate requires a newer Rust than it needs.
   const wanted = ['build', '--release', '--locked', '--ignore-rust-version', '--bin', spec.binary];
@@ -175,17 +168,6 @@ function write(file: string, text: string): void {
   writeFileSync(file, text);
 }
 
-/** The tools that build the engine. */
-interface Toolchain {
-  cargo: string;
-  /** The platform that Rust compiles for, such as `x86_64-unknown-linux-gnu`. */
-  host: string;
-  /** `rustc 1.95.0 (…)` */
-  rustc: string;
-  /** Environment in which cargo is that version. */
-  selection: { RUSTUP_TOOLCHAIN?: string };
-}
-
 /** The version that CI builds the engine with. Where rustup has installed it, it is used whatever the default of rustup is. */
 export const RUST_VERSION = '1.95.0';
 /** The crate requires 1.98, but the versions from this one on have built it. */
@@ -196,6 +178,9 @@ const C_COMPILER =
 const CMAKE = 'cmake (Debian: apt-get install cmake; macOS: brew install cmake)';
 const MAKE = 'make or ninja (Debian: apt-get install build-essential; macOS: xcode-select --install)';
 const RUST = `Rust ${OLDEST_RUST.major}.${OLDEST_RUST.minor} or later, with cargo (https://rustup.rs)`;
+
+/** The tools that build the engine. */
+type Toolchain = Exclude<ReturnType<typeof checkRust>, { missing: string }>;
 
 /** Finds the tools on PATH. `missing` has one line for each unusable tool, with the way to install it. */
 export function findToolchain(env: NodeJS.ProcessEnv): Toolchain | { missing: string[] } {
@@ -229,11 +214,11 @@ function findRust(env: NodeJS.ProcessEnv): Toolchain | { missing: string } {
   return { missing: `${RUST}: the one on PATH does not run` };
 }
 
-/** Checks the version of Rust. `said` is the output of `rustc -vV`. */
-export function checkRust(
-  found: Pick<Toolchain, 'cargo' | 'selection'>,
-  said: string,
-): Toolchain | { missing: string } {
+/**
+ * Checks the version of Rust. `said` is the output of `rustc -vV`, and `selection` the environment in which cargo is that version. Returns
+ * them with the platform that Rust compiles for, such as `x86_64-unknown-linux-gnu`, and with a name such as `rustc 1.95.0 (…)`.
+ */
+export function checkRust(found: { cargo: string; selection: { RUSTUP_TOOLCHAIN?: string } }, said: string) {
   const [, major = '0', minor = '0'] = /^release: (\d+)\.(\d+)/m.exec(said) ?? [];
   const [, host] = /^host: (\S+)/m.exec(said) ?? [];
   const isOld = Number(major) === OLDEST_RUST.major && Number(minor) < OLDEST_RUST.minor;

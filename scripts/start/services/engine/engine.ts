@@ -3,28 +3,19 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { userCache } from '#scripts/start/services/tools.ts';
 
-/** A server that is built from its published sources. */
-export interface EngineSpec {
-  crate: string;
-  /** The crate that `patch` changes; of the same version. */
-  patched: string;
-  version: string;
-  binary: string;
-  /** SHA-256 of the lock file inside the crate. The lock file contains the checksum of every other crate of the build. */
-  lockSha256: string;
-  /** Path of a unified diff. */
-  patch: string;
-}
-
-/** The faster stand-in for MongoDB, which `npm run engine` builds. */
-export const ENGINE: EngineSpec = {
+/** The faster stand-in for MongoDB, which `npm run engine` builds from its published sources. */
+export const ENGINE = {
   crate: 'secantus-mdb',
+  /** The crate that `patch` changes; of the same version. */
   patched: 'secantus-storage',
   version: '0.5.3-beta.196',
   binary: 'secantusd-rs',
+  /** SHA-256 of the lock file inside the crate. The lock file contains the checksum of every other crate of the build. */
   lockSha256: '93bd1ecaa7f58711a54dbdd86a685d7190238e5d650db0dc2b778e719164e9ea',
+  /** Path of a unified diff. */
   patch: path.join(import.meta.dirname, '../secantus-storage.patch'),
 };
+export type EngineSpec = typeof ENGINE;
 
 /** The record that `npm run engine` stores beside the binary. */
 export interface BuildRecord {
