@@ -76,6 +76,51 @@ t.test('the tap report prints a line for each file and the failures of failed fi
   ]);
 });
 
+const THROWN = `1..1
+# Subtest: api/a.test.ts
+    # Subtest: inserts
+        not ok 1 - unhandled error
+          ---
+          stack: |
+            insert (insert.ts:5:19)
+          type: MongoServerError
+          errorLabelSet: !!set {}
+          errorResponse:
+            code: 11000
+            errmsg: "E11000 duplicate key error collection: a.b index: c_1 dup key: { c: 1
+              }"
+            keyValue: &a1
+              c: 1
+          code: 11000
+          keyValue: *a1
+          source: |2
+                 throw error;
+            -----^
+          ...
+        1..1
+    not ok 1 - inserts # time=5ms
+    # Subtest: waits
+        not ok 1 - unhandled error
+          ---
+          type: TimeoutError
+          ...
+        1..1
+    not ok 2 - waits # time=5ms
+    # Subtest: throws what is no error
+        not ok 1 - unhandled error`;
+
+t.test('the tap report states the error of a test whose message tap omits', async (t) => {
+  // The process of the last test died, so that its details are missing.
+  const { said } = reportOf(`${THROWN}\nnot ok 1 - api/a.test.ts # time=12ms`);
+  const results = said.flatMap((line, index) => (/ unhandled error$/.test(line) ? said[index + 1] : []));
+  t.strictSame(results, [
+    '          # MongoServerError 11000: E11000 duplicate key error collection: a.b index: c_1 dup key: { c: 1 }',
+    '          # TimeoutError: tap omits its message',
+    '          # Error: tap omits its message',
+  ]);
+  t.ok(said.includes('            insert (insert.ts:5:19)'), 'the details follow');
+});
+
 t.test('the tap report returns the totals of the run, not of a file', async (t) => {
   t.strictSame(reportOf(RUN).report.totals(), { passed: 2, failed: 2 });
   t.strictSame(reportOf('# { total: 4, pass: 4 }').report.totals(), { passed: 4, failed: 0 });

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { parseDocument, type Scalar, visit } from 'yaml';
 import { signalGroup } from '#scripts/start/supervisor/processes.ts';
 import { endStores } from '#testing/run/stores.ts';
 
@@ -24,6 +25,8 @@ const SUMMARY = /^# \{ (total: .*) \}$/;
 const EMPTY = 'no tests found';
 /** Matches lines of a failed file that do not concern its failure. */
 const PASSED = /^\s*(ok \d+ |1\.\.\d+|# time=|TAP version|$)/;
+/** Matches the result of a test that threw an error whose message tap omits. It does so for each error whose code is a number. */
+const UNNAMED = /^( *)not ok \d+ - unhandled error$/;
 /** Matches details about the end of a failed file's process. Its other details are arguments and paths. */
 const ENDING = /^ {2}(exitCode|signal|expired|failure|reason): (?!null)/;
 
@@ -43,7 +46,7 @@ export function createTapReport(say: (line: string) => void) {
     if (isFailed) failedFiles += 1;
     const note = skip ?? `${(result.durationMs / 1_000).toFixed(1)} s`;
     say(`${isFailed ? 'FAIL' : 'ok  '} ${number.padStart(planned.length)}/${planned} ${file} (${note})`);
-    if (isFailed) for (const line of output.filter((text) => !PASSED.test(text))) say(line);
+    if (isFailed) for (const line of failureIn(output)) say(line);
     output = [];
   }
 
@@ -66,6 +69,32 @@ export function createTapReport(say: (line: string) => void) {
     slowest: (minMs: number) =>
       files.filter(({ durationMs }) => durationMs >= minMs).sort((a, b) => b.durationMs - a.durationMs),
   };
+}
+
+/** Returns the lines of a failed file that concern its failure. An error that tap has not named is named after its result. */
+function failureIn(output: readonly string[]): string[] {
+  return output.flatMap((line, index) => {
+    const [, indent] = UNNAMED.exec(line) ?? [];
+    if (indent === undefined) return PASSED.test(line) ? [] : [line];
+
+    const details = output.slice(index + 2, output.indexOf(`${indent}  ...`, index));
+    return [line, `${indent}  # ${errorIn(details.join('\n'))}`];
+  });
+}
+
+/** Returns type, code and message of an error from tap's details. MongoDB's reply, a part of the error, repeats the message. */
+function errorIn(details: string): string {
+  const document = parseDocument(details, { logLevel: 'silent' });
+  let message = 'tap omits its message';
+  visit(document, {
+    Pair(_, { key, value }) {
+      if (!/^(errmsg|message)$/.test(String(key))) return undefined;
+      message = String((value as Scalar).value).replace(/\s+/g, ' ');
+      return visit.BREAK;
+    },
+  });
+  const name = ['type', 'code'].flatMap((key) => document.get(key) ?? []).join(' ');
+  return `${name || 'Error'}: ${message}`;
 }
 
 /** Reads the totals from tap's summary, which omits keys that are zero. */
