@@ -1,11 +1,7 @@
 import type { Call, Reply } from '#api/route.ts';
 import { isErased } from '#infra/mongo/erased-persons.ts';
-import {
-  insertDeliveryAttempt,
-  listDeliveryAttempts,
-  type SupportCounts,
-  summarizeSupport,
-} from '#infra/mongo/notification/delivery-attempts.ts';
+import { insertDeliveryAttempt, listDeliveryAttempts } from '#infra/mongo/notification/delivery-attempts.ts';
+import { type SupportCounts, summarizeSupport } from '#infra/mongo/notification/summarize-support.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import type { DeliveryAttemptQuery, DeliveryAttemptRequest } from '#shared/generated/notification.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';

@@ -13,8 +13,8 @@ import {
   notifications,
   SNAPSHOT_IDS,
 } from '#infra/mongo/notification/collections.ts';
-import { summarizeSupport } from '#infra/mongo/notification/delivery-attempts.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
+import { summarizeSupport } from '#infra/mongo/notification/summarize-support.ts';
 import { expireSuppressions } from '#infra/mongo/notification/suppressions.ts';
 import { erasePerson } from '#infra/mongo/person/erase.ts';
 import { countRows } from '#infra/mongo/person/find.ts';

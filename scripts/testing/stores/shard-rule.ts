@@ -205,7 +205,7 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   // Old rows of all users end, and the rounds of an expired job are found by the job.
   'person/retention': ['attempts find', 'notifications find', 'commands delete {subject}'],
   // The sweep finds erasures of any person.
-  'person/second-pass': ['erased_persons find'],
+  'person/erase': ['erased_persons find'],
   // A step changes the rows of every shard.
   'schema/migrate': ['mailboxes update {lockedUntil $ne, movedAt $exists}'],
 };

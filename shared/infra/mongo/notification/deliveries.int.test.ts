@@ -9,12 +9,8 @@ import { freshNotification, storeFanOutStates } from '#testing/stored/stored-not
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { notificationEvents, notifications } from './collections.ts';
 import { queueDeliveries } from './deliveries.ts';
-import {
-  insertDeliveryAttempt,
-  listDeliveryAttempts,
-  summarizeSupport,
-  type WantedAttempts,
-} from './delivery-attempts.ts';
+import { insertDeliveryAttempt, listDeliveryAttempts, type WantedAttempts } from './delivery-attempts.ts';
+import { summarizeSupport } from './summarize-support.ts';
 
 const NOW = 1_790_000_000_000;
 

@@ -9,7 +9,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { countAlertCall } from './alert-calls.ts';
 import { fanOuts } from './collections.ts';
-import { insertDeliveryAttempt, listDeliveryAttempts, summarizeSupport } from './delivery-attempts.ts';
+import { insertDeliveryAttempt, listDeliveryAttempts } from './delivery-attempts.ts';
 import { findEvent, idsOfFanOut, insertFanOut } from './fan-out.ts';
 import {
   countUnread,
@@ -23,6 +23,7 @@ import { deleteAll, deleteNotification, markAllRead, markRead } from './inbox-ch
 import { findPreferences, patchPreferences, preferencesOf } from './preferences.ts';
 import { putSnapshot } from './snapshots.ts';
 import { orphanedFanOuts, rowsOfFanOut } from './stage-fan-out.ts';
+import { summarizeSupport } from './summarize-support.ts';
 
 t.test('no filter of the notification service scans a collection', async (t) => {
   const mongo = await openTestMongo(t, { empty: true });
