@@ -16,7 +16,7 @@ export const isQuick = (file: string): boolean => isPure(file) || file === SMOKE
 export const RESTS_ON_ENGINE = [
   /^shared\/infra\/mongo\/(?!person\/crash-points)/,
   /^scripts\/(testing\/faults\/(stores|workers)|start\/services)\./,
-  /^workers\/(kernel\.|(grading|results-release)\/crash-points\.)/,
+  /^workers\/(kernel|crash-points\.grades)\./,
   /\/(outages|lost-replies|races)\.|\.race\./,
 ];
 

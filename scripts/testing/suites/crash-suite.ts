@@ -71,11 +71,12 @@ export interface CrashScenario {
   check(t: Test, world: { mongo: Mongo; neighbours: Neighbours }, command: Command): Promise<void>;
 }
 
-/** Runs each scenario of the actor and lets a worker die at every point of the run. */
-export async function crashSuite(t: Test, actor: string, scenarios: readonly CrashScenario[]): Promise<void> {
-  await Promise.all(
+/** Runs the scenarios of each actor, all at once, and lets a worker die at every point of each run. */
+export async function crashSuite(t: Test, actors: Readonly<Record<string, readonly CrashScenario[]>>): Promise<void> {
+  const runs = Object.entries(actors).flatMap(([actor, scenarios]) =>
     scenarios.map((scenario, index) => dieAtEach(t, { ...scenario, actor }, placesOf(index, scenarios.length))),
   );
+  await Promise.all(runs);
 }
 
 /** Places of a run at which a whole process is killed, as parts of the number of its points. */

@@ -1,10 +1,19 @@
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
-import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { newId } from '#shared/kernel/ids.ts';
 import { runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import {
+  freshAttempt,
+  graded,
+  postGrading,
+  postRelease,
+  SUBMITTED,
+  storeAttempt,
+} from '#testing/stored/stored-attempts.ts';
 import { type CrashScenario, crashSuite, openLane } from '#testing/suites/crash-suite.ts';
 import { until } from '#testing/until.ts';
 
@@ -27,8 +36,35 @@ const GRADING: CrashScenario = {
   },
 };
 
-t.test('a worker killed at any await of its run loses nothing and doubles nothing', (t) =>
-  crashSuite(t, 'grading', [GRADING]),
+/** Attempts of one release: more than fit in one of its chunks. */
+const CLASS = 103;
+
+const RELEASE: CrashScenario = {
+  name: 'release',
+  status: 'DONE',
+  leastPoints: 20,
+  async post(mongo) {
+    const examId = `exam-${newId()}`;
+    const hidden = freshAttempt(graded({ showResultMode: 'MANUAL' }));
+    const rows = Array.from({ length: CLASS }, () => ({ ...hidden, ...freshAttempt({ examId }), ...keep(hidden) }));
+    await attempts(mongo).insertMany(rows);
+    return postRelease(mongo, { examId });
+  },
+  async check(t, { mongo }, { _id, subject: examId }) {
+    const command = await mailboxOf(mongo, 'resultsrelease').findOne({ _id });
+    t.strictSame(command?.result, { updatedAttempts: CLASS, queuedNotifications: CLASS * 2 }, 'counts');
+    const released = { examId, 'exam.resultsReleasedAt': { $ne: null } };
+    const rows = await attempts(mongo)
+      .find(released, { projection: { _id: 1 } })
+      .toArray();
+    t.equal(rows.length, CLASS);
+    const notices = await mongo.db.collection(NOTICES).find({ 'body.examId': examId }).toArray();
+    t.equal(notices.length, CLASS * 2, 'each attempt announced once');
+  },
+};
+
+t.test('a worker killed at any await of its run loses no grade and releases none twice', (t) =>
+  crashSuite(t, { grading: [GRADING], resultsrelease: [RELEASE] }),
 );
 
 t.test('a command that kills every worker ends dead and delays no other command', async (t) => {
@@ -52,3 +88,8 @@ t.test('a command that kills every worker ends dead and delays no other command'
   t.match(await attempts(mongo).findOne({ _id: poison.subject }), { status: 'SUBMITTED' });
   t.equal(await mongo.db.collection(NOTICES).countDocuments({ 'body.attemptId': poison.subject }), 0);
 });
+
+/** Returns the fields of a graded attempt that a fresh attempt would overwrite. */
+function keep({ status, answers, exam, submittedAt, submittedBy, totalScore }: Attempt): Partial<Attempt> {
+  return { status, answers, exam, submittedAt, submittedBy, totalScore };
+}

@@ -33,8 +33,8 @@ import {
 import { makePassDue, storeErasedMeanwhile } from '#testing/stored/stored-person.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { type CrashScenario, crashSuite } from '#testing/suites/crash-suite.ts';
-import { runCommand } from '#workers/run-command.ts';
-import { ERASURES_SWEEP } from './sweeps.ts';
+import { runCommand } from './run-command.ts';
+import { ERASURES_SWEEP } from './upkeep/sweeps.ts';
 
 /** Longest wait until MongoDB ends the transaction of a killed process. */
 const TIMEOUT_MS = 60_000;
@@ -51,7 +51,7 @@ const scenarios = [
 ];
 
 t.test('a worker killed at any await of its run loses nothing and doubles nothing', (t) =>
-  crashSuite(t, 'upkeep', scenarios),
+  crashSuite(t, { upkeep: scenarios }),
 );
 
 function overdueSweep(): CrashScenario {
