@@ -161,7 +161,7 @@ const CLASSIFIER_FIELDS = {
 /**
  * The register of personal data: a table of each collection of the product, with every field in one column. Export and erasure follow it,
  * and an export contains only what it names. A field that a row type has and its table lacks is a compile error, and so is a field that is
- * misspelt or gone. `indexes.ts` names collections of the register only, and `personal-fields.test.ts` finds every other collection in the
+ * misspelt or gone. `indexes.ts` names collections of the register only, and `schema.test.ts` finds every other collection in the
  * sources.
  *
  * The order is that of an erasure. Attempts and notifications come before the account, whose e-mail leads to the login rows.

@@ -1,4 +1,7 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import {
+  type ClientSession,
   MongoBulkWriteError,
   MongoClientClosedError,
   MongoError,
@@ -17,7 +20,12 @@ import {
   MongoWriteConcernError,
 } from 'mongodb';
 import t from 'tap';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { FLAWS } from '#testing/stores/flaws.ts';
 import { isDuplicateKey, isOutage, outageInWords, refusedRows } from './faults.ts';
+import { endsLapses, type NextState } from './mailbox/settle.ts';
+import { REWRITES } from './person/rewrite.ts';
+import { BEHAVIOURS, UnfitServer } from './probe/probe.ts';
 
 const socketError = (code: string) => Object.assign(new Error('This socket has been ended'), { code });
 const server = (code: number, ...errorLabels: string[]) =>
@@ -124,4 +132,58 @@ t.test('a bulk insert that a shard without a primary refused stores its rows lat
   };
   t.equal(refusedRows(refused(133)), null);
   t.strictSame(refusedRows(refused(121)), [1]);
+});
+
+t.test('an outcome ends a row of lapses, and a run that was cut short does not', async (t) => {
+  const error = { fingerprint: 'Error: no', message: 'no', code: null };
+  const again = { to: 'AGAIN', inMs: 0 } as const;
+  const cases: [NextState, boolean][] = [
+    [{ to: 'DONE', result: null as never }, true],
+    [{ to: 'DEAD', error }, true],
+    [{ ...again, unspent: false, error }, true],
+    [{ ...again, unspent: true, error: null }, true],
+    [{ ...again, unspent: true, error }, false],
+  ];
+  for (const [next, ends] of cases) t.equal(endsLapses(next), ends, JSON.stringify(next));
+});
+
+const KEYS = { id: 'student-1', pseudonym: 'erased-1' };
+const AT = { now: new Date(), session: {} as ClientSession };
+/** A connection that nothing may use. */
+const UNUSED = {} as Mongo;
+
+t.test('a row that was located without its shard key is refused before the first statement', async (t) => {
+  await t.rejects(REWRITES.seat(UNUSED, { _id: '["link-1","student-1"]' }, KEYS, AT), /without its linkId/);
+  await t.rejects(REWRITES.generation(UNUSED, { _id: 'preview-1' }, KEYS, AT), /without its key/);
+});
+
+const GUIDE = path.resolve(import.meta.dirname, '../../../docs/operating.md');
+const names = BEHAVIOURS.map(({ name }) => name);
+
+t.test('every behaviour of the probe has a unique name and a flaw that proves its check', async (t) => {
+  t.equal(new Set(names).size, names.length);
+  const lacking = new Set(FLAWS.map(({ lacks }) => lacks));
+  t.strictSame([...lacking].sort(), [...names].sort());
+});
+
+t.test('docs/operating.md lists every behaviour of the probe, and what breaks without it', async (t) => {
+  const [, section = ''] = readFileSync(GUIDE, 'utf8').split('\n## Which MongoDB\n');
+  const [table = ''] = section.split('\n## ');
+  const rows = [...table.matchAll(/^\| `([a-z ]+)` +\| (.+?) +\|$/gm)].map(([, name, breaks]) => ({ name, breaks }));
+  t.strictSame(
+    rows,
+    BEHAVIOURS.map(({ name, breaks }) => ({ name, breaks })),
+  );
+});
+
+t.test('the error for an unfit server lists the missing behaviours and their consequences', async (t) => {
+  const server = { version: '5.0.0', build: '5.0.0 0123', topology: 'replica set rs0', now: 0 };
+  const findings = [
+    { name: 'freed keys', breaks: 'Nothing could be posted again.', fault: 'the key stays taken' },
+    { name: 'literals', breaks: 'Texts would be lost.', fault: null },
+  ];
+  const lines = new UnfitServer({ server, findings }).message.split('\n');
+  t.match(lines[0], 'MongoDB 5.0.0, replica set rs0) lacks 1 of 2 behaviours');
+  t.equal(lines[1], '  freed keys: the key stays taken. Nothing could be posted again.');
+  t.equal(lines.length, 3);
 });
