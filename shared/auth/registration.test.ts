@@ -33,7 +33,7 @@ t.test('reading a registration returns every fault at once', async (t) => {
     t.match(readRegistration({ ...body, fullName }, ROLES), { details: [{ path: '/fullName' }] });
   }
   t.match(readRegistration({ ...body, fullName: 'x'.repeat(200) }, ROLES), { role: 'STUDENT' });
-}); // Before: `Quản trị viên` with a zero width space behind it was accepted, and was mistaken for the office.
+});
 
 // Before: `Quản trị viên` with a zero width space behind it was accepted, and was mistaken for the office.
 t.test('a name is one line that shows its letters in the order that it has', async (t) => {

@@ -58,7 +58,7 @@ t.test('the HTML of an e-mail contains the words of a notification and none of t
   t.match(html, 'href="https://school.example/u?a=1&amp;b=&quot;2&quot;"');
   t.match(html, 'O&#39;Neil');
   t.notMatch(emailOf(NOTICE, { contact, sender: 's', unsubscribeUrl: null }).html, 'href');
-}); // Before: `kết quả: y<right-to-left override>gpj.exe` was shown as `kết quả: yexe.jpg`.
+});
 
 // Before: `kết quả: y<right-to-left override>gpj.exe` was shown as `kết quả: yexe.jpg`.
 t.test('a subject and a greeting show their letters in the order that they have', async (t) => {
