@@ -7,7 +7,7 @@ import { attemptClient } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { openMongoTap } from '#testing/stores/mongo-tap.ts';
 import { requiredEnv } from '#testing/stores/open-test-mongo.ts';
-import { until } from '#testing/until.ts';
+import { until, untilSlowly } from '#testing/until.ts';
 
 /** Time for the requests of a test to a draining front door, on a slow machine. */
 const PATIENT_DRAIN = {
@@ -151,5 +151,30 @@ t.test('each address that npm start prints after `ready` leads to a page that an
     const reply = await fetch(address, { headers: { accept: 'text/html' } });
     t.equal(reply.status, 200, `${address} leads to ${reply.url}`);
     await reply.arrayBuffer();
+  }
+});
+
+/** Longer than any start of a process holds the event loop. */
+const HELD_MS = 5_000;
+
+t.test('a front door and a worker whose event loop work has held are named in the status', async (t) => {
+  const loops = await startCluster(t, { inside: true, workers: ['grading'] });
+  const headers = { authorization: `Bearer ${loops.tokens.ops}` };
+  const busyLoops = async (): Promise<{ about: string; heldMs: number; text: string }[]> => {
+    const { json } = await loops.request('GET', '/v1/ops/status', { headers });
+    return json.data.alarms.filter(({ kind }: { kind: string }) => kind === 'busy-loop');
+  };
+  const isHeld = ({ heldMs }: { heldMs: number }) => heldMs > 0.9 * HELD_MS;
+
+  // Both run in this process, so that the same work holds them.
+  const endsAt = process.threadCpuUsage().user + HELD_MS * 1_000;
+  while (process.threadCpuUsage().user < endsAt);
+  await untilSlowly('both are named', async () => (await busyLoops()).filter(isHeld).length === 2);
+  const alarms = (await busyLoops()).filter(isHeld);
+  for (const name of ['web', 'grading']) {
+    const alarm = alarms.find(({ about }) => about.startsWith(`${name}@`));
+    t.match(alarm, {
+      text: new RegExp(`^${name}@\\S+:${process.pid}.*: one piece of work held its event loop for \\d`),
+    });
   }
 });

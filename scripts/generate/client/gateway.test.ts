@@ -276,7 +276,7 @@ t.test('a refused refresh token ends the session for every call, and no other fa
   await t.rejects(me(), { code: 'AUTH_ACCOUNT_DISABLED' });
   await t.rejects(session.logout(), { code: 'AUTH_ACCOUNT_DISABLED' });
   t.equal(calls.length, 4, 'examhall is not called for a session that has ended');
-}); // A logout with a token that a refresh has replaced ends nothing at examhall.
+});
 
 // A logout with a token that a refresh has replaced ends nothing at examhall.
 t.test('a logout waits for the exchange beside it, has its token, and lets no waiting call through', async (t) => {

@@ -1,10 +1,13 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { Alarm, ClusterStatus, QueueState } from '#shared/generated/operations.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { alarmsOf, notesOf } from '#shared/operations/alarms.ts';
 import { pathOf, spark } from './chart.ts';
 import { flag, type Html, html } from './html.ts';
 import { alarmBar, verdict } from './overview.ts';
+import { cookieOf, isOwnOrigin, newSession, SESSION_MS, type SessionSecrets, sealed, unsealed } from './session.ts';
+import { languageOf } from './words.ts';
 
 const text = (value: Html) => value.toString();
 
@@ -186,4 +189,109 @@ t.test('notes follow the verdict, which then does not state that all is well', a
   t.notMatch(told('en'), /All is well|class="alarm"/);
   t.match(told('en', { notes: [] }), /All is well\./);
   t.notMatch(told('en', { well: false, alarms }), /No alarm/);
+});
+
+const SIGNED_IN_AT = Date.UTC(2026, 4, 4);
+const SECRETS: SessionSecrets = { opsToken: ['new-token', 'old-token'], jwtSecrets: ['new-jwt', 'old-jwt'] };
+const ACCOUNT = { id: 'account-1', sessionId: 'session-1' };
+
+t.test('a cookie contains its session until its end', async (t) => {
+  for (const [account, secret] of [
+    [null, 'new-token'],
+    [ACCOUNT, 'new-jwt'],
+  ] as const) {
+    const session = newSession(account, SIGNED_IN_AT);
+    const cookie = sealed(session, secret);
+    t.strictSame(unsealed(cookie, SECRETS, SIGNED_IN_AT), session);
+    t.strictSame(unsealed(cookie, SECRETS, SIGNED_IN_AT + SESSION_MS - 1), session);
+    t.equal(unsealed(cookie, SECRETS, SIGNED_IN_AT + SESSION_MS), null, 'it has ended');
+    t.notMatch(cookie, secret);
+  }
+  t.equal(SESSION_MS, 8 * HOUR);
+});
+
+t.test('a cookie is accepted while its secret is, and no longer', async (t) => {
+  const old = sealed(newSession(null, SIGNED_IN_AT), 'old-token');
+  t.ok(unsealed(old, SECRETS, SIGNED_IN_AT), 'during the rotation');
+  t.equal(unsealed(old, { ...SECRETS, opsToken: ['new-token'] }, SIGNED_IN_AT), null);
+  t.equal(unsealed(old, { ...SECRETS, opsToken: undefined }, SIGNED_IN_AT), null);
+  t.equal(unsealed(old, { ...SECRETS, opsToken: ['', ''] }, SIGNED_IN_AT), null);
+  const account = sealed(newSession(ACCOUNT, SIGNED_IN_AT), 'old-jwt');
+  t.ok(unsealed(account, SECRETS, SIGNED_IN_AT));
+  t.equal(
+    unsealed(account, { ...SECRETS, jwtSecrets: [] }, SIGNED_IN_AT),
+    null,
+    'the process does not serve the auth service',
+  );
+});
+
+t.test('a holder of one secret cannot sign a session of the other kind', async (t) => {
+  t.equal(
+    unsealed(sealed(newSession(ACCOUNT, SIGNED_IN_AT), 'new-token'), SECRETS, SIGNED_IN_AT),
+    null,
+    'an account by OPS_TOKEN',
+  );
+  t.equal(
+    unsealed(sealed(newSession(null, SIGNED_IN_AT), 'new-jwt'), SECRETS, SIGNED_IN_AT),
+    null,
+    'OPS_TOKEN by the secret of access tokens',
+  );
+  const [, payload, signature] = sealed(newSession(ACCOUNT, SIGNED_IN_AT), 'new-token').split('.');
+  t.equal(unsealed(`token.${payload}.${signature}`, SECRETS, SIGNED_IN_AT), null, 'renamed');
+});
+
+t.test('an altered cookie is refused and never throws', async (t) => {
+  const cookie = sealed(newSession(null, SIGNED_IN_AT), 'new-token');
+  for (let i = 0; i < cookie.length; i += 7) {
+    const other = cookie[i] === 'A' ? 'B' : 'A';
+    t.equal(unsealed(cookie.slice(0, i) + other + cookie.slice(i + 1), SECRETS, SIGNED_IN_AT), null, `character ${i}`);
+  }
+  for (const wrong of [
+    undefined,
+    '',
+    '.',
+    '..',
+    'token..',
+    'token.e30.',
+    'token.e30.AAAA',
+    `${cookie}.x`,
+    cookie.slice(0, -3),
+    'account.bnVsbA.',
+  ]) {
+    t.equal(unsealed(wrong, SECRETS, SIGNED_IN_AT), null, `${wrong}`);
+  }
+});
+
+t.test('a form is accepted from a page of this origin', async (t) => {
+  const host = 'exam.example:8443';
+  t.ok(isOwnOrigin({ 'sec-fetch-site': 'same-origin' }));
+  t.ok(isOwnOrigin({ host, origin: 'https://exam.example:8443' }));
+  t.ok(isOwnOrigin({ host: 'EXAM.example', origin: 'http://exam.example' }));
+  for (const site of ['cross-site', 'same-site', 'none', ''])
+    t.notOk(isOwnOrigin({ host, origin: `https://${host}`, 'sec-fetch-site': site }), site);
+  for (const origin of [
+    undefined,
+    'null',
+    '',
+    'exam.example',
+    'https://evil.example',
+    'https://exam.example',
+    'https://a.exam.example:8443',
+  ])
+    t.notOk(isOwnOrigin({ host, origin }), `${origin}`);
+  t.notOk(isOwnOrigin({ origin: 'https://exam.example' }), 'a request without a host');
+});
+
+t.test('a cookie is found by its whole name', async (t) => {
+  t.equal(cookieOf('a=1; examhall_console=x.y=z; b=2', 'examhall_console'), 'x.y=z');
+  t.equal(cookieOf('xexamhall_console=1; examhall_console_language=vi', 'examhall_console'), undefined);
+  t.equal(cookieOf(undefined, 'examhall_console'), undefined);
+});
+
+t.test('the language is the chosen one, otherwise the preferred one', async (t) => {
+  t.equal(languageOf('vi', 'en'), 'vi');
+  t.equal(languageOf('toString', 'fr-FR, vi-VN;q=0.8, en;q=0.5'), 'vi');
+  t.equal(languageOf(undefined, 'en-GB,vi;q=0.5'), 'en');
+  t.equal(languageOf(undefined, '*'), 'en');
+  t.equal(languageOf(undefined, undefined), 'en');
 });
