@@ -1,9 +1,30 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import t from 'tap';
+import { identifyMongodb } from '#scripts/bench/machine.ts';
+import { chooseEngine } from '#scripts/start/services/mongodb.ts';
 import { isPortFree } from '#scripts/start/services/port.ts';
-import { until } from '../until.ts';
+import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
+import { until } from '#testing/until.ts';
 import { endAbandonedStores, endStores, startStores, storesOf } from './stores.ts';
+
+/** Name that each engine gives itself. */
+const EXPECTED = { mongod: 'mongod', rust: 'secantusd-rs', python: 'SecantusDB' };
+
+t.test('a temporary server runs the requested engine, even if EXAMHALL_ENGINE names another', async (t) => {
+  const { name } = chooseEngine(process.env);
+  const { EXAMHALL_ENGINE: chosen } = process.env;
+  process.env.EXAMHALL_ENGINE = 'no such engine';
+  t.teardown(() => {
+    if (chosen === undefined) Reflect.deleteProperty(process.env, 'EXAMHALL_ENGINE');
+    else process.env.EXAMHALL_ENGINE = chosen;
+  });
+  const services = await startThrowAwayServices({ engine: name, redis: false });
+  t.teardown(services.close);
+  const server = await identifyMongodb(services.mongodb?.url ?? '');
+  t.equal(server.engine, EXPECTED[name]);
+  t.match(server.is, /\d+\.\d+\.\d+/);
+});
 
 t.test('each lane of a run has stores of its own, which end after a runner that was killed', async (t) => {
   // This process would share the stores of its own lane.
