@@ -110,7 +110,6 @@ function workersOf({ actor, due, workers, configured }: QueueState): string {
   return due > 0 && workers === 0 ? `no worker: scale \`${actor}\`` : `${workers}`;
 }
 
-/** The command that checks the stores on which the cluster depends. */
 export const DOCTOR_COMMANDS: CliCommands = {
   doctor: {
     summary: "check MongoDB's behaviour, the schema, Redis, clocks, versions, and the promises about stored rows",

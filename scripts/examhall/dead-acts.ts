@@ -135,7 +135,6 @@ function previewLines(preview: BulkPreview, act: DeadActName, perSecond: number)
   return [head, ...(groups.length === 0 ? [] : table(groups, GROUP_COLUMNS))];
 }
 
-/** The columns of groups of dead letters. */
 export const GROUP_COLUMNS = {
   count: ({ count }: Group) => count,
   acknowledged: ({ acknowledged }: Group) => acknowledged,
@@ -190,7 +189,6 @@ async function followBulk(operator: Operator, flags: Flags, posted: BulkAct): Pr
   }
 }
 
-/** Returns the letters of a bulk act as text. */
 function sumOf({ act, state, counted, more, done, skipped, refused, error }: BulkView): string {
   const parts = [
     `${done} of ${more ? 'at least ' : ''}${counted} ${DONE_WORDS[act]}`,
@@ -202,7 +200,6 @@ function sumOf({ act, state, counted, more, done, skipped, refused, error }: Bul
   return parts.join('; ');
 }
 
-/** Lists the newest bulk acts, or prints one. */
 export const showBulks: CommandWork = async (operator, [id], flags) => {
   const { mongo } = operator;
   const found = id === undefined ? await listBulks(mongo, limitOf(flags, 20)) : [await storedBulk(operator, id)];
@@ -240,7 +237,6 @@ async function noteMissingWorker({ mongo, now, note }: Operator, views: readonly
     note('note: no live `upkeep` worker; bulk acts wait until one is started');
 }
 
-/** Stops a bulk act. */
 export const stopOne: CommandWork = async (operator, [id = ''], flags) => {
   const act = actFor(operator, flags);
   const found = await storedBulk(operator, id);

@@ -9,7 +9,6 @@ const FILTERS: readonly OptionName[] = ['queue', 'cause', 'subject', 'since', 'u
 const ACT: readonly OptionName[] = [...FILTERS, 'limit', 'all', 'per-second', 'reason', 'operator', 'yes', 'json'];
 const IDS = { '[id...]': 'ids of dead commands; none with a filter' };
 
-/** The commands for dead letters. */
 export const DEAD_COMMANDS: CliCommands = {
   'dead list': {
     summary: 'list dead letters, grouped by queue and cause',

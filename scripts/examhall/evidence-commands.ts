@@ -8,7 +8,6 @@ import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { atCursor, type CliCommands, type Flags, limitOf, type Operator } from './operator.ts';
 import { nextPage, print, Refused, table, WrongUsage } from './output.ts';
 
-/** The commands for the audit of operators and for security events. */
 export const EVIDENCE_COMMANDS: CliCommands = {
   'audit list': {
     summary: 'list operator actions, newest first; also `audit` alone',

@@ -24,7 +24,6 @@ import { openProgress } from '#scripts/start/progress.ts';
 import { rememberedStores } from '#scripts/start/services/port.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 
-/** Every command, in the order of the help. */
 export const ALL_COMMANDS: CliCommands = {
   ...STATUS_COMMANDS,
   ...READING_COMMANDS,

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -12,11 +13,9 @@ import { newId } from '#shared/kernel/ids.ts';
 import { isJsonObject } from '#shared/kernel/json.ts';
 import { beginningOf } from '#shared/kernel/text.ts';
 import { actFor, type Flags, type Operator } from './operator.ts';
-import { counted, EXIT } from './output.ts';
+import { counted, EXIT, Refused } from './output.ts';
 
-/** Accounts that are inserted at the same time. */
 const AT_ONCE = 8;
-/** Lines between two progress messages. */
 const PROGRESS_EVERY = 1_000;
 /** Faults of a file that are printed; further ones are only counted. */
 const MAX_PRINTED_FAULTS = 1_000;
@@ -31,27 +30,23 @@ type Counts = Record<Result, number>;
  */
 export async function importAccounts(operator: Operator, [file = '']: string[], flags: Flags): Promise<number> {
   const act = actFor(operator, flags);
-  const read = await readImportFile(file, { allowAdmin: flags.allowAdmin === true });
-  if (tellFaults(operator, read)) return EXIT.failed;
-  const { sha256 } = read;
-  const roles = rolesOf(read.rows);
-  const tellFile = () => {
-    operator.say(`by role: ${roles}`);
-    operator.say(`SHA-256 of the file: ${sha256}`);
-  };
+  const bytes = await readBytes(file);
+  const rows = readRows(operator, bytes, { allowAdmin: flags.allowAdmin === true });
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  const roles = rolesOf(rows);
+  const tellFile = () => operator.say(`by role: ${roles}\nSHA-256 of the file: ${sha256}`);
   if (flags.yes !== true) {
-    const accounts = counted(read.rows.length, 'account');
-    operator.say(`dry run: ${accounts} would be imported; pass --yes to import`);
+    operator.say(`dry run: ${counted(rows.length, 'account')} would be imported; pass --yes to import`);
     tellFile();
     return EXIT.done;
   }
   const audit = (end: 'begun' | 'done', counts: Partial<Counts>) => {
-    const detail = { end, lines: read.rows.length, roles, sha256, ...counts };
+    const detail = { end, lines: rows.length, roles, sha256, ...counts };
     const line = { action: 'account.import', subject: path.basename(file), detail } as const;
     return writeAudit(operator.mongo, { ...act, now: operator.now() }, line);
   };
   await audit('begun', {});
-  const counts = await importRows(operator, read.rows);
+  const counts = await importRows(operator, rows);
   await audit('done', counts);
   operator.say(`${counts.imported} imported, ${counts.thereAlready} already present, ${counts.refused} refused`);
   tellFile();
@@ -59,29 +54,16 @@ export async function importAccounts(operator: Operator, [file = '']: string[], 
 }
 
 /** Returns the number of accounts of each role, such as `2 TEACHER, 58 STUDENT`. Roles without an account are omitted. */
-function rolesOf(rows: ImportFile['rows']): string {
-  const byRole = Map.groupBy(rows, ({ row }) => row.registration.role);
+function rolesOf(rows: readonly Row[]): string {
+  const byRole = Map.groupBy(rows, ({ account }) => account.registration.role);
   return ROLES.flatMap((role) => (byRole.has(role) ? [`${byRole.get(role)?.length} ${role}`] : [])).join(', ');
 }
 
-/** Prints the faults of a file. Returns true if there are any, or if the file has no accounts. */
-function tellFaults(operator: Operator, { rows, faults }: ImportFile): boolean {
-  for (const { line, message } of faults.slice(0, MAX_PRINTED_FAULTS)) {
-    operator.fail(line === 0 ? message : `line ${line}: ${message}`);
-  }
-  const lines = rows.length + new Set(faults.map(({ line }) => line)).size;
-  if (lines === 0) operator.fail('the file contains no accounts');
-  else if (faults.length > 0 && faults[0]?.line !== 0) {
-    operator.fail(`${counted(faults.length, 'error')} in ${counted(lines, 'line')}; nothing was imported`);
-  }
-  return faults.length > 0 || rows.length === 0;
-}
-
-async function importRows(operator: Operator, rows: ImportFile['rows']): Promise<Counts> {
+async function importRows(operator: Operator, rows: readonly Row[]): Promise<Counts> {
   const counts: Counts = { imported: 0, thereAlready: 0, refused: 0 };
   let done = 0;
-  await pLimit(AT_ONCE).map(rows, async ({ line, row }) => {
-    counts[await importRow(operator, line, row)] += 1;
+  await pLimit(AT_ONCE).map(rows, async (row) => {
+    counts[await importRow(operator, row)] += 1;
     done += 1;
     if (done % PROGRESS_EVERY === 0) operator.note(`${done} of ${rows.length} lines`);
   });
@@ -90,9 +72,9 @@ async function importRows(operator: Operator, rows: ImportFile['rows']): Promise
 
 const WORDS = { email: 'email', phone: 'phone', legacyId: 'legacy id' };
 
-async function importRow(operator: Operator, line: number, row: ImportedLine): Promise<Result> {
+async function importRow(operator: Operator, { line, account }: Row): Promise<Result> {
   for (;;) {
-    const result = await importAccount(operator.mongo, accountOf(operator, row));
+    const result = await importAccount(operator.mongo, accountOf(operator, account));
     if (result.kind === 'inserted') return 'imported';
     if (result.kind === 'known') return 'thereAlready';
     if (result.field === 'code') continue;
@@ -112,48 +94,51 @@ function accountOf({ now, settings }: Operator, { registration, legacyId, passwo
   });
 }
 
-/** Valid rows with their line numbers, from 1, and the faults of the other lines, both in the order of the file. */
-interface ImportFile {
-  rows: { line: number; row: ImportedLine }[];
-  faults: { line: number; message: string }[];
-  /** SHA-256 of the file's bytes in hex; empty if it cannot be read. */
-  sha256: string;
+/** A valid line with its number, from 1. */
+interface Row {
+  line: number;
+  account: ImportedLine;
 }
 
 /** Upper bound of a file, in bytes: the whole file is read into memory and checked before the first account is written. */
 const MAX_BYTES = 256 * 1024 * 1024;
+const ADMIN_REFUSED = 'role ADMIN requires --allow-admin: an ADMIN operates the platform for every organization';
 
-/** Reads and checks every line; blank lines are skipped. A file that cannot be read as text has one fault, on line 0. */
-async function readImportFile(source: string, { allowAdmin }: { allowAdmin: boolean }): Promise<ImportFile> {
-  const read = await readText(source);
-  if ('fault' in read) return { rows: [], faults: [{ line: 0, message: read.fault }], sha256: '' };
-  const { text, sha256 } = read;
-  const file: ImportFile = { rows: [], faults: [], sha256 };
+async function readBytes(file: string): Promise<Buffer> {
+  try {
+    if ((await stat(file)).size <= MAX_BYTES) return await readFile(file);
+  } catch (error) {
+    throw new Refused(error instanceof Error ? error.message : 'the file cannot be read');
+  }
+  throw new Refused('the file is larger than 256 MiB; split it');
+}
+
+/** Reads and checks every line; blank lines are skipped. @throws Refused if a line has a fault, after printing the faults */
+function readRows({ fail }: Operator, bytes: Buffer, { allowAdmin }: { allowAdmin: boolean }): Row[] {
+  if (!isUtf8(bytes)) throw new Refused('the file is not UTF-8');
+  const rows: Row[] = [];
+  let [faultCount, faultyLines] = [0, 0];
   const seen = new Map<string, number>();
-  for (const [index, raw] of text.split('\n').entries()) {
+  for (const [index, raw] of bytes
+    .toString()
+    .replace(/^\uFEFF/, '')
+    .split('\n')
+    .entries()) {
     if (raw.trim() === '') continue;
     const line = index + 1;
     const read = readImportLine(raw);
     const faults = read.kind === 'faulty' ? read.faults : duplicateFaults(seen, line, read.row);
     if (read.kind === 'row' && read.row.registration.role === 'ADMIN' && !allowAdmin) faults.push(ADMIN_REFUSED);
-    for (const message of faults) file.faults.push({ line, message });
-    if (read.kind === 'row' && faults.length === 0) file.rows.push({ line, row: read.row });
+    for (const message of faults.slice(0, Math.max(0, MAX_PRINTED_FAULTS - faultCount)))
+      fail(`line ${line}: ${message}`);
+    faultCount += faults.length;
+    if (faults.length > 0) faultyLines += 1;
+    else if (read.kind === 'row') rows.push({ line, account: read.row });
   }
-  return file;
-}
-
-const ADMIN_REFUSED = 'role ADMIN requires --allow-admin: an ADMIN operates the platform for every organization';
-
-async function readText(source: string): Promise<{ text: string; sha256: string } | { fault: string }> {
-  try {
-    if ((await stat(source)).size > MAX_BYTES) return { fault: 'the file is larger than 256 MiB; split it' };
-    const bytes = await readFile(source);
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    return { text, sha256: createHash('sha256').update(bytes).digest('hex') };
-  } catch (error) {
-    if (error instanceof TypeError) return { fault: 'the file is not UTF-8' };
-    return { fault: error instanceof Error ? error.message : 'the file cannot be read' };
-  }
+  const lines = rows.length + faultyLines;
+  if (lines === 0) throw new Refused('the file contains no accounts');
+  if (faultCount === 0) return rows;
+  throw new Refused(`${counted(faultCount, 'error')} in ${counted(lines, 'line')}; nothing was imported`);
 }
 
 /** Returns a fault for each value that must be unique and that an earlier line of the file has too. Remembers the values in `seen`. */

@@ -16,7 +16,6 @@ export interface Operator {
   mongo: Mongo;
   /** MongoDB's time, in milliseconds. */
   now: () => number;
-  /** Stored in the audit. */
   name: string;
   /** Prints one line of the result on stdout. */
   say: (line: string) => void;
@@ -38,7 +37,6 @@ export interface Operator {
   redisUrl: string;
   /** Aborted when the operator presses Ctrl+C in a command that follows something. */
   interrupted: AbortSignal;
-  /** Opens a progress display on stderr. */
   openProgress: () => Progress;
 }
 
@@ -139,7 +137,6 @@ const OPTIONS = {
 
 export type OptionName = keyof typeof OPTIONS;
 
-/** Returns a new option of a command line. */
 export function optionOf(name: OptionName): Option {
   return OPTIONS[name]();
 }

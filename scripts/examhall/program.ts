@@ -17,7 +17,6 @@ interface Screen {
   err: (text: string) => unknown;
 }
 
-/** Description of each group of commands, by its first word. */
 const GROUPS: Readonly<Record<string, string>> = {
   dead: 'dead letters: list, replay, acknowledge or drop commands that failed for good',
   audit: 'operator actions, newest first, and the check of their chain',
@@ -99,7 +98,6 @@ function overview(commands: CliCommands, help: Help): string {
   );
 }
 
-/** Returns the end of the help of the whole tool. */
 function exitCodes(): string {
   const rows = Object.entries(EXIT).map(
     ([name, code]) => `  ${`${code}`.padEnd(4)}${EXIT_MEANINGS[name as keyof typeof EXIT]}`,

@@ -38,7 +38,6 @@ function pageWith(file: string, list: string): string {
   return `${text}${MARK}\n\n${list}`;
 }
 
-/** Returns one file for each folder of `schemas/`. */
 async function typeFiles(schemas: Schemas): Promise<[string, string][]> {
   const folders = [...Map.groupBy(schemas.ids, (id) => dirname(id))];
   return Promise.all(

@@ -31,7 +31,6 @@ export const RETRY: Readonly<Record<Retry, string>> = {
   'after-if-sent': 'after `Retry-After`, if sent',
 };
 
-/** Returns the list of codes of `docs/errors.md`. */
 export function errorList(): string {
   return ERROR_GROUPS.map(groupMarkdown).join('\n');
 }
@@ -63,7 +62,6 @@ ${wrapLines(`- **Retry:** ${RETRY[retry]}`, '  ', ITEM_WIDTH)}
 
 type Row = readonly [name: VariableName, variable: Variable];
 
-/** Returns the list of variables of `docs/configuration.md`. */
 export function configurationList(): string {
   const sections = [...byGroup()].map(([group, rows]) => {
     const items = rows.map(([name, variable]) =>

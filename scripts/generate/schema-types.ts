@@ -5,7 +5,6 @@ import { compile } from 'json-schema-to-typescript';
 /** A JSON Schema of `schemas/` or of the OpenAPI document. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** Returns the name of the type that a `$ref` refers to. */
 type NameOfReference = ($ref: string) => string;
 
 const ROOT = path.resolve(import.meta.dirname, '../..');

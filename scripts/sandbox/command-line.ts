@@ -42,12 +42,16 @@ export function httpUrl(option: string, text: string): string {
   throw new Error(`--${option} must be a URL such as http://127.0.0.1:3000`);
 }
 
-/** Returns the message of an error. */
+/** Returns null for a port that is in use. @throws any other error */
+export function nullIfTaken(error: NodeJS.ErrnoException): null {
+  if (error.code === 'EADDRINUSE') return null;
+  throw error;
+}
+
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Prints to the streams of this process. */
 export const TERMINAL: Terminal = {
   print: (line) => void process.stdout.write(`${line}\n`),
   fail: (line) => void process.stderr.write(`${line}\n`),

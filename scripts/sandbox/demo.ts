@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { openProgress } from '#scripts/start/progress.ts';
 import { onStopSignals } from '#scripts/start/supervisor/processes.ts';
-import { httpUrl, runCommand, TERMINAL, wholeNumber } from './command-line.ts';
+import { httpUrl, nullIfTaken, runCommand, TERMINAL, wholeNumber } from './command-line.ts';
 import { addDispatcher, type OwnCluster, startOwnCluster, storesOf } from './demo/processes.ts';
 import { runDemo } from './demo/run-demo.ts';
 import { openStandIns } from './neighbours/open-stand-ins.ts';
@@ -108,13 +108,6 @@ async function demo({ url, own: startsOwn, seed, ...options }: Options): Promise
   }
 }
 
-/** Returns null for a port that is in use. @throws any other error */
-function nullIfTaken(error: NodeJS.ErrnoException): null {
-  if (error.code === 'EADDRINUSE') return null;
-  throw error;
-}
-
-/** Returns the URL if a cluster is ready there, otherwise null. */
 async function runningCluster(url: string): Promise<string | null> {
   try {
     const reply = await fetch(new URL('/readyz', url), { signal: AbortSignal.timeout(2_000) });

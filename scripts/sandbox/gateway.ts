@@ -70,7 +70,6 @@ export function openGateway(url: string, env: NodeJS.ProcessEnv) {
       clients.set(name, client);
       return client;
     },
-    /** Returns the credentials of a service. */
     service: (name: string): Service => ({ name, token }),
     /** Returns the names of the services that the cluster serves. @throws Error if none answers there */
     async services(): Promise<ReadonlySet<string>> {
@@ -126,12 +125,10 @@ function finalOf<Data>(name: string, outcome: Outcome<Data, unknown>): Data {
   throw new Error(`${name} is still not done; do the workers of the cluster run?`);
 }
 
-/** Returns a student as caller. */
 export function asStudent({ id }: { id: string }): Identity {
   return { id, role: 'STUDENT' };
 }
 
-/** A start of an attempt. */
 interface Start {
   exam: ExamRuntime;
   student: Student;

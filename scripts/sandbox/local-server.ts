@@ -3,7 +3,6 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
-/** One call that arrived completely. */
 export interface ReceivedCall {
   method: string;
   /** Path with query. */
@@ -11,7 +10,6 @@ export interface ReceivedCall {
   headers: IncomingHttpHeaders;
   /** The body; empty without one. */
   bytes: Buffer;
-  /** The body as text. */
   text: string;
   /** Parses the body; null without one. @throws SyntaxError if it is not JSON */
   json(): unknown;

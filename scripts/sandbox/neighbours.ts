@@ -2,9 +2,8 @@ import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 import { onStopSignals } from '#scripts/start/supervisor/processes.ts';
 import { isJsonObject, membersOf } from '#shared/kernel/json.ts';
-import { httpUrl, runCommand, TERMINAL, type Terminal, wholeNumber } from './command-line.ts';
-import { intakeEnvironment, mailEnvironment, standInEnvironment } from './neighbours/environment.ts';
-import { openStandIns } from './neighbours/open-stand-ins.ts';
+import { httpUrl, nullIfTaken, runCommand, TERMINAL, type Terminal, wholeNumber } from './command-line.ts';
+import { openStandIns, type StandInOptions, type StandIns } from './neighbours/open-stand-ins.ts';
 import { mathsPaper } from './school/paper.ts';
 
 const USAGE = `npm run neighbours -- [options]                    serves a stand-in for each service that examhall calls, until Ctrl-C
@@ -64,38 +63,31 @@ function readOptions(args: string[]) {
 
 async function serve({ port, balance, forward }: Options, { env, signal, print, fail }: Around): Promise<number> {
   const mailPort = port === 0 ? 0 : port + 1;
-  const opening = openStandIns({
-    port,
-    env,
-    balance,
-    questions: mathsPaper(),
-    mailPort,
-    heard: ({ name, status, about }) => print(`${name.padEnd(13)} ${status ?? '---'}  ${about}`),
-  });
-  const standIns = await opening.catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EADDRINUSE') throw error;
+  const heard: StandInOptions['heard'] = ({ name, status, about }) =>
+    print(`${name.padEnd(13)} ${status ?? '---'}  ${about}`);
+  const options = { port, env, balance, questions: mathsPaper(), mailPort, heard };
+  const standIns = await openStandIns(options).catch(nullIfTaken);
+  if (standIns === null) {
     const use = 'is in use, perhaps by other stand-ins or a demo; end those, or pass --port';
     fail(`error: port ${port} or ${mailPort} ${use}`);
-    return null;
-  });
-  if (standIns === null) return 1;
+    return 1;
+  }
   standIns.notification.forwardTo(forward);
-  for (const line of introductionOf(standIns.url, standIns.mail?.port, forward)) print(line);
+  for (const line of introductionOf(standIns, forward)) print(line);
   if (!signal.aborted) await once(signal, 'abort');
   await standIns.close();
   return 0;
 }
 
-function introductionOf(url: string, mailPort: number | undefined, forward: string | null): string[] {
-  const lines = (variables: Record<string, string>) =>
-    Object.entries(variables).map(([name, value]) => `${name}=${value}`);
+function introductionOf({ url, env }: StandIns, forward: string | null): string[] {
+  const { NOTIFICATION_SERVICE_URL: intake, ...others } = env;
   return [
     `# Stand-ins at ${url}. To point a cluster at them: NEIGHBOURS_URL=${url} npm start, or these variables:`,
-    ...lines({ ...standInEnvironment(url), ...mailEnvironment(url, mailPort) }),
+    ...Object.entries(others).map(([name, value]) => `${name}=${value}`),
     forward === null
       ? '# Only if the cluster serves no `notification` of its own, because notices then never reach an inbox:'
       : `# Notices are passed on to ${forward}:`,
-    ...lines(intakeEnvironment(url)).map((line) => (forward === null ? `# ${line}` : line)),
+    `${forward === null ? '# ' : ''}NOTIFICATION_SERVICE_URL=${intake}`,
     '# To script a failure: npm run -s neighbours -- fail profile answer=503; to end it: npm run -s neighbours -- fail profile',
     '# Calls:',
   ];

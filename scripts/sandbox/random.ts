@@ -5,7 +5,6 @@ export function seededRandom(seed: string) {
   let hash = 0x811c9dc5;
   for (const byte of Buffer.from(seed)) hash = Math.imul(hash ^ byte, 0x01000193);
   const fraction = mulberry32(hash);
-  /** Returns a whole number from 0 to `limit` − 1. */
   const below = (limit: number) => Math.floor(fraction() * limit);
   return {
     fraction,

@@ -67,7 +67,6 @@ export function createSupervisor(deps: { output: PrefixedOutput; folder: DataFol
       stopped ??= stopAll();
       return stopped;
     },
-    /** Sends SIGKILL to everything at once and releases the folder. */
     kill(): void {
       for (const { process } of kept) process.kill();
       deps.folder.release();

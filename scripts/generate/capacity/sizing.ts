@@ -26,7 +26,6 @@ export const USUAL_LOAD: Omit<Load, 'students' | 'shards'> = {
   attemptsPerTerm: 20,
 };
 
-/** Assumptions that nothing here has measured. */
 export const ASSUMED = {
   /** Part of a core that a process uses at the peak, so that it absorbs bursts. */
   used: 0.6,
@@ -128,7 +127,6 @@ function processesFor(msOfSecond: number): number {
   return Math.max(1, Math.ceil(msOfSecond / (MS * ASSUMED.used)));
 }
 
-/** Returns a sizing for a terminal. */
 export function sizingText(load: Load, sizing: Sizing): string {
   const { processes } = sizing;
   const phases = sizing.phases.map(({ name, rates, doors, commands }) => {
@@ -148,7 +146,6 @@ export function sizingText(load: Load, sizing: Sizing): string {
   ].join('\n');
 }
 
-/** Returns a number with groups of three digits. */
 export function round(number: number): string {
   return Math.ceil(number).toLocaleString('en-US').replaceAll(',', ' ');
 }

@@ -19,10 +19,8 @@ import type { DemoDeps, Sitting } from './sit-exam.ts';
 const READERS = 3;
 /** Longest wait for the live inbox to open, and for its notice after all other notices have arrived. */
 const LIVE_MS = 10_000;
-/** Inboxes that are read at the same time. */
 const AT_ONCE = 24;
 
-/** Notices that could not be checked. */
 export type Unchecked = 'none' | 'parents' | 'all';
 
 /** The ways on which the notices of a run reach their inboxes. */
@@ -109,34 +107,32 @@ async function release({ gateway, progress, examId, complain }: DemoDeps, attemp
  */
 async function openLive({ gateway, complain }: DemoDeps, { student, attemptId }: Sitting) {
   const ending = new AbortController();
-  const opened = Promise.withResolvers<void>();
-  const noticed = Promise.withResolvers<number>();
   const { signal } = ending;
+  const events = gateway.client('live inbox').streams.inbox({ as: asStudent(student), signal });
 
-  async function listen(): Promise<void> {
-    for await (const event of gateway.client('live inbox').streams.inbox({ as: asStudent(student), signal })) {
-      if (event.event === 'snapshot') opened.resolve();
-      if (event.event === 'notification' && event.data.notification.entityId === attemptId)
-        noticed.resolve(performance.now());
+  async function untilNoticed(): Promise<number | null> {
+    for await (const event of events) {
+      if (event.event === 'notification' && event.data.notification.entityId === attemptId) return performance.now();
     }
+    return null;
   }
 
-  const listening = listen().catch(opened.reject);
-  const late = setTimeout(() => opened.reject(new Error('it sent no snapshot')), LIVE_MS);
+  const late = setTimeout(() => ending.abort(), LIVE_MS);
+  const fault = await events.next().then(
+    ({ done }) => (done === true ? 'it sent no snapshot' : null),
+    (error: unknown) => reasonOf(error),
+  );
+  clearTimeout(late);
+  if (fault !== null) {
+    complain(`the live inbox of ${student.id} did not open: ${fault}`);
+    return null;
+  }
+  const noticed = untilNoticed().catch(() => null);
   const close = async () => {
     ending.abort();
-    await listening;
+    await noticed;
   };
-  try {
-    await opened.promise;
-  } catch (error) {
-    complain(`the live inbox of ${student.id} did not open: ${reasonOf(error)}`);
-    await close();
-    return null;
-  } finally {
-    clearTimeout(late);
-  }
-  return { close, receivedAt: () => Promise.race([noticed.promise, delay(LIVE_MS, null, { ref: false })]) };
+  return { close, receivedAt: () => Promise.race([noticed, delay(LIVE_MS, null, { ref: false })]) };
 }
 
 /** Longest wait for the first notice before a dispatcher is added, and for each further notice. */

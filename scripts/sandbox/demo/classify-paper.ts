@@ -10,9 +10,7 @@ import type {
 } from '../../../clients/typescript/src/index.ts';
 import { type DemoDeps, differences, THE_TEACHER } from './sit-exam.ts';
 
-/** The fields that the job classifies. */
 const FIELDS = ['topic', 'difficulty'] as const;
-/** Questions in a batch of the classifier. */
 const BATCH = 5;
 
 /**
@@ -145,7 +143,6 @@ export async function verifyJob(
   return new Set(ids).size;
 }
 
-/** Returns the progress of a finished job without errors. */
 function whole(total: number): Job['progress'] {
   const batches = Math.ceil(total / BATCH);
   const counts = { total, processed: total, succeeded: total, failed: 0 };

@@ -77,7 +77,6 @@ function complaintsOf(deps: DemoDeps, { owner }: Inbox) {
   return (fault: string) => deps.complain(`${owner.id}: ${fault}`);
 }
 
-/** Returns what the notice of this run must show. */
 function noticeOf({ owner, attemptId }: Inbox, examId: string): Partial<Notification> {
   const isStudent = owner.role === 'STUDENT';
   const type = isStudent ? 'GRADE_RELEASED' : 'GRADE_RELEASED_PARENT';

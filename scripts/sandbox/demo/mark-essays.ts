@@ -12,9 +12,7 @@ import type {
 } from '../../../clients/typescript/src/index.ts';
 import { type DemoDeps, differences, type Sitting, THE_TEACHER } from './sit-exam.ts';
 
-/** Every tenth handoff is sent twice. */
 const REPEAT_EVERY = 10;
-/** Previews that one teacher may have in flight. */
 const PREVIEWS_AT_ONCE = 4;
 
 /**

@@ -13,7 +13,6 @@ import type { Failure } from '#scripts/sandbox/neighbours/failure.ts';
 import type { StandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
 import { freePort, rememberedStores } from '#scripts/start/services/port.ts';
 
-/** A cluster that the demo started. */
 export type OwnCluster = Awaited<ReturnType<typeof startOwnCluster>>;
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');

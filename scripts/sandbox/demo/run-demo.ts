@@ -28,7 +28,6 @@ interface DemoRun {
   addDispatcher: (() => boolean) | null;
 }
 
-/** Calls that the demo makes at the same time. */
 const SOCKETS = 24;
 /** Students who save answers at the same time. More would only lengthen the queues, because saves take most of the time. */
 const WRITERS = 8;

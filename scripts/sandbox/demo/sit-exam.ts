@@ -24,9 +24,7 @@ import {
 export interface Sitting {
   student: Student;
   attemptId: string;
-  /** The last acknowledged answer to each question. */
   answers: Map<string, Answer>;
-  /** The server's version of each answer. */
   versions: Map<string, number>;
   savesAcknowledged: number;
   eventsAcknowledged: number;
@@ -36,7 +34,6 @@ export interface Sitting {
   essayPoints: number | null;
 }
 
-/** Dependencies of every part of the demo. */
 export interface DemoDeps {
   gateway: Gateway;
   progress: Progress;
@@ -45,7 +42,6 @@ export interface DemoDeps {
   complain(fault: string): void;
 }
 
-/** The teacher of the exam, with its organization. */
 export const THE_TEACHER: Identity = { id: TEACHER, role: 'TEACHER', organizationId: ORGANIZATION };
 
 /** Returns a fault for each field of `wanted` that is shown with another value. `whose` names its owner, such as `the result's`. */
@@ -58,9 +54,7 @@ export function differences(whose: string, shown: object, wanted: object): strin
     );
 }
 
-/** Every twentieth student starts twice. */
 const DOUBLE_START_EVERY = 20;
-/** Every thirtieth student loses the reply to the start. */
 const LOSE_START_EVERY = 30;
 
 /** Starts a student's attempt, and checks that a second start returns the same attempt. */

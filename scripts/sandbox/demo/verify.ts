@@ -63,7 +63,6 @@ function gradeSitting(paper: Paper, { answers, essayPoints }: Sitting): Grading 
   return { answers: grades, totals: totalsOf(paper, grades) };
 }
 
-/** Grades the last answer to each question by the rules of the product. */
 export function gradeAnswers(paper: Paper, answers: ReadonlyMap<string, Answer>): Grading {
   const stored: Record<string, AnswerContent> = {};
   for (const [index, question] of paper.questions.entries()) {

@@ -8,13 +8,13 @@ import { holdTimeLimits, until } from '#testing/until.ts';
 import { mailEnvironment, standInEnvironment } from './environment.ts';
 import type { MailFailure } from './failure.ts';
 import { openMailStandIn } from './mail.ts';
-import { type HeardCall, openStandIns } from './open-stand-ins.ts';
+import { openStandIns, type StandInOptions } from './open-stand-ins.ts';
 
 const SUBJECT = 'Điểm bài kiểm tra một tiết môn Toán của em Nguyễn Thị Phương Quỳnh đã có, lớp 12A1';
 
 /** Opens the stand-ins, and the product's own mail client by the environment that they print. */
 async function setUp(t: Test) {
-  const heard: HeardCall[] = [];
+  const heard: Parameters<NonNullable<StandInOptions['heard']>>[0][] = [];
   const standIns = await openStandIns({ env: {}, mailPort: 0, heard: (call) => void heard.push(call) });
   t.teardown(standIns.close);
   const { mail: standIn, env } = standIns;

@@ -8,27 +8,16 @@ import { STAND_IN_MAIL_LOGIN } from './environment.ts';
 import { failureSwitch, MAIL_FAILURE, type MailFailure, type MailStep, UNDISTURBED } from './failure.ts';
 import { openArrivals } from './stand-in.ts';
 
-/** One e-mail that arrived. */
 interface KeptMail {
   at: string;
   /** Addresses of the envelope. */
   from: string;
   to: readonly string[];
   subject: string;
-  /** The whole e-mail as it arrived. */
   raw: string;
-  /** The session was encrypted. */
   secure: boolean;
   /** The user who signed in; null without a login. */
   user: string | null;
-}
-
-/** An e-mail that was taken, or a command that a failure met. */
-interface MailCall {
-  /** Reply code; null: the connection was closed. */
-  status: number | null;
-  /** The addresses and the subject, or the step that failed and its address. */
-  about: string;
 }
 
 /** A mail server that takes every e-mail and passes none on, unless a failure is scripted. */
@@ -43,13 +32,12 @@ export interface MailOptions {
   certificate?: { key: string; cert: string };
   /** Requires TLS from the first byte. */
   implicit?: boolean;
-  /** Receives each call. */
-  heard?: (call: MailCall) => void;
+  /** Receives each e-mail that was taken, and each command that a failure met, with its reply code; null: the connection was closed. */
+  heard?: (call: { status: number | null; about: string }) => void;
 }
 
 const MAX_MAIL_BYTES = 1024 * 1024;
 
-/** Opens the mail server. */
 export async function openMailStandIn(options: MailOptions = {}) {
   const { port = 0, login = STAND_IN_MAIL_LOGIN, certificate, implicit = false, heard } = options;
   const arrivals = openArrivals<KeptMail>();
@@ -59,9 +47,9 @@ export async function openMailStandIn(options: MailOptions = {}) {
   });
   let connections = 0;
 
-  function note(call: MailCall): void {
-    arrivals.count(call.status);
-    heard?.(call);
+  function note(status: number | null, about: string): void {
+    arrivals.count(status);
+    heard?.({ status, about });
   }
 
   /**
@@ -79,7 +67,7 @@ export async function openMailStandIn(options: MailOptions = {}) {
     if (performs) await perform();
     if (reply === 'real') return done();
     const status = reply === 'none' ? null : reply.status;
-    note({ status, about: `${at} ${address}` });
+    note(status, `${at} ${address}`);
     if (status === null) cut((connection) => connection.session === session);
     else done(refused(status, present?.text ?? 'this failure is scripted'));
   }
@@ -90,7 +78,7 @@ export async function openMailStandIn(options: MailOptions = {}) {
     const { subject = '' } = await PostalMime.parse(raw);
     const [to, at] = [recipientsOf(envelope), new Date().toISOString()];
     arrivals.keep({ at, from, to, subject, raw, secure, user: user ?? null });
-    note({ status: 250, about: `${to.join(' ')}: ${subject}` });
+    note(250, `${to.join(' ')}: ${subject}`);
   }
 
   // By default without a certificate: the channel sends in plain text to a loopback address alone.
@@ -145,7 +133,6 @@ export async function openMailStandIn(options: MailOptions = {}) {
     failure,
     /** Returns the number of connections that were opened so far. */
     connections: () => connections,
-    /** Closes every open connection, as a server does that restarts. */
     cutAll: () => cut(() => true),
     details: () => ({ mails: arrivals.newest }),
     /** Ends the failure, and deletes e-mails and numbers. */

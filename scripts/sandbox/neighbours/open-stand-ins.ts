@@ -32,17 +32,9 @@ import {
 /** Stand-ins for all services that examhall calls, behind one port of the loopback address. */
 export type StandIns = Awaited<ReturnType<typeof openStandIns>>;
 
-/** A call that has ended: its neighbour, the status of its reply, null for a closed connection, and what it was about. */
-export interface HeardCall {
-  name: NeighbourName | 'mail';
-  status: number | null;
-  about: string;
-}
-
-interface StandInOptions {
+export interface StandInOptions {
   /** Default: a free port. */
   port?: number;
-  /** Environment of the callers, whose tokens are required. */
   env: NodeJS.ProcessEnv;
   /** First questions of the question bank. */
   questions?: readonly StartQuestion[];
@@ -50,7 +42,8 @@ interface StandInOptions {
   balance?: number;
   /** Port of the mail server; 0: any free one. Absent: none is open. */
   mailPort?: number;
-  heard?: (call: HeardCall) => void;
+  /** Receives each call that has ended: its neighbour, the status of its reply, null for a closed connection, and what it was about. */
+  heard?: (call: { name: NeighbourName | 'mail'; status: number | null; about: string }) => void;
 }
 
 /** A stand-in as the control interface shows and changes it. */
@@ -165,7 +158,6 @@ export async function openStandIns(options: StandInOptions) {
     /** Environment that points a cluster at them, the intake of notices included. */
     env: environment,
     urlOf: (name: NeighbourName) => `${server.url}/${name}`,
-    /** Begins a failure of a neighbour, or ends it (null). */
     fail: (name: NeighbourName, failure: Failure | null) => kept.get(name)?.failure.set(failure),
     async close() {
       await mail?.close();

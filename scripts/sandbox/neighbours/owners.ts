@@ -32,7 +32,6 @@ export interface Ledger {
   debits: Map<string, { organizationId: string; amount: number; times: number }>;
 }
 
-/** Returns a ledger without limits, usage or debits. */
 export function newLedger(balance = 1_000_000): Ledger {
   return { balance, limits: new Map(), used: new Map(), consumed: new Map(), debits: new Map() };
 }
@@ -74,12 +73,10 @@ export function answerFrom(
   return ok({ transactionId: key });
 }
 
-/** Facts of the usage service: limits by organization and counter. */
 interface UsageFacts {
   limits: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
-/** Facts of the wallet: balances by organization. */
 interface WalletFacts {
   balances: Readonly<Record<string, number>>;
 }
@@ -206,7 +203,6 @@ const REQUEST = closed({
   overwrite: { type: 'boolean' },
 });
 
-/** Opens a question bank with these questions. */
 export function bankStandIn(first: BankFacts['questions']) {
   const questions = new Map<string, object>();
   const asked = new Set<string>();

@@ -2,7 +2,6 @@ import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import { NOTIFICATION_SERVICE } from '#shared/notification/event.ts';
 import { byId, closed, ok, refusal, type StandIn } from './stand-in.ts';
 
-/** Facts of the profile service. */
 interface ProfileFacts {
   /** Ids of the parents, by the id of the student. */
   parents?: Readonly<Record<string, readonly string[]>>;

@@ -3,15 +3,11 @@ import type { ProviderName } from '#shared/classifier/provider/names.ts';
 export type HttpProvider = Exclude<ProviderName, 'mock'>;
 
 /** Provider-independent reason why an answer ended. */
-export type FinishReason = 'stop' | 'length' | 'filter';
+type FinishReason = 'stop' | 'length' | 'filter';
 
-const CHAT_ENDS: Readonly<Record<FinishReason, string>> = { stop: 'stop', length: 'length', filter: 'content_filter' };
-const ANTHROPIC_ENDS: Readonly<Record<FinishReason, string>> = {
-  stop: 'tool_use',
-  length: 'max_tokens',
-  filter: 'refusal',
-};
-const GEMINI_ENDS: Readonly<Record<FinishReason, string>> = { stop: 'STOP', length: 'MAX_TOKENS', filter: 'SAFETY' };
+const CHAT_ENDS = { stop: 'stop', length: 'length', filter: 'content_filter' } as const;
+const ANTHROPIC_ENDS = { stop: 'tool_use', length: 'max_tokens', filter: 'refusal' } as const;
+const GEMINI_ENDS = { stop: 'STOP', length: 'MAX_TOKENS', filter: 'SAFETY' } as const;
 
 /** Returns the body of a 200 reply with this text, 7 input tokens and 11 output tokens. */
 export function replyOf(provider: HttpProvider, text: string, end: FinishReason = 'stop'): Record<string, unknown> {
@@ -67,58 +63,48 @@ export function streamOf(
 ): string {
   const { end = 'stop', without } = options;
   const pieces = text.match(/[\s\S]{1,5}/gu) ?? [];
+  const unlessUsage = (counts: object) => (without === 'usage' ? {} : counts);
+  const last = (...events: string[]) => (without === 'end' ? [] : events);
   if (provider === 'anthropic') {
-    const [start, ...more] = [
+    const tool = { type: 'tool_use', id: 'toolu_1', name: 'answer', input: {} };
+    return [
       event('message_start', {
-        message: {
-          usage: without === 'usage' ? {} : { input_tokens: 4, cache_read_input_tokens: 3, output_tokens: 1 },
-        },
+        message: { usage: unlessUsage({ input_tokens: 4, cache_read_input_tokens: 3, output_tokens: 1 }) },
       }),
-      event('content_block_start', {
-        index: 0,
-        content_block: { type: 'tool_use', id: 'toolu_1', name: 'answer', input: {} },
-      }),
+      event('content_block_start', { index: 0, content_block: tool }),
       event('ping', {}),
       ...pieces.map((piece) =>
         event('content_block_delta', { index: 0, delta: { type: 'input_json_delta', partial_json: piece } }),
       ),
       event('content_block_stop', { index: 0 }),
-    ];
-    const last = [
-      event('message_delta', {
-        delta: { stop_reason: ANTHROPIC_ENDS[end] },
-        usage: without === 'usage' ? {} : { output_tokens: 11 },
-      }),
-      event('message_stop', {}),
-    ];
-    return [start, ...more, ...(without === 'end' ? [] : last)].join('');
+      ...last(
+        event('message_delta', {
+          delta: { stop_reason: ANTHROPIC_ENDS[end] },
+          usage: unlessUsage({ output_tokens: 11 }),
+        }),
+        event('message_stop', {}),
+      ),
+    ].join('');
   }
   if (provider === 'gemini') {
-    return pieces
-      .map((piece, index) => {
-        const isLast = index === pieces.length - 1 && without !== 'end';
-        return data({
-          candidates: [
-            { content: { parts: [{ text: piece }] }, ...(isLast ? { finishReason: GEMINI_ENDS[end] } : {}) },
-          ],
-          ...(without === 'usage'
-            ? {}
-            : { usageMetadata: { promptTokenCount: 7, candidatesTokenCount: isLast ? 5 : 1, thoughtsTokenCount: 6 } }),
-        });
-      })
-      .join('');
+    const chunks = pieces.map((piece, index) => {
+      const isLast = index === pieces.length - 1 && without !== 'end';
+      const content = { parts: [{ text: piece }] };
+      const counts = { promptTokenCount: 7, candidatesTokenCount: isLast ? 5 : 1, thoughtsTokenCount: 6 };
+      return data({
+        candidates: [{ content, ...(isLast ? { finishReason: GEMINI_ENDS[end] } : {}) }],
+        ...unlessUsage({ usageMetadata: counts }),
+      });
+    });
+    return chunks.join('');
   }
-  const chunks = pieces.map((piece) =>
-    data({ choices: [{ index: 0, delta: { content: piece }, finish_reason: null }] }),
-  );
+  const choice = (delta: object, finish_reason: string | null) =>
+    data({ choices: [{ index: 0, delta, finish_reason }] });
+  const usage = data({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 11 } });
   return [
     ': keep-alive\n\n',
-    ...chunks,
-    ...(without === 'end' ? [] : [data({ choices: [{ index: 0, delta: {}, finish_reason: CHAT_ENDS[end] }] })]),
-    ...(without === 'usage' || without === 'end'
-      ? []
-      : [data({ choices: [], usage: { prompt_tokens: 7, completion_tokens: 11 } })]),
-    ...(without === 'end' || without === 'done' ? [] : ['data: [DONE]\n\n']),
+    ...pieces.map((content) => choice({ content }, null)),
+    ...last(choice({}, CHAT_ENDS[end]), without === 'usage' ? '' : usage, without === 'done' ? '' : 'data: [DONE]\n\n'),
   ].join('');
 }
 

@@ -86,7 +86,6 @@ const ANALYTICS = closed(
 
 export const analyticsStandIn = () => eventStandIn(ATTEMPT_SERVICE, ANALYTICS);
 
-/** Body of an event for the audit service. */
 const AUDIT = closed({
   sourceService: { const: NOTIFICATION_SERVICE },
   sourceEventId: TEXT,

@@ -24,7 +24,6 @@ export interface Route {
   senders: readonly string[] | null;
   /** Headers that every call must have. */
   headers?: readonly string[];
-  /** The exact shape of the body. */
   shape?: Schema;
   answer(call: NeighbourCall, ids: string[]): Reply | Promise<Reply>;
 }
@@ -37,7 +36,6 @@ export interface StandIn<Facts = never> {
   /** Shape of the facts; absent if it knows none. */
   facts?: Schema;
   learn?(facts: Facts): void;
-  /** Deletes everything that it stores. */
   forget(): void;
   /** Is called after the stand-in performed a call whose reply, `reply`, is then lost on purpose. */
   replyLost?(call: NeighbourCall, reply: Reply): void;
@@ -53,12 +51,10 @@ export function closed(required: Fields, optional: Fields = {}): Schema {
   return { type: 'object', additionalProperties: false, required: Object.keys(required), properties };
 }
 
-/** Returns the schema of an object with any names. */
 export function byId(value: Schema): Schema {
   return { type: 'object', additionalProperties: value };
 }
 
-/** Returns fields of one kind. */
 export function fields(kind: Schema, ...names: string[]): Record<string, Schema> {
   return Object.fromEntries(names.map((name) => [name, kind]));
 }

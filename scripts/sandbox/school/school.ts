@@ -24,7 +24,6 @@ export interface Classroom {
   students: Student[];
 }
 
-/** One exam of one class. */
 export interface SeedExam {
   id: string;
   title: string;
@@ -165,7 +164,6 @@ export function schoolYear(count: number, seed: string, prefix?: string): Studen
   return Array.from({ length: count }, (_, index) => student(index + 1, seed, prefix));
 }
 
-/** Returns a random Vietnamese name. */
 function nameOf({ middle, given }: typeof GIRLS, random: Random): string {
   return `${random.pick(FAMILY)} ${random.pick(middle)} ${random.pick(given)}`;
 }

@@ -3,7 +3,6 @@ import { parentEmail, parentName, type School } from '#scripts/sandbox/school/sc
 import { type Progress, runPart } from '#scripts/start/progress.ts';
 import { ExamhallError, type SignedIn } from '../../../clients/typescript/src/index.ts';
 
-/** Dependencies of every part of the seed. */
 export interface Filling {
   gateway: Gateway;
   progress: Progress;
@@ -19,7 +18,6 @@ export interface Filling {
 /** Password of every account that the seed registers. It is public. */
 export const DEVELOPMENT_PASSWORD = 'mo-cua-so-nhin-troi-xanh';
 
-/** An account of the seed. */
 export interface Person {
   role: 'STUDENT' | 'PARENT' | 'TEACHER';
   email: string;

@@ -5,7 +5,6 @@ import type { Service } from './service.ts';
 import { pythonEnvironment, serverEnvironment } from './tools.ts';
 
 export interface MongodbPlace {
-  /** Folder of the data. */
   readonly folder: string;
   readonly port: number;
   /** True: every acknowledged write survives a kill -9. If false, a stand-in may lose a few; a real mongod never does. */

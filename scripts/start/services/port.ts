@@ -20,7 +20,6 @@ export async function freePort(): Promise<number> {
   throw new Error(`no free port between ${LOWEST} and ${HIGHEST}`);
 }
 
-/** Returns whether no program listens on this port of 127.0.0.1. */
 export async function isPortFree(port: number): Promise<boolean> {
   const server = createServer();
   return new Promise((resolve) => {

@@ -5,13 +5,10 @@ import { withLock } from '#scripts/start/supervisor/processes.ts';
 import { sha256OfFile } from './engine/engine.ts';
 import { onPath, pipEnvironment, pythonEnvironment, runTool } from './tools.ts';
 
-/** Prints a line for the user at the terminal. */
 export type Say = (line: string) => void;
 
-/** A Python 3 interpreter that runs. */
 export interface Python {
   readonly file: string;
-  /** Minor version of Python 3. */
   readonly minor: number;
 }
 
@@ -110,7 +107,6 @@ async function pipPython(deps: InstallDeps, python: Python): Promise<string> {
   }
 }
 
-/** Runs a long command and says its beginning and its end. */
 async function runPython({ say, env }: InstallDeps, what: string, command: string, args: string[]): Promise<void> {
   const began = performance.now();
   say(`${what} …`);

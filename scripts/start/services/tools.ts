@@ -55,7 +55,6 @@ export function pythonEnvironment(env: NodeJS.ProcessEnv, folder?: string): Node
   return { ...serverEnvironment(env), ...PYTHON, ...packages };
 }
 
-/** Returns the environment of pip. */
 export function pipEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...passedOn(env, [SYSTEM, NETWORK, PIP]), ...PYTHON, PIP_DISABLE_PIP_VERSION_CHECK: '1' };
 }
@@ -86,7 +85,6 @@ export interface ToolRun {
 
 /** Characters at the end of the messages that are kept for an error. */
 const TAIL = 8_192;
-/** Lines of the messages that an error quotes. */
 const QUOTED_LINES = 15;
 
 /** Runs a tool and returns its standard output. @throws Error with its last messages if it fails */

@@ -14,7 +14,6 @@ import { type Plan, StartRefused } from './plan.ts';
 import { createPrefixedOutput, type PrefixedOutput, readableLines } from './prefixed-output.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
-/** Longest wait for MongoDB or a local Redis. */
 const SERVICE_TIMEOUT_MS = 60_000;
 /** Wait for a service before a message names it. */
 const SILENCE_MS = 2_000;

@@ -19,7 +19,6 @@ export function identify(pid: number): ProcessIdentity | undefined {
   }
 }
 
-/** Returns whether exactly this process is alive. */
 export function isAlive(identity: ProcessIdentity): boolean {
   const found = identify(identity.pid);
   return found !== undefined && found.startedAt === identity.startedAt;

@@ -17,11 +17,8 @@ import {
 
 export interface BuildOptions {
   env: NodeJS.ProcessEnv;
-  /** Kills the build when it aborts. */
   signal: AbortSignal;
-  /** Called when a stage begins. */
   stage: (name: string) => void;
-  /** Called with the number of compiled crates. */
   compiled: (crates: number, of: number) => void;
 }
 
@@ -114,7 +111,6 @@ function patchSources(spec: EngineSpec, { crate, patched }: { crate: string; pat
   writeFileSync(manifest, readFileSync(manifest, 'utf8') + patch);
 }
 
-/** @returns the path of the binary */
 async function compile({ work, spec, toolchain }: Build, crate: string, options: BuildOptions): Promise<string> {
   options.stage('compiling');
   // The crate requires a newer Rust than it needs.
@@ -128,7 +124,6 @@ async function compile({ work, spec, toolchain }: Build, crate: string, options:
   throw new EngineNotBuilt('cargo built no binary');
 }
 
-/** Runs cargo in a folder and returns its standard output. */
 function runCargo(
   { cargo, selection }: Toolchain,
   cwd: string,
@@ -179,7 +174,6 @@ const CMAKE = 'cmake (Debian: apt-get install cmake; macOS: brew install cmake)'
 const MAKE = 'make or ninja (Debian: apt-get install build-essential; macOS: xcode-select --install)';
 const RUST = `Rust ${OLDEST_RUST.major}.${OLDEST_RUST.minor} or later, with cargo (https://rustup.rs)`;
 
-/** The tools that build the engine. */
 type Toolchain = Exclude<ReturnType<typeof checkRust>, { missing: string }>;
 
 /** Finds the tools on PATH. `missing` has one line for each unusable tool, with the way to install it. */

@@ -12,7 +12,6 @@ export const ENGINE = {
   binary: 'secantusd-rs',
   /** SHA-256 of the lock file inside the crate. The lock file contains the checksum of every other crate of the build. */
   lockSha256: '93bd1ecaa7f58711a54dbdd86a685d7190238e5d650db0dc2b778e719164e9ea',
-  /** Path of a unified diff. */
   patch: path.join(import.meta.dirname, '../secantus-storage.patch'),
 };
 export type EngineSpec = typeof ENGINE;
