@@ -1,5 +1,4 @@
 import { SENDER } from '#infra/neighbours/owner-call.ts';
-import type { ReceivedCall } from '#scripts/sandbox/local-server.ts';
 import { COUNTERS } from '#shared/classifier/generation.ts';
 import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
 import {
@@ -12,18 +11,19 @@ import {
   type Reply,
   type Route,
   refusal,
-  type Schema,
   type StandIn,
   TEXT,
   textIn,
 } from './stand-in.ts';
 
-/** Usage service, wallet and question bank have one caller, which names in these headers on whose behalf it calls. */
-const FROM_OWNER_CALLS = { senders: [SENDER], headers: ['x-organization-id', 'x-actor-id', 'x-actor-role'] } as const;
+/** Headers in which the only caller of usage service, wallet and question bank names on whose behalf it calls. */
+const OWNER_HEADERS = ['x-organization-id', 'x-actor-id', 'x-actor-role'] as const;
 
 /** The state of usage service and wallet. Each idempotency key takes effect once. */
 export interface Ledger {
   balance: number;
+  /** Credits by which a debit may exceed the balance. */
+  overdraft: number;
   /** Limit by counter; a missing counter is unlimited. */
   limits: Map<string, number>;
   used: Map<string, number>;
@@ -32,8 +32,8 @@ export interface Ledger {
   debits: Map<string, { organizationId: string; amount: number; times: number }>;
 }
 
-export function newLedger(balance = 1_000_000): Ledger {
-  return { balance, limits: new Map(), used: new Map(), consumed: new Map(), debits: new Map() };
+export function newLedger(balance: number, overdraft = 0): Ledger {
+  return { balance, overdraft, limits: new Map(), used: new Map(), consumed: new Map(), debits: new Map() };
 }
 
 interface Item {
@@ -41,99 +41,81 @@ interface Item {
   amount: number;
 }
 
-/** Applies a call for usage service or wallet to the ledger and returns the answer. Returns undefined for any other call. */
-export function answerFrom(
-  ledger: Ledger,
-  // biome-ignore lint/suspicious/noExplicitAny: the path determines the fields, and the shapes below check them
-  { method, path, headers, body }: Pick<ReceivedCall, 'method' | 'path' | 'headers'> & { body: any },
-): Reply | undefined {
-  if (path === '/v1/usage/check') {
-    const exceeded = (body.checks as Item[]).filter(
-      ({ counter, amount }) => (ledger.used.get(counter) ?? 0) + amount > (ledger.limits.get(counter) ?? Infinity),
-    );
-    return ok({ allowed: exceeded.length === 0, exceeded: exceeded.map(({ counter }) => counter) });
-  }
-  if (path === '/v1/usage/consume') {
-    const key = String(headers['idempotency-key']);
-    const known = ledger.consumed.get(key);
-    ledger.consumed.set(key, { items: body.items, times: (known?.times ?? 0) + 1 });
-    if (known !== undefined) return { status: 409, body: { success: false } };
-    for (const { counter, amount } of body.items as Item[])
-      ledger.used.set(counter, (ledger.used.get(counter) ?? 0) + amount);
-    return ok({ consumed: true });
-  }
-  const wallet = /^\/v1\/wallets\/([^/]+)\/(balance|transactions)$/.exec(path);
-  if (wallet === null) return undefined;
-  if (method === 'GET') return ok({ balance: ledger.balance });
-  const key = String(body.idempotencyKey);
+const ITEMS = { type: 'array', minItems: 1, items: closed({ counter: { enum: [...COUNTERS] }, amount: AMOUNT }) };
+const IDS = fields(TEXT, 'organizationId', 'actorId');
+const CHECK = closed({ ...IDS, checks: ITEMS });
+const CONSUME = closed({ ...IDS, items: ITEMS });
+const DEBIT = closed({ type: { const: 'USAGE_DEBIT' }, amount: AMOUNT, ...fields(TEXT, 'reason', 'idempotencyKey') });
+
+function check({ used, limits }: Ledger, { body }: NeighbourCall): Reply {
+  const exceeded = (body as { checks: Item[] }).checks.filter(
+    ({ counter, amount }) => (used.get(counter) ?? 0) + amount > (limits.get(counter) ?? Infinity),
+  );
+  return ok({ allowed: exceeded.length === 0, exceeded: exceeded.map(({ counter }) => counter) });
+}
+
+function consume({ used, consumed }: Ledger, { headers, body }: NeighbourCall): Reply {
+  const { items } = body as { items: Item[] };
+  const key = String(headers['idempotency-key']);
+  const known = consumed.get(key);
+  consumed.set(key, { items, times: (known?.times ?? 0) + 1 });
+  if (known !== undefined) return refusal(409, 'ALREADY_CONSUMED', 'this key has been consumed');
+  for (const { counter, amount } of items) used.set(counter, (used.get(counter) ?? 0) + amount);
+  return ok({ consumed: true });
+}
+
+function debit(ledger: Ledger, { body }: NeighbourCall, organizationId: string): Reply {
+  const { amount, idempotencyKey: key } = body as { amount: number; idempotencyKey: string };
   const known = ledger.debits.get(key);
-  const debit = { organizationId: wallet[1] ?? '', amount: body.amount };
-  ledger.debits.set(key, { ...(known ?? debit), times: (known?.times ?? 0) + 1 });
-  if (known === undefined) ledger.balance -= body.amount;
+  if (known !== undefined && known.amount !== amount)
+    return refusal(422, 'IDEMPOTENCY_KEY_REUSED', 'this key has debited another amount');
+  if (known === undefined && amount > ledger.balance + ledger.overdraft)
+    return refusal(402, 'WALLET_INSUFFICIENT', 'the balance is too low');
+  ledger.debits.set(key, { organizationId, amount, times: (known?.times ?? 0) + 1 });
+  if (known === undefined) ledger.balance -= amount;
   return ok({ transactionId: key });
 }
 
-interface UsageFacts {
-  limits: Readonly<Record<string, Readonly<Record<string, number>>>>;
-}
-
-interface WalletFacts {
-  balances: Readonly<Record<string, number>>;
-}
-
-const ITEMS = { type: 'array', minItems: 1, items: closed({ counter: { enum: [...COUNTERS] }, amount: AMOUNT }) };
-
-/** Opens a usage service without limits and a wallet in which each organization begins with the same balance. */
-export function ownerStandIns(firstBalance: number) {
+/** Opens a usage service without limits and a wallet. `shared` is the ledger of every organization; by default each has its own. */
+export function ownerStandIns(firstBalance: number, shared?: Ledger) {
   const ledgers = new Map<string, Ledger>();
 
   function ledgerOf(organizationId: string): Ledger {
-    const ledger = ledgers.get(organizationId) ?? newLedger(firstBalance);
+    const ledger = shared ?? ledgers.get(organizationId) ?? newLedger(firstBalance);
     ledgers.set(organizationId, ledger);
     return ledger;
   }
 
-  /** Applies a call to the ledger of its organization, which header and body or path must name alike. */
-  function apply(call: NeighbourCall, organizationId: string): Reply {
-    if (call.headers['x-organization-id'] !== organizationId)
-      return refusal(403, 'FORBIDDEN', 'the header names another organization');
-    return answerFrom(ledgerOf(organizationId), call) ?? refusal(404, 'ROUTE_NOT_FOUND', 'unknown route');
+  /** Returns a route that acts on the ledger of its organization, which header and path or body must name alike. */
+  function route(
+    place: Pick<Route, 'method' | 'path' | 'shape'>,
+    act: (ledger: Ledger, call: NeighbourCall, organizationId: string) => Reply,
+    ...headers: string[]
+  ): Route {
+    return {
+      ...place,
+      senders: [SENDER],
+      headers: [...OWNER_HEADERS, ...headers],
+      answer(call, [organizationId = textIn(call.body, 'organizationId')]) {
+        if (call.headers['x-organization-id'] === organizationId)
+          return act(ledgerOf(organizationId), call, organizationId);
+        return refusal(403, 'FORBIDDEN', 'the header names another organization');
+      },
+    };
   }
 
-  function debit(call: NeighbourCall, organizationId: string): Reply {
-    const { amount, idempotencyKey } = call.body as { amount: number; idempotencyKey: string };
-    const { debits, balance } = ledgerOf(organizationId);
-    const known = debits.get(idempotencyKey)?.amount;
-    if ((known ?? amount) !== amount)
-      return refusal(422, 'IDEMPOTENCY_KEY_REUSED', 'this key has debited another amount');
-    if (known === undefined && amount > balance) return refusal(402, 'WALLET_INSUFFICIENT', 'the balance is too low');
-    return apply(call, organizationId);
-  }
-
-  const post = (path: RegExp, shape: Schema, answer: Route['answer']): Route => ({
-    method: 'POST',
-    path,
-    shape,
-    answer,
-    ...FROM_OWNER_CALLS,
-  });
-  const ids = fields(TEXT, 'organizationId', 'actorId');
-  const inBody = (call: NeighbourCall) => apply(call, textIn(call.body, 'organizationId'));
   const stateBy = (part: (ledger: Ledger) => object) =>
     Object.fromEntries([...ledgers].map(([organizationId, ledger]) => [organizationId, part(ledger)]));
 
   const usage = {
     facts: closed({ limits: byId(byId(AMOUNT)) }),
-    learn({ limits }: UsageFacts) {
+    learn({ limits }: { limits: Readonly<Record<string, Readonly<Record<string, number>>>> }) {
       for (const [organizationId, own] of Object.entries(limits))
         ledgerOf(organizationId).limits = new Map(Object.entries(own));
     },
     routes: [
-      post(/^\/v1\/usage\/check$/, closed({ ...ids, checks: ITEMS }), inBody),
-      {
-        ...post(/^\/v1\/usage\/consume$/, closed({ ...ids, items: ITEMS }), inBody),
-        headers: [...FROM_OWNER_CALLS.headers, 'idempotency-key'],
-      },
+      route({ method: 'POST', path: /^\/v1\/usage\/check$/, shape: CHECK }, check),
+      route({ method: 'POST', path: /^\/v1\/usage\/consume$/, shape: CONSUME }, consume, 'idempotency-key'),
     ],
     state: () =>
       stateBy(({ used, limits, consumed }) => ({
@@ -145,25 +127,16 @@ export function ownerStandIns(firstBalance: number) {
       for (const ledger of ledgers.values())
         for (const part of [ledger.used, ledger.limits, ledger.consumed]) part.clear();
     },
-  } satisfies StandIn<UsageFacts>;
+  } satisfies StandIn;
 
   const wallet = {
     facts: closed({ balances: byId(AMOUNT) }),
-    learn({ balances }: WalletFacts) {
+    learn({ balances }: { balances: Readonly<Record<string, number>> }) {
       for (const [organizationId, balance] of Object.entries(balances)) ledgerOf(organizationId).balance = balance;
     },
     routes: [
-      {
-        method: 'GET',
-        path: /^\/v1\/wallets\/([^/]+)\/balance$/,
-        ...FROM_OWNER_CALLS,
-        answer: (call: NeighbourCall, [organizationId = '']: string[]) => apply(call, organizationId),
-      },
-      post(
-        /^\/v1\/wallets\/([^/]+)\/transactions$/,
-        closed({ type: { const: 'USAGE_DEBIT' }, amount: AMOUNT, ...fields(TEXT, 'reason', 'idempotencyKey') }),
-        (call, [organizationId = '']) => debit(call, organizationId),
-      ),
+      route({ method: 'GET', path: /^\/v1\/wallets\/([^/]+)\/balance$/ }, ({ balance }) => ok({ balance })),
+      route({ method: 'POST', path: /^\/v1\/wallets\/([^/]+)\/transactions$/, shape: DEBIT }, debit),
     ],
     state: () => stateBy(({ balance, debits }) => ({ balance, debits: Object.fromEntries(debits) })),
     forget() {
@@ -172,28 +145,14 @@ export function ownerStandIns(firstBalance: number) {
         ledger.debits.clear();
       }
     },
-  } satisfies StandIn<WalletFacts>;
+  } satisfies StandIn;
 
   return { usage, wallet, ledgerOf };
-}
-
-/** Path of the question bank for the content of questions that a model may see. */
-export const CONTEXT_PATH = '/v1/questions/ai-classify/context';
-
-/** Answers a call of a question bank with the questions that `questionOf` knows, in the order of the call. */
-export function questionsAnswer(call: ReceivedCall, questionOf: (id: string) => object | undefined): Reply {
-  const { questionIds } = call.json() as { questionIds: readonly string[] };
-  return ok({ questions: questionIds.flatMap((id) => questionOf(id) ?? []) });
 }
 
 /** Returns the part of an exam's question that a model may see: everything but the key. */
 export function bankQuestion({ questionId, content, contentText, options = [] }: StartQuestion) {
   return { id: questionId, content, contentText, options };
-}
-
-/** Facts of the question bank: questions that it stores, in place of those with the same id. */
-interface BankFacts {
-  questions: readonly { id: string }[];
 }
 
 const REQUEST = closed({
@@ -203,16 +162,12 @@ const REQUEST = closed({
   overwrite: { type: 'boolean' },
 });
 
-export function bankStandIn(first: BankFacts['questions']) {
+/** Opens a question bank with these questions. It stores those that it learns in place of those with the same id. */
+export function bankStandIn(first: readonly { id: string }[]) {
   const questions = new Map<string, object>();
   const asked = new Set<string>();
 
-  function questionOf(id: string): object | undefined {
-    if (questions.has(id)) asked.add(id);
-    return questions.get(id);
-  }
-
-  function learn(facts: BankFacts): void {
+  function learn(facts: { questions: readonly { id: string }[] }): void {
     for (const question of facts.questions) questions.set(question.id, question);
   }
 
@@ -227,10 +182,16 @@ export function bankStandIn(first: BankFacts['questions']) {
     routes: [
       {
         method: 'POST',
-        path: new RegExp(`^${CONTEXT_PATH}$`),
-        ...FROM_OWNER_CALLS,
+        path: /^\/v1\/questions\/ai-classify\/context$/,
+        senders: [SENDER],
+        headers: OWNER_HEADERS,
         shape: REQUEST,
-        answer: (call) => questionsAnswer(call, questionOf),
+        answer({ body }) {
+          const { questionIds } = body as { questionIds: readonly string[] };
+          const known = questionIds.filter((id) => questions.has(id));
+          for (const id of known) asked.add(id);
+          return ok({ questions: known.map((id) => questions.get(id)) });
+        },
       },
     ],
     state: () => ({ questions: questions.size, asked: asked.size, ids: [...questions.keys()] }),
@@ -239,5 +200,5 @@ export function bankStandIn(first: BankFacts['questions']) {
       questions.clear();
       learn({ questions: first });
     },
-  } satisfies StandIn<BankFacts> & { questionsAsked(): number };
+  } satisfies StandIn & { questionsAsked(): number };
 }

@@ -70,5 +70,5 @@ export function profileStandIn() {
       contacts.clear();
       unknownStudent = 404;
     },
-  } satisfies StandIn<ProfileFacts>;
+  } satisfies StandIn;
 }

@@ -28,14 +28,14 @@ export interface Route {
   answer(call: NeighbourCall, ids: string[]): Reply | Promise<Reply>;
 }
 
-/** A stand-in for one service that examhall calls. It stores what the real service would store. `Facts` are those that it may be taught. */
-export interface StandIn<Facts = never> {
+/** A stand-in for one service that examhall calls. It stores what the real service would store. It may be taught facts. */
+export interface StandIn {
   routes: readonly Route[];
   /** Returns what it stores, as JSON. */
   state(): object;
   /** Shape of the facts; absent if it knows none. */
   facts?: Schema;
-  learn?(facts: Facts): void;
+  learn?(facts: never): void;
   forget(): void;
   /** Is called after the stand-in performed a call whose reply, `reply`, is then lost on purpose. */
   replyLost?(call: NeighbourCall, reply: Reply): void;

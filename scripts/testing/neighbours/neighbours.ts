@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { answerJson, openReceiver, type ReceivedCall } from '#scripts/sandbox/local-server.ts';
-import { answerFrom, CONTEXT_PATH, newLedger, questionsAnswer } from '#scripts/sandbox/neighbours/owners.ts';
-import { isJsonObject } from '#shared/kernel/json.ts';
+import { newLedger } from '#scripts/sandbox/neighbours/owners.ts';
+import { isJsonObject, membersOf } from '#shared/kernel/json.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
+import { openOwners } from './fake-owners.ts';
 
 export interface NeighbourCall extends ReceivedCall {
   /** The parsed JSON body; null without one. */
@@ -43,6 +44,8 @@ export async function openNeighbours(t: Teardown) {
     WALLET_SERVICE_URL: url,
     AI_GENERATION_SETTLEMENT_WORKER_ENABLED: '1',
   };
+  const ledger = newLedger(1_000_000, Number.POSITIVE_INFINITY);
+  const owners = openOwners(ledger);
   const neighbours = {
     url,
     calls: [] as NeighbourCall[],
@@ -51,7 +54,7 @@ export async function openNeighbours(t: Teardown) {
     /** Number of times that each event for analytics or audit arrived, by source event id. */
     analytics: new Map<string, number>(),
     parents: ['parent-1'],
-    ledger: newLedger(),
+    ledger,
     /** If set, returns the answer to each call, by default with status 200, or undefined for the default answer. */
     answer: null as ((call: NeighbourCall) => Answer | undefined) | null,
     env,
@@ -61,16 +64,16 @@ export async function openNeighbours(t: Teardown) {
     allEnv: { ...env, ...webhookEnv, ...auditEnv, ...ownersEnv },
   };
 
-  function serve(received: ReceivedCall, response: ServerResponse): void {
+  async function serve(received: ReceivedCall, response: ServerResponse): Promise<void> {
     const call = { ...received, body: received.json() as NeighbourCall['body'] };
     neighbours.calls.push(call);
-    answerJson(response, { status: 200, ...(neighbours.answer?.(call) ?? usual(call)) });
+    const { questionIds } = membersOf(call.body);
+    if (Array.isArray(questionIds)) owners.learn({ questions: questionIds.map(bankQuestion) });
+    const answer = neighbours.answer?.(call) ?? (await owners.answer(call)) ?? usual(call);
+    answerJson(response, { status: 200, ...answer });
   }
 
   function usual(call: NeighbourCall): Answer {
-    const owner = answerFrom(neighbours.ledger, call);
-    if (owner !== undefined) return owner;
-    if (call.path === CONTEXT_PATH) return questionsAnswer(call, bankQuestion);
     if (call.path.endsWith('/contacts')) return { status: 200, body: { data: CONTACT } };
     if (call.method === 'GET') return { status: 200, body: { data: { parentIds: neighbours.parents } } };
     const taken = call.path === '/v1/events' ? neighbours.analytics : neighbours.notices;
