@@ -12,10 +12,7 @@ export interface CommandLine {
 }
 
 /** Where the texts of help and faults are printed. */
-interface Screen {
-  out: (text: string) => unknown;
-  err: (text: string) => unknown;
-}
+type Screen = Record<'out' | 'err', (text: string) => unknown>;
 
 const GROUPS: Readonly<Record<string, string>> = {
   dead: 'dead letters: list, replay, acknowledge or drop commands that failed for good',

@@ -6,8 +6,7 @@ import { openGateway } from './gateway.ts';
 import { bankQuestion } from './neighbours/owners.ts';
 import { mathsPaper } from './school/paper.ts';
 import { contactsOf, type School, schoolOf } from './school/school.ts';
-import { fillInboxes, useModels } from './seed/activities.ts';
-import { sitExams } from './seed/exams.ts';
+import { fillInboxes, sitExams, useModels } from './seed/activities.ts';
 import { DEVELOPMENT_PASSWORD, type Filling, type Person, registerPeople } from './seed/people.ts';
 
 const DEFAULT_URL = 'http://127.0.0.1:3000';

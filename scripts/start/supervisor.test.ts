@@ -8,7 +8,6 @@ import { DEVELOPMENT_DEFAULTS, DEVELOPMENT_JWT_SECRET } from '#infra/config/vari
 import { openLog } from '#infra/log/log.ts';
 import { standInEnvironment } from '#scripts/sandbox/neighbours/environment.ts';
 import { outputFor } from '#scripts/start/supervisor/cluster.ts';
-import { takeDataFolder } from '#scripts/start/supervisor/data-folder.ts';
 import {
   effectiveEnvironment,
   firstSteps,
@@ -17,6 +16,7 @@ import {
 } from '#scripts/start/supervisor/development-defaults.ts';
 import { parseFormation, parseProcfile, planCluster } from '#scripts/start/supervisor/plan.ts';
 import { createPrefixedOutput } from '#scripts/start/supervisor/prefixed-output.ts';
+import { takeDataFolder } from '#scripts/start/supervisor/processes.ts';
 import { configFaults, PRODUCTION, strongSecret } from '#testing/config-faults.ts';
 import { afterDeath } from './supervisor.ts';
 

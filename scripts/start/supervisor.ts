@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import type { DataFolder, RecordedProcess } from '#scripts/start/supervisor/data-folder.ts';
 import type { PrefixedOutput } from '#scripts/start/supervisor/prefixed-output.ts';
-import { identify, signalGroup } from '#scripts/start/supervisor/processes.ts';
+import { type DataFolder, identify, type RecordedProcess, signalGroup } from '#scripts/start/supervisor/processes.ts';
 
 /** Services (MongoDB, Redis) are stopped after the processes that use them. */
 type Stage = 'service' | 'process';
@@ -9,16 +8,11 @@ type Stage = 'service' | 'process';
 export type Supervisor = ReturnType<typeof createSupervisor>;
 
 /** Time limits, counted from the beginning of the stop. The whole stop takes at most 25 s. */
-interface StopTimes {
-  readonly processesMs: number;
-  readonly servicesMs: number;
-}
-
-const STOP_TIMES: StopTimes = { processesMs: 22_000, servicesMs: 24_000 };
+const STOP_TIMES = { processesMs: 22_000, servicesMs: 24_000 };
 
 /** Keeps a set of processes alive and records them in the data folder, where the next supervisor finds orphans after a kill. */
-export function createSupervisor(deps: { output: PrefixedOutput; folder: DataFolder; times?: StopTimes }) {
-  const times = deps.times ?? STOP_TIMES;
+export function createSupervisor(deps: { output: PrefixedOutput; folder: DataFolder; times?: typeof STOP_TIMES }) {
+  const { times = STOP_TIMES } = deps;
   const kept: { stage: Stage; process: KeptProcess }[] = [];
   let stopped: Promise<void> | undefined;
 

@@ -4,15 +4,7 @@ import { asStudent, type Gateway, releaseResults } from '#scripts/sandbox/gatewa
 import type { LostReplies } from '#scripts/sandbox/neighbours/notification.ts';
 import { ORGANIZATION } from '#scripts/sandbox/school/paper.ts';
 import { inParallel, runPart } from '#scripts/start/progress.ts';
-import {
-  type Inbox,
-  parentInboxes,
-  readAllNotices,
-  readNotice,
-  readPage,
-  studentInboxes,
-  verifyInbox,
-} from './inbox.ts';
+import { type Inbox, inboxesOf, readAllNotices, readNotice, readPage, verifyInbox } from './inbox.ts';
 import type { DemoDeps, Sitting } from './sit-exam.ts';
 
 /** Students who read their own notice at the end. One more student marks a whole inbox as read. */
@@ -44,7 +36,8 @@ export async function announceResults(
     await release(deps, sittings.length);
     return { lines: ['  inboxes         none; the cluster serves no notification service'], unchecked: 'all' };
   }
-  const [students, parents] = [studentInboxes(sittings), parentInboxes(sittings)];
+  const students = sittings.flatMap((sitting) => inboxesOf('STUDENT', sitting));
+  const parents = sittings.flatMap((sitting) => inboxesOf('PARENT', sitting));
   const [follower] = sittings;
   const live = follower === undefined ? null : await openLive(deps, follower);
   try {

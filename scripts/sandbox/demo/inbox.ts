@@ -15,15 +15,10 @@ const LIMIT = 100;
 const READINGS = 5;
 const RETRY_MS = 200;
 
-export function studentInboxes(sittings: readonly Sitting[]): Inbox[] {
-  return sittings.map(({ attemptId, student }) => ({ owner: { id: student.id, role: 'STUDENT' }, attemptId }));
-}
-
-/** Returns the inboxes of all parents on record; a student without parents has none. */
-export function parentInboxes(sittings: readonly Sitting[]): Inbox[] {
-  return sittings.flatMap(({ attemptId, student }) =>
-    student.parentIds.map((id): Inbox => ({ owner: { id, role: 'PARENT' }, attemptId })),
-  );
+/** Returns the inboxes of the student of a sitting, or of the parents on record. */
+export function inboxesOf(role: Inbox['owner']['role'], { attemptId, student }: Sitting): Inbox[] {
+  const ids = role === 'STUDENT' ? [student.id] : student.parentIds;
+  return ids.map((id) => ({ owner: { id, role }, attemptId }));
 }
 
 /** Reads one page, newest first, with the counts of the whole inbox. */

