@@ -21,18 +21,7 @@ import {
 } from '../../../clients/typescript/src/index.ts';
 
 /** Record of one student's attempt: everything that the service acknowledged. Later readings are compared with it. */
-export interface Sitting {
-  student: Student;
-  attemptId: string;
-  answers: Map<string, Answer>;
-  versions: Map<string, number>;
-  savesAcknowledged: number;
-  eventsAcknowledged: number;
-  /** Requests of saves and events that had no reply; each may have been stored. */
-  actsInDoubt: number;
-  /** Points of the essay's handoff; null without one. */
-  essayPoints: number | null;
-}
+export type Sitting = Awaited<ReturnType<typeof startSitting>>;
 
 export interface DemoDeps {
   gateway: Gateway;
@@ -63,7 +52,7 @@ export async function startSitting(
   student: Student,
   index: number,
   questions: readonly StartQuestion[],
-): Promise<Sitting> {
+) {
   const start = { exam: mathsExam(examId), student, questions, key: `demo-${examId}-${student.id}` };
   const { attempt } = await startAttempt(gateway, start, index % LOSE_START_EVERY === 0);
   if (JSON.stringify(attempt).includes('answerKey')) complain(`start of ${student.id} shows the answer key`);
@@ -75,12 +64,15 @@ export async function startSitting(
   return {
     student,
     attemptId: attempt.id,
-    answers: new Map(),
-    versions: new Map(),
+    /** The last acknowledged answer to each question, and the server's version of it. */
+    answers: new Map<string, Answer>(),
+    versions: new Map<string, number>(),
     savesAcknowledged: 0,
     eventsAcknowledged: 0,
+    /** Requests of saves and events that had no reply; each may have been stored. */
     actsInDoubt: 0,
-    essayPoints: null,
+    /** Points of the essay's handoff; null without one. */
+    essayPoints: null as number | null,
   };
 }
 

@@ -8,18 +8,6 @@ import { STAND_IN_MAIL_LOGIN } from './environment.ts';
 import { failureSwitch, MAIL_FAILURE, type MailFailure, type MailStep, UNDISTURBED } from './failure.ts';
 import { openArrivals } from './stand-in.ts';
 
-interface KeptMail {
-  at: string;
-  /** Addresses of the envelope. */
-  from: string;
-  to: readonly string[];
-  subject: string;
-  raw: string;
-  secure: boolean;
-  /** The user who signed in; null without a login. */
-  user: string | null;
-}
-
 /** A mail server that takes every e-mail and passes none on, unless a failure is scripted. */
 export type MailStandIn = Awaited<ReturnType<typeof openMailStandIn>>;
 
@@ -40,7 +28,7 @@ const MAX_MAIL_BYTES = 1024 * 1024;
 
 export async function openMailStandIn(options: MailOptions = {}) {
   const { port = 0, login = STAND_IN_MAIL_LOGIN, certificate, implicit = false, heard } = options;
-  const arrivals = openArrivals<KeptMail>();
+  const arrivals = openArrivals<Awaited<ReturnType<typeof mailOf>>>();
   const failure = failureSwitch<MailFailure>(MAIL_FAILURE, (begun) => {
     // A sender keeps its connections, and would meet a failure of the connection or the sign-in only with the next one.
     if (begun?.at === 'connection' || begun?.at === 'sign-in') cut(() => true);
@@ -72,15 +60,6 @@ export async function openMailStandIn(options: MailOptions = {}) {
     else done(refused(status, present?.text ?? 'this failure is scripted'));
   }
 
-  async function take(raw: string, { envelope, secure, user }: SMTPServerSession): Promise<void> {
-    const { mailFrom } = envelope;
-    const from = mailFrom === false ? '' : mailFrom.address;
-    const { subject = '' } = await PostalMime.parse(raw);
-    const [to, at] = [recipientsOf(envelope), new Date().toISOString()];
-    arrivals.keep({ at, from, to, subject, raw, secure, user: user ?? null });
-    note(250, `${to.join(' ')}: ${subject}`);
-  }
-
   // By default without a certificate: the channel sends in plain text to a loopback address alone.
   const server = new SMTPServer({
     logger: false,
@@ -110,7 +89,10 @@ export async function openMailStandIn(options: MailOptions = {}) {
       const arrived = text(stream).catch(() => null);
       void play({ at: 'text', address, session }, done, async () => {
         const raw = await arrived;
-        if (raw !== null && !stream.sizeExceeded) await take(raw, session);
+        if (raw === null || stream.sizeExceeded) return;
+        const mail = await mailOf(raw, session);
+        arrivals.keep(mail);
+        note(250, `${mail.to.join(' ')}: ${mail.subject}`);
       });
     },
   });
@@ -142,6 +124,14 @@ export async function openMailStandIn(options: MailOptions = {}) {
     },
     close: () => new Promise<void>((resolve) => void server.close(resolve)),
   };
+}
+
+/** Returns an e-mail as it is kept: the addresses are those of the envelope, and `user` is null without a login. */
+async function mailOf(raw: string, { envelope, secure, user = null }: SMTPServerSession) {
+  const { mailFrom } = envelope;
+  const from = mailFrom === false ? '' : mailFrom.address;
+  const { subject = '' } = await PostalMime.parse(raw);
+  return { at: new Date().toISOString(), from, to: recipientsOf(envelope), subject, raw, secure, user };
 }
 
 /** Returns the step that a failure concerns; undefined without a failure. */

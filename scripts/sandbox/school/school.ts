@@ -2,35 +2,10 @@ import { type Random, seededRandom } from '#scripts/sandbox/random.ts';
 import type { ExamRuntime, StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { examRuntime, mathsPaper } from './paper.ts';
 
-export interface Student {
-  id: string;
-  fullName: string;
-  studentCode: string;
-  className: string;
-  email: string;
-  /** From 0 to 1: the higher, the likelier an answer is right. */
-  skill: number;
-  /** One or two parents; a few students have none on record. */
-  parentIds: string[];
-}
-
+export type Student = ReturnType<typeof student>;
 export type School = ReturnType<typeof schoolOf>;
-
-export interface Classroom {
-  id: string;
-  name: string;
-  organizationId: string;
-  teacher: { id: string; fullName: string; email: string };
-  students: Student[];
-}
-
-export interface SeedExam {
-  id: string;
-  title: string;
-  state: ExamState;
-  classroom: Classroom;
-  questions: readonly StartQuestion[];
-}
+export type Classroom = School['classes'][number];
+export type SeedExam = School['exams'][number];
 
 /**
  * Titles by the state in which an exam is left. `running`: answers are saved and nothing is submitted. `submitted`: graded, and hidden until
@@ -58,7 +33,7 @@ export function schoolOf(seed: string, students: number) {
   const prefix = `s${seed}`;
   const everyone = schoolYear(students, seed, prefix);
   const count = Math.ceil(students / CLASS_SIZE);
-  const classes = Array.from({ length: count }, (_, index): Classroom => {
+  const classes = Array.from({ length: count }, (_, index) => {
     const name = `${10 + (index % 3)}A${Math.floor(index / 3) + 1}`;
     const own = everyone.slice(index * CLASS_SIZE, (index + 1) * CLASS_SIZE);
     return {
@@ -70,7 +45,7 @@ export function schoolOf(seed: string, students: number) {
       students: own.map((student) => ({ ...student, className: name })),
     };
   });
-  const exams = Array.from({ length: Math.max(STATES.length, count) }, (_, index): SeedExam => {
+  const exams = Array.from({ length: Math.max(STATES.length, count) }, (_, index) => {
     const [state, classroom] = [STATES[index % STATES.length], classes[index % count]];
     if (state === undefined || classroom === undefined) throw new Error('the school has no class');
     return {
@@ -84,7 +59,7 @@ export function schoolOf(seed: string, students: number) {
   return { prefix, seed, adminId: `${prefix}-qt-01`, classes, exams };
 }
 
-function teacherOf(prefix: string, seed: string, index: number): Classroom['teacher'] {
+function teacherOf(prefix: string, seed: string, index: number) {
   const number = String(index + 1).padStart(2, '0');
   const random = seededRandom(`${seed}:teacher:${number}`);
   return {
@@ -168,7 +143,7 @@ function nameOf({ middle, given }: typeof GIRLS, random: Random): string {
   return `${random.pick(FAMILY)} ${random.pick(middle)} ${random.pick(given)}`;
 }
 
-function student(number: number, seed: string, prefix?: string): Student {
+function student(number: number, seed: string, prefix?: string) {
   const own = prefix === undefined ? '' : `${prefix}-`;
   const random = seededRandom(`${seed}:student:${number}`);
   const names = random.chance(0.5) ? GIRLS : BOYS;
@@ -180,8 +155,9 @@ function student(number: number, seed: string, prefix?: string): Student {
     studentCode: `2025${code}`,
     className: CLASSES[number % CLASSES.length] ?? '12A1',
     email: prefix === undefined ? `hs${code}@thpt-demo.edu.vn` : `hs${code}.${prefix}@hocsinh.example`,
-    // The mean of three random numbers: few students are very good or very weak, most are in between.
+    // From 0 to 1: the higher, the likelier an answer is right. The mean of three random numbers: few students are very good or very weak, most are in between.
     skill: 0.15 + 0.8 * ((random.fraction() + random.fraction() + random.fraction()) / 3),
+    /** One or two parents; a few students have none on record. */
     parentIds: ['ph', 'ph2'].slice(0, parents).map((kind) => `${own}${kind}-${code}`),
   };
 }
