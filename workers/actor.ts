@@ -1,10 +1,13 @@
 import type { ClientSession } from 'mongodb';
 import type { Config } from '#infra/config/config.ts';
 import type { Log } from '#infra/log/log.ts';
+import type { FindAttempt } from '#infra/mongo/attempt/attempts.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
+import type { BindingRelease } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { type CommandOf, type Commands, QUEUES } from '#infra/mongo/mailbox/commands.ts';
 import type { Wanted } from '#infra/mongo/operations/subscriptions.ts';
+import type { Writes } from '#infra/mongo/writes.ts';
 import type { Background } from '#infra/process/background.ts';
 import type { Models } from '#shared/classifier/tasks/envelope.ts';
 import type { CommandRef, DoneStatus, Queue, TurnQueue } from '#shared/kernel/command.ts';
@@ -74,6 +77,9 @@ export function queuesOf({ handlers }: Actor): Queue[] {
  */
 export type Effects = (session: ClientSession) => Promise<void>;
 
+/** Effects as data. They may share one transaction with those of other commands that end at the same moment. */
+export type GroupedEffects = readonly Writes[];
+
 /**
  * How a run of a command ends. The list is closed, and `settle.ts` matches it exhaustively.
  *
@@ -91,7 +97,13 @@ export type Effects = (session: ClientSession) => Promise<void>;
  * A thrown error counts as `retry`, or as `snooze` if MongoDB or the network is at fault.
  */
 export type Outcome<Q extends Queue = Queue> =
-  | { kind: 'done'; result: Commands[Q]['result']; as?: DoneStatus; effects?: Effects; after?: () => void }
+  | {
+      kind: 'done';
+      result: Commands[Q]['result'];
+      as?: DoneStatus;
+      effects?: Effects | GroupedEffects;
+      after?: () => void;
+    }
   | { kind: 'rejected'; result: Rejection }
   | { kind: 'retry'; error: Error; afterMs?: number; effects?: Effects }
   | { kind: 'snooze'; afterMs: number; error?: Error; effects?: Effects }
@@ -112,6 +124,8 @@ export type Alarm = (typeof ALARMS)[number];
 export interface WorkerDeps {
   mongo: Mongo;
   papers: Papers;
+  findAttempt: FindAttempt;
+  bindingRelease: BindingRelease;
   /** Returns MongoDB's time, in Unix milliseconds. */
   now: Now;
   log: Log;

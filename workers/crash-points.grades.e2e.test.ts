@@ -64,7 +64,10 @@ const RELEASE: CrashScenario = {
 };
 
 t.test('a worker killed at any await of its run loses no grade and releases none twice', (t) =>
-  crashSuite(t, { grading: [GRADING], resultsrelease: [RELEASE] }),
+  crashSuite(t, {
+    grading: [GRADING, { ...GRADING, name: 'grading of three at once', together: 3, spent: [1, 3] }],
+    resultsrelease: [RELEASE],
+  }),
 );
 
 t.test('a command that kills every worker ends dead and delays no other command', async (t) => {

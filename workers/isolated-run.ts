@@ -8,6 +8,7 @@ import type { MakeActor } from './actors.ts';
 import type { Kernel, RunResult } from './life.ts';
 import { runCommand } from './run-command.ts';
 import { openRuntime } from './runtime.ts';
+import { openGroups } from './settle.ts';
 
 /** A suspect with the isolation slot that was taken for it, as the process passes it to its thread. */
 export interface IsolatedRun {
@@ -51,6 +52,7 @@ export async function runIsolated(
     log,
     workerId,
     leaseMs: limitMs,
+    ...openGroups(mongo),
     publishSettled,
     count: (_queue, result) => report({ kind: 'ended', result }),
     ran: () => undefined,

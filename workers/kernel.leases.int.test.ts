@@ -71,7 +71,7 @@ const FEATURES: readonly Feature[] = [
       const renewals = holdRenewals(t, kernel);
       let tries = 0;
       const slow = scriptActor(actor, async (_run, real) =>
-        withEffect(await real(), async (session) => {
+        withEffect(mongo, await real(), async (session) => {
           tries += 1;
           await mongo.db.collection('steps').insertOne({ step: 'slow' }, { session });
           renewals.arrive();
@@ -139,9 +139,13 @@ const FEATURES: readonly Feature[] = [
             await go.opened;
           }
           const note = { by, command: run.command._id };
-          return withEffect(outcome.kind === 'snooze' ? { kind: 'done', result: null } : outcome, async (session) => {
-            await notes.insertOne({ ...note }, { session });
-          });
+          return withEffect(
+            mongo,
+            outcome.kind === 'snooze' ? { kind: 'done', result: null } : outcome,
+            async (session) => {
+              await notes.insertOne({ ...note }, { session });
+            },
+          );
         });
       const command = await subject.post();
       const late = scene.kernel({ workerId: 'late' });

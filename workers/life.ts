@@ -2,7 +2,9 @@ import type { ClientSession } from 'mongodb';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
+import type { ClaimCommand } from '#infra/mongo/mailbox/claim-many.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
+import type { CommitRun } from '#infra/mongo/mailbox/commit-many.ts';
 import { clearHolderSession, renewLease } from '#infra/mongo/mailbox/settle.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
 import { isNetworkFault } from '#shared/kernel/failure.ts';
@@ -17,6 +19,8 @@ export interface Kernel {
   log: Log;
   workerId: string;
   leaseMs: number;
+  claim: ClaimCommand;
+  commit: CommitRun;
   /** Notifies the front doors that wait for this command. The reply may be lost. Never throws. */
   publishSettled: (commandId: string) => void;
   count: (queue: Queue, result: RunResult) => void;

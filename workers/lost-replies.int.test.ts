@@ -39,7 +39,7 @@ t.test('a commit that succeeded although it was reported as failed is announced 
     const lost = losingCommit(mongo);
     const begun: string[] = [];
     const cutOff = scriptActor(actor, async (_run, real) => {
-      const outcome = withEffect(await real(), async () => undefined);
+      const outcome = withEffect(mongo, await real(), async () => undefined);
       lost.loseNext();
       return outcome.kind === 'done' ? { ...outcome, after: () => void begun.push('analytics') } : outcome;
     });

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { endHolderSession } from '#infra/mongo/mailbox/claim.ts';
+import { endHolderSessions } from '#infra/mongo/mailbox/claim.ts';
 import type { DueCommand, DueReader } from '#infra/mongo/mailbox/due.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import type { Kernel } from './life.ts';
@@ -51,6 +51,13 @@ export async function pollQueue(
     const all = latest ?? (await lane.readDue(options.now(), WINDOW + notOurs.size));
     latest = null;
     const open = all.filter(({ _id }) => slots.runOf(_id) === undefined && !notOurs.has(_id));
+    // Their holders died or were paused. A transaction that one of them left open would block the claims.
+    await endHolderSessions(
+      kernel.mongo,
+      open.flatMap(({ session }) => session ?? []),
+    ).catch((err: unknown) =>
+      kernel.log.warn({ err, actor: options.actor }, 'sessions of expired leases could not be ended'),
+    );
     const next = lane.probed === null ? open.find(({ abandoned }) => abandoned) : undefined;
     return order.choose(
       open.filter((command) => !command.abandoned || command === next),
@@ -59,21 +66,14 @@ export async function pollQueue(
   }
 
   async function begin(command: DueCommand): Promise<void> {
-    const { _id: id, session, abandoned } = command;
+    const { _id: id, abandoned } = command;
     if (abandoned) probe(lane, id, kernel.leaseMs);
-    // The previous holder died or was paused. A transaction that it left open would block the claim.
-    if (session !== null) await endHolderSession(kernel.mongo, session).catch(warnOfSession(id));
     const result = await order.begin(command);
     endProbe(lane, id);
     if (result !== 'not-ours') return;
     // Another worker holds the lease, or our clock is ahead of MongoDB's. Skip the command until the next poll.
     notOurs.add(id);
     order.forget();
-  }
-
-  function warnOfSession(commandId: string) {
-    return (err: unknown) =>
-      kernel.log.warn({ err, commandId, actor: options.actor }, 'session of an expired lease could not be ended');
   }
 
   while (!options.isDraining()) {

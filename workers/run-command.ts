@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientSession } from 'mongodb';
 import type { Fields } from '#infra/log/log.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
-import { type Claim, claimCommand, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
+import { type Claim, withHolderSession } from '#infra/mongo/mailbox/claim.ts';
 import { saveProgress, undoClaim } from '#infra/mongo/mailbox/settle.ts';
 import { inScope, type Scope } from '#infra/trace/scope.ts';
 import { inSpan, messageAttributes } from '#infra/trace/spans.ts';
@@ -89,7 +89,7 @@ async function claim<Q extends Queue>(
   const aloneUntil = alone === undefined ? {} : { aloneUntil: alone.until };
   const holder = { workerId, leaseMs, session, amongRequests, ...aloneUntil };
   try {
-    return await claimCommand(mongo, wanted, holder);
+    return await kernel.claim(wanted, holder);
   } catch (error) {
     while (isOutage(error) && !stop.aborted) {
       const answered = await undoClaim(mongo, wanted, { workerId }).then(

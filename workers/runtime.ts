@@ -1,7 +1,9 @@
 import { type Config, secretsOf } from '#infra/config/config.ts';
 import { type LogDestination, openLog } from '#infra/log/log.ts';
 import type { FollowedModels, openFollowedModels } from '#infra/models/followed-models.ts';
+import { openAttemptReads } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import { openBindingReleases } from '#infra/mongo/attempt/release.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
 import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 import { openServerClock } from '#infra/mongo/server-clock.ts';
@@ -57,6 +59,8 @@ export async function openRuntime(given: Config, name: string, logTo?: LogDestin
   const deps: WorkerDeps = {
     mongo,
     papers: openPapers(mongo, PAPER_CACHE_BYTES),
+    findAttempt: openAttemptReads(mongo),
+    bindingRelease: openBindingReleases(mongo),
     now: clock.now,
     log,
     config,

@@ -1,12 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
+import { openClaims } from '#infra/mongo/mailbox/claim-many.ts';
+import { openCommits } from '#infra/mongo/mailbox/commit-many.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { LeaseLost, type NextState, refundAttempt, settleCommand } from '#infra/mongo/mailbox/settle.ts';
 import { inTransactionOf } from '#infra/mongo/transaction.ts';
 import type { Queue } from '#shared/kernel/command.ts';
-import type { Effects, Outcome } from './actor.ts';
-import { type Life, outcomeOfFault } from './life.ts';
+import type { Effects, GroupedEffects, Outcome } from './actor.ts';
+import { type Kernel, type Life, outcomeOfFault } from './life.ts';
 import { nextStateOf } from './next-state.ts';
 
 /** Time limit of a worker's transaction, retries included, in milliseconds. It must be well below the lease. */
@@ -34,7 +37,7 @@ export async function settle<Q extends Queue>(life: Life<Q>, outcome: Outcome<Q>
   const next = nextStateOf(command, outcome, { backoff, random: kernel.random() });
   const wasCutOff = outcome.kind === 'snooze' && outcome.error !== undefined && !kernel.stop.aborted;
   for (let commits = 1; ; commits++) {
-    const result = await tryCommit(life, next, effectsOf(outcome));
+    const result = await tryCommit(life, next, { effects: effectsOf(outcome), apart: commits > 1 });
     switch (result.kind) {
       case 'committed':
         return { kind: 'committed', outcome, next };
@@ -60,7 +63,7 @@ async function refund<Q extends Queue>({ kernel, command }: Life<Q>): Promise<vo
   await refundAttempt(kernel.mongo, command).catch(() => undefined);
 }
 
-function effectsOf<Q extends Queue>(outcome: Outcome<Q>): Effects | undefined {
+function effectsOf<Q extends Queue>(outcome: Outcome<Q>): Effects | GroupedEffects | undefined {
   return outcome.kind === 'rejected' ? undefined : outcome.effects;
 }
 
@@ -81,28 +84,35 @@ type CommitResult =
  *
  * @throws the error of a write without effects, unless it is an outage or the lease is lost
  */
-async function tryCommit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, effects?: Effects): Promise<CommitResult> {
+async function tryCommit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, end: End): Promise<CommitResult> {
   try {
-    await commit(life, next, effects);
+    await commit(life, next, end);
     return { kind: 'committed' };
   } catch (error) {
     if (error instanceof LeaseLost || life.lease.lost()) return readOwnership(life);
     if (isOutage(error)) return { kind: 'unsure' };
     if (error instanceof Stale) return { kind: 'stale' };
-    if (effects === undefined) throw error;
+    if (end.effects === undefined) throw error;
     return { kind: 'fault', error };
   }
 }
 
-/**
- * Settles the command and makes its effects in one transaction. The command is written first, so that a renewal of its lease
- * waits for this transaction. In the other order, each renewal would conflict with the transaction and make it start again; a
- * transaction longer than a third of the lease would never commit.
- */
-async function commit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, effects?: Effects): Promise<void> {
-  const { kernel, command } = life;
-  if (effects === undefined) return settleCommand(kernel.mongo, command, next);
-  await commitInLife(life, async (session) => {
+/** Opens the claims and commits of a process. Those of the same moment share their MongoDB commands. */
+export function openGroups(mongo: Mongo): Pick<Kernel, 'claim' | 'commit'> {
+  return { claim: openClaims(mongo), commit: openCommits(mongo, COMMIT_BUDGET_MS) };
+}
+
+/** What ends a run: its effects, and whether they must not share a transaction with those of other runs. */
+interface End {
+  effects: Effects | GroupedEffects | undefined;
+  apart: boolean;
+}
+
+/** Settles the command and makes its effects, all or nothing. The command is written first, as in `commit-many.ts`. */
+async function commit<Q extends Queue>(life: Life<Q>, next: NextState<Q>, { effects, apart }: End): Promise<void> {
+  const { kernel, command, session } = life;
+  if (typeof effects !== 'function') return kernel.commit({ command, next, writes: effects ?? [], session, apart });
+  await commitInLife(life, async () => {
     await settleCommand(kernel.mongo, command, next, session);
     await effects(session);
   });

@@ -21,6 +21,7 @@ import { openIsolation } from './isolation.ts';
 import type { Kernel } from './life.ts';
 import { runMetrics } from './run-metrics.ts';
 import { openRuntime, type WorkerRuntime } from './runtime.ts';
+import { openGroups } from './settle.ts';
 import { openWorker, type Worker } from './worker.ts';
 
 /** Last part of the shutdown time, in milliseconds. In it, runs that were cut short snooze their commands. */
@@ -57,6 +58,7 @@ export async function startWorkerProcess(
     log,
     workerId: `${name}@${hostname()}:${process.pid}:${randomUUID().slice(0, 8)}`,
     leaseMs,
+    ...openGroups(mongo),
     publishSettled: runtime.publishSettled,
     count: measured.count,
     ran: measured.ran,

@@ -1,8 +1,10 @@
 import type { Mount } from '#api/service.ts';
-import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
+import { openAttemptReads, openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
 import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
+import { openStartStore } from '#infra/mongo/attempt/start-store.ts';
+import { openSubmits } from '#infra/mongo/attempt/submit.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 import { attemptRoutes } from './routes.ts';
@@ -20,6 +22,9 @@ export const mountAttempt: Mount = ({ config, mongo, now, log, doorbells, replie
     replies,
     settledPoller: openSettledPoller(mongo),
     papers: openPapers(mongo, PAPER_CACHE_BYTES),
+    findAttempt: openAttemptReads(mongo),
+    markSubmitted: openSubmits(mongo, config.attempt.startBudgetMs),
+    starts: openStartStore(mongo, config.attempt.startBudgetMs),
     attemptRefs: openAttemptRefs(mongo, CACHED_REFS),
     eventTails: openEventTails(mongo),
     replyTexts: openReplyTexts(REPLY_CACHE_BYTES),

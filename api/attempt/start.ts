@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Call, Reply } from '#api/route.ts';
-import { addStartKey, type EarlierAttempt, earlierAttempts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
-import { insertAttempt, type SeatNeed, seatFacts, withdrawAttempt } from '#infra/mongo/attempt/insert-attempt.ts';
+import { addStartKey, type EarlierAttempt, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { type SeatNeed, seatFacts, withdrawAttempt } from '#infra/mongo/attempt/insert-attempt.ts';
 import { paperBytes } from '#infra/mongo/attempt/papers.ts';
-import { findBindingRelease, newestRelease, releaseOne } from '#infra/mongo/attempt/release.ts';
-import { isErased } from '#infra/mongo/erased-persons.ts';
+import { releaseOne } from '#infra/mongo/attempt/release.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { UNKNOWN_FIELD } from '#infra/schema/segment.ts';
@@ -46,7 +45,7 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
   const intent = await inPieces(intentOf(call));
   if (isRejection(intent)) return intent;
   for (let pass = 0; pass < MAX_PASSES; pass++) {
-    const earlier = await earlierAttempts(deps.mongo, intent.examId, intent.studentId);
+    const earlier = await deps.starts.earlier(intent);
     const replayed = earlier.find((attempt) => attempt.startKeys.includes(intent.key));
     if (replayed !== undefined) {
       const end = await existing(deps, call, replayed, { replayed: true });
@@ -137,7 +136,7 @@ async function begin(
   const attempt = await attemptOf(deps, intent, plan, earlier, now);
   if (attempt === null) return answered({ rejected: 'PERSON_ERASED' });
   const taken = facts.hasSeat ? null : seat;
-  const result = await insertAttempt(deps.mongo, attempt, taken, deps.settings.startBudgetMs);
+  const result = await deps.starts.insert(attempt, taken);
   switch (result.kind) {
     case 'raced':
       return result;
@@ -147,7 +146,7 @@ async function begin(
     case 'inserted': {
       const [released, erased] = await Promise.all([
         applyMissedRelease(deps, attempt),
-        isErased(deps.mongo, intent.studentId),
+        deps.starts.isErased(intent.studentId),
       ]);
       if (erased) {
         // The erasure began after this start had read the tombstones, and may not have found the attempt.
@@ -164,12 +163,8 @@ async function begin(
  * Returns true if another start of the student has committed since `earlier` was read. Seats are read after the
  * attempts, so that start may have filled the link. This start must then return its attempt instead of a rejection.
  */
-async function hasOtherStart(
-  { mongo }: AttemptDeps,
-  { examId, studentId }: StartIntent,
-  earlier: readonly EarlierAttempt[],
-) {
-  return (await earlierAttempts(mongo, examId, studentId)).length > earlier.length;
+async function hasOtherStart({ starts }: AttemptDeps, intent: StartIntent, earlier: readonly EarlierAttempt[]) {
+  return (await starts.earlier(intent)).length > earlier.length;
 }
 
 /** Returns the attempt to insert, or null if its student is erased. */
@@ -181,9 +176,9 @@ async function attemptOf(
   now: Date,
 ): Promise<Attempt | null> {
   const [erased, paperId, releasesSeen] = await Promise.all([
-    isErased(deps.mongo, intent.studentId),
+    deps.starts.isErased(intent.studentId),
     deps.papers.store(intent.paper),
-    newestRelease(deps.mongo, intent.examId),
+    deps.starts.newestRelease(intent.examId),
   ]);
   if (erased) return null;
   return newAttempt(intent.body, {
@@ -210,7 +205,7 @@ async function attemptOf(
  */
 async function applyMissedRelease(deps: AttemptDeps, attempt: Attempt): Promise<Attempt> {
   if (attempt.exam.resultsReleasedAt !== null) return attempt;
-  const release = await findBindingRelease(deps.mongo, attempt);
+  const release = await deps.starts.bindingRelease(attempt);
   if (release !== null) await releaseOne(deps.mongo, attempt, release);
   return applyRelease(attempt, release);
 }

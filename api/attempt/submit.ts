@@ -39,7 +39,7 @@ async function ensureSubmitted(
   overdueByMs: number | null,
 ): Promise<CommandOf<'grading'> | null> {
   return inCausalOrder(deps.mongo, async (session) => {
-    const submitted = await markSubmitted(deps.mongo, {
+    const submitted = await deps.markSubmitted({
       attempt,
       source,
       overdueByMs,
@@ -88,11 +88,11 @@ async function gradedReply(
  * on the shard of the command alone: the second read waits for it.
  */
 async function attemptAfter(
-  { mongo }: AttemptDeps,
+  { mongo, findAttempt: find }: AttemptDeps,
   ref: AttemptKey,
   settled: CommandRef<'grading'> | null,
 ): Promise<Attempt | null> {
-  const attempt = await findAttempt(mongo, ref);
+  const attempt = await find(ref);
   if (attempt === null || attempt.status === 'GRADED' || settled === null) return attempt;
   return inCausalOrder(mongo, async (session) => {
     await readCommand(mongo, settled, session);

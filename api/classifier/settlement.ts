@@ -5,7 +5,7 @@ import { ringAndWait } from '#api/ring-and-wait.ts';
 import type { Call } from '#api/route.ts';
 import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import { findGeneration } from '#infra/mongo/classifier/generations.ts';
-import { endHolderSession } from '#infra/mongo/mailbox/claim.ts';
+import { endHolderSessions } from '#infra/mongo/mailbox/claim.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { makeDueNow, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { settlesWithin } from '#infra/process/background.ts';
@@ -21,6 +21,7 @@ import { type CommandRef, FRONT_DOOR } from '#shared/kernel/command.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Kernel } from '#workers/life.ts';
 import { runCommand } from '#workers/run-command.ts';
+import { openGroups } from '#workers/settle.ts';
 import { settlesWith } from '#workers/settlement/actor.ts';
 import type { PreviewDeps, SettlementWorker } from './deps.ts';
 
@@ -123,8 +124,8 @@ async function runOnce(deps: PreviewDeps, command: CommandOf<'settlement'>, stop
   const { _id: commandId, subject: previewId, fence, lockedUntil, session } = command;
   if (lockedUntil !== null && session != null) {
     // The previous run died or was paused. A transaction that it left open would block the claim.
-    await endHolderSession(mongo, session).catch((err: unknown) =>
-      log.warn({ err, commandId, actor: 'settlement' }, 'session of an expired lease could not be ended'),
+    await endHolderSessions(mongo, [session]).catch((err: unknown) =>
+      log.warn({ err, commandId, actor: 'settlement' }, 'sessions of expired leases could not be ended'),
     );
   }
   if (fence > 0) await makeDueNow(mongo, command);
@@ -135,6 +136,7 @@ async function runOnce(deps: PreviewDeps, command: CommandOf<'settlement'>, stop
     // A name of this run alone: if the reply to its claim is lost, it must not undo that of an equal request.
     workerId: `${FRONT_DOOR}${hostname()}:${process.pid}:${randomUUID().slice(0, 8)}`,
     leaseMs: timing.leaseMs,
+    ...openGroups(mongo),
     amongRequests: true,
     publishSettled: () => undefined,
     count: () => undefined,

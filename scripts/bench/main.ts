@@ -7,6 +7,7 @@ import { measureFanOut } from '#scripts/bench/measures/fan-out.ts';
 import { measureHttp } from '#scripts/bench/measures/http.ts';
 import { measureJobs } from '#scripts/bench/measures/jobs.ts';
 import { measureLogin } from '#scripts/bench/measures/login.ts';
+import { measurePlain } from '#scripts/bench/measures/plain.ts';
 import { measureSaveAnswer } from '#scripts/bench/measures/save-answer.ts';
 import { measureStart } from '#scripts/bench/measures/start.ts';
 import { measureStretches } from '#scripts/bench/measures/stretches.ts';
@@ -25,6 +26,7 @@ import { markdownTable, noteLines, withFigures } from './report.ts';
  * with 2 if an option is invalid.
  */
 const MEASURES: Readonly<Record<string, Measure>> = {
+  plain: measurePlain,
   save: measureSaveAnswer,
   submit: measureSubmit,
   http: measureHttp,
@@ -90,6 +92,7 @@ async function rowsOf(name: string, engine: EngineName | 'MONGODB_URL' | null): 
   const services = await startThrowAwayServices({
     ...(engine === null || engine === 'MONGODB_URL' ? { mongodb: false } : { engine }),
     redis: !REDIS_URL,
+    durable: true,
     say: progress.line,
   });
   try {

@@ -1,8 +1,8 @@
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
-import { type GradeWrite, makeHandoffsDue, storeGrade } from '#infra/mongo/attempt/grade.ts';
-import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
-import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { type GradeWrite, gradeWrites, makeHandoffsDue } from '#infra/mongo/attempt/grade.ts';
+import { noticeWrites } from '#infra/mongo/attempt/release.ts';
+import { COMMANDS, type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { inserts } from '#infra/mongo/writes.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
 import { analyticsOrder, gradedOrder } from '#shared/attempt/commands.ts';
@@ -30,7 +30,7 @@ export function gradingActor(deps: WorkerDeps): Actor {
 async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Promise<Outcome<'grading'>> {
   const { client, ...about } = command.body;
   const { attemptId } = about;
-  const loaded = await findAttemptOf(deps.mongo, about, session);
+  const loaded = await findAttemptOf(deps.mongo, about, session, deps.findAttempt);
   if (loaded === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
   // An earlier run graded the attempt but ended before it settled the command. Nothing is left to do.
   if (loaded.status === 'GRADED') return { kind: 'done', result: { attemptId } };
@@ -38,7 +38,7 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
 
   const paper = await deps.papers.find(loaded.paperId, session);
   const isReleased = loaded.exam.resultsReleasedAt !== null;
-  const release = isReleased ? null : await findBindingRelease(deps.mongo, loaded, session);
+  const release = isReleased ? null : await deps.bindingRelease(loaded, session);
   const now = new Date(deps.now());
   const attempt = applyRelease(loaded, release);
   const grading = await inPieces(gradeAttempt(paper, attempt.answers));
@@ -49,14 +49,11 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
   return {
     kind: 'done',
     result: { attemptId },
-    effects: async (session) => {
-      await storeGrade(deps.mongo, write, session);
-      await queueNotices(deps.mongo, session, notices, {
-        maxAttempts: deps.config.attempt.outbox.maxAttempts,
-        now: now.getTime(),
-      });
-      await postCommandsIn(deps.mongo, session, events);
-    },
+    effects: [
+      ...gradeWrites(write),
+      noticeWrites(notices, { maxAttempts: deps.config.attempt.outbox.maxAttempts, now: now.getTime() }),
+      inserts(COMMANDS, events),
+    ],
     after: () => {
       ringForNotices(deps, notices, now);
       resumeHandoffs(deps, loaded);

@@ -87,7 +87,7 @@ t.test('the sweep is snoozed while MongoDB is unavailable, and blames no attempt
   const mongo = await openTestMongo(t);
   for (let n = 0; n < 3; n++) await storeAttempt(mongo);
   const sweep = await postSweep(mongo);
-  const broken = faultyMongo(mongo, { method: 'insertOne', how: 'refused', times: 1_000 });
+  const broken = faultyMongo(mongo, { method: 'bulkWrite', how: 'refused', times: 1_000 });
   const deps = testWorkerDeps({ ...mongo, ...broken.mongo });
   t.equal(await runCommand(testKernel(mongo), makeActor('upkeep', deps), sweep), 'failed');
   t.strictSame(

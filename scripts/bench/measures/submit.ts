@@ -1,13 +1,14 @@
 import { Redis } from 'ioredis';
 import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { storeGrade } from '#infra/mongo/attempt/grade.ts';
-import { findBindingRelease, queueNotices } from '#infra/mongo/attempt/release.ts';
+import { gradeWrites } from '#infra/mongo/attempt/grade.ts';
+import { findBindingRelease, noticeWrites } from '#infra/mongo/attempt/release.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { claimCommand } from '#infra/mongo/mailbox/claim.ts';
 import { settleCommand } from '#infra/mongo/mailbox/settle.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
+import { applyWrites } from '#infra/mongo/writes.ts';
 import { benchPaper, startOverHttp, storedAnswers, studentHeaders } from '#scripts/bench/exam.ts';
 import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { alternate, figuresOf, type Measure, quantile, timed } from '#scripts/bench/measure.ts';
@@ -128,8 +129,8 @@ async function replay(mongo: Mongo, watch: Watch, key: AttemptKey, paper: Paper)
   const event = { type: 'SUBMIT', metadata: JSON.stringify(metadata), createdAt: now } as const;
   await watch(() =>
     inTransaction(mongo, BUDGET_MS, async (session) => {
-      await storeGrade(mongo, { attempt, grading, event }, session);
-      await queueNotices(mongo, session, notices, { maxAttempts: 30, now: now.getTime() });
+      const queued = noticeWrites(notices, { maxAttempts: 30, now: now.getTime() });
+      await applyWrites(mongo, [...gradeWrites({ attempt, grading, event }), queued], session);
       await settleCommand(mongo, claimed.command, { to: 'DONE', result: { attemptId: key._id } }, session);
     }),
   );

@@ -1,9 +1,12 @@
 import { type Config, readConfig } from '#infra/config/config.ts';
 import type { ConfiguredAs, WorkerType } from '#infra/config/readers.ts';
 import { openModels } from '#infra/models/open-models.ts';
+import { openAttemptReads } from '#infra/mongo/attempt/attempts.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import { openBindingReleases } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
+import { applyWrites } from '#infra/mongo/writes.ts';
 import { openBackground } from '#infra/process/background.ts';
 import type { CommandRef, Queue } from '#shared/kernel/command.ts';
 import type { Now } from '#shared/kernel/time.ts';
@@ -19,6 +22,7 @@ import {
   type WorkerDeps,
 } from '#workers/actor.ts';
 import type { Kernel, RunResult } from '#workers/life.ts';
+import { openGroups } from '#workers/settle.ts';
 import { openWorker, type Worker } from '#workers/worker.ts';
 
 export type TestKernel = ReturnType<typeof testKernel>;
@@ -36,6 +40,7 @@ export function testKernel(mongo: Mongo, overrides: KernelOverrides = {}) {
     workerId: 'worker-1',
     leaseMs: 60_000,
     stop: halt.signal,
+    ...openGroups(mongo),
     publishSettled: (id) => void announced.push(id),
     count: (queue, result) => void results.push({ queue, result }),
     ran: () => undefined,
@@ -56,6 +61,8 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}) {
   const deps: WorkerDeps = {
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),
+    findAttempt: openAttemptReads(mongo),
+    bindingRelease: openBindingReleases(mongo),
     now: Date.now,
     log,
     config,
@@ -142,13 +149,14 @@ export function scriptActor(actor: Actor, ...steps: (Step | null)[]): Actor & { 
 }
 
 /** Returns the outcome with one more effect in its transaction. A rejected outcome has no effects and is returned unchanged. */
-export function withEffect(outcome: AnyOutcome, more: Effects): AnyOutcome {
+export function withEffect(mongo: Mongo, outcome: AnyOutcome, more: Effects): AnyOutcome {
   if (outcome.kind === 'rejected') return outcome;
   const { effects } = outcome;
   return {
     ...outcome,
     effects: async (session) => {
-      await effects?.(session);
+      if (typeof effects === 'function') await effects(session);
+      else await applyWrites(mongo, effects ?? [], session);
       await more(session);
     },
   };

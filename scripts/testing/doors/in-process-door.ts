@@ -1,8 +1,10 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
-import { openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
+import { openAttemptReads, openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
 import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
+import { openStartStore } from '#infra/mongo/attempt/start-store.ts';
+import { openSubmits } from '#infra/mongo/attempt/submit.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
@@ -26,6 +28,9 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
   return {
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),
+    findAttempt: openAttemptReads(mongo),
+    markSubmitted: openSubmits(mongo, BUDGET_MS),
+    starts: openStartStore(mongo, BUDGET_MS),
     attemptRefs: openAttemptRefs(mongo, 10_000),
     eventTails: openEventTails(mongo),
     replyTexts: openReplyTexts(8 * 1024 * 1024),

@@ -1,3 +1,5 @@
+import { BY_ID } from '#infra/mongo/connect.ts';
+
 /** The run in which a worker dies: the command, and the number of the point, from 1. */
 export interface Crash {
   commandId: string;
@@ -47,7 +49,7 @@ export function crashPoints(crash: Crash, die: (point: string) => Promise<never>
 /** Returns whether a MongoDB command is outside of any run or sent by a timer: polls, heartbeats, renewals, the driver's own commands. */
 function isBystander(name: string, command: Sent): boolean {
   if (DRIVER_TALK.includes(name)) return true;
-  if (name === 'find' && MAILBOXES.includes(command.find)) return true;
+  if (name === 'find' && MAILBOXES.includes(command.find)) return !isReadOfClaims(command);
   return command.update === 'workers' || command.delete === 'workers' || isRenewal(command);
 }
 
@@ -57,8 +59,28 @@ function isRenewal(command: Sent): boolean {
   return JSON.stringify(command.updates).includes('"$set":{"lockedUntil":{"$toDate"');
 }
 
-/** Returns whether a claim is for this command; null for any other MongoDB command. */
-function claimsWanted({ findAndModify, query }: Sent, commandId: string): boolean | null {
-  if (!MAILBOXES.includes(findAndModify) || typeof query !== 'object' || query === null) return null;
-  return '_id' in query && query._id === commandId;
+/** Returns whether a MongoDB command reads what a claim of many commands has returned. */
+export function isReadOfClaims({ hint, filter }: Sent): boolean {
+  return hint === BY_ID && JSON.stringify(filter).startsWith('{"_id":{"$in"');
+}
+
+/** Returns whether a claim is for this command, alone or among others; null for any other MongoDB command. */
+export function claimsWanted(sent: Sent, commandId: string): boolean | null {
+  const { findAndModify, query, update, updates } = sent;
+  if (MAILBOXES.includes(findAndModify)) return idOf(query) === commandId;
+  // Only a claim writes many commands outside of a transaction by their guards.
+  if (!MAILBOXES.includes(update) || 'autocommit' in sent) return null;
+  const statements = statementsOf(updates);
+  if (!JSON.stringify(statements[0]?.u?.[0] ?? null).startsWith('{"$set":{"stamp"')) return null;
+  return statements.some(({ q }) => idOf(q) === commandId);
+}
+
+/** Returns the statements of an update. The driver sends those of a bulk in a section of their own. */
+function statementsOf(updates: unknown): readonly { q?: unknown; u?: unknown[] }[] {
+  if (Array.isArray(updates)) return updates;
+  return typeof updates === 'object' && updates !== null && 'documents' in updates ? (updates.documents as []) : [];
+}
+
+function idOf(filter: unknown): unknown {
+  return typeof filter === 'object' && filter !== null && '_id' in filter ? filter._id : undefined;
 }

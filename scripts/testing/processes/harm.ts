@@ -2,14 +2,15 @@ import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { getHeapStatistics } from 'node:v8';
 import { isMainThread } from 'node:worker_threads';
-import { type Crash, crashPoints, type Sent } from './crash-points.ts';
+import { type Crash, claimsWanted, crashPoints, isReadOfClaims, type Sent } from './crash-points.ts';
 import type { Poison } from './worker-process.ts';
 
 /**
  * Loaded into a worker by `node --import <this file>`: a command harms it as TEST_HARM says. The product has no hook for this, so the driver's
  * connection and the global fetch are wrapped.
  */
-type Reply = { toObject(): { value?: { lockedUntil: unknown; stamp: unknown } | null } };
+type Claimed = { _id: unknown; lockedUntil: unknown; stamp: unknown };
+type Reply = { toObject(): { value?: Claimed | null; cursor?: { firstBatch: Claimed[] } } };
 type Send = (this: unknown, ns: unknown, command: Sent, ...rest: unknown[]) => Promise<unknown>;
 
 const { prototype: connection }: { prototype: { command: Send } } = createRequire(import.meta.url)(
@@ -35,21 +36,27 @@ function crashAt(crash: Crash): void {
 
 /** Harms the process as soon as it has claimed the command. */
 function poisonBy(poison: Poison): void {
+  const leases = leasesOf(poison.commandId);
   connection.command = async function poisoned(ns, command, ...rest) {
     const reply = await send.call(this, ns, command, ...rest);
-    if (leases(command, reply as Reply, poison.commandId)) harm(poison);
+    if (leases(command, reply as Reply)) harm(poison);
     return reply;
   };
 }
 
 /**
- * Returns whether a command has claimed the poison. The reply to a claim that holds it or ends it contains no lease, and the reply to a
- * refused one the lease and the stamp of another worker.
+ * Returns whether a MongoDB command has claimed the poison. The reply to a claim that holds it or ends it contains no lease, and the reply
+ * to a refused one the lease and the stamp of another worker. Claims of many commands are read after they were made.
  */
-function leases({ findAndModify, query, update }: Sent, reply: Reply, commandId: string): boolean {
-  if (findAndModify === undefined || (query as { _id?: unknown })._id !== commandId) return false;
-  const claimed = reply.toObject().value;
-  return claimed?.lockedUntil instanceof Date && JSON.stringify(update).includes(`"${claimed.stamp}"`);
+function leasesOf(commandId: string): (sent: Sent, reply: Reply) => boolean {
+  let claims = '';
+  const isClaimed = (found: Claimed | null | undefined) =>
+    found?._id === commandId && found.lockedUntil instanceof Date && claims.includes(`"${found.stamp}"`);
+  return (sent, reply) => {
+    if (claimsWanted(sent, commandId) === true) claims += JSON.stringify([sent.update, sent.updates]);
+    if (sent.findAndModify !== undefined) return isClaimed(reply.toObject().value);
+    return isReadOfClaims(sent) && (reply.toObject().cursor?.firstBatch.some(isClaimed) ?? false);
+  };
 }
 
 function harm({ harm: how, blockMs = 0 }: Poison): void {

@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { endHolderSession } from '#infra/mongo/mailbox/claim.ts';
+import { endHolderSessions } from '#infra/mongo/mailbox/claim.ts';
 import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { migrate } from '#infra/mongo/schema/migrate.ts';
 import type { Command, CommandStatus } from '#shared/kernel/command.ts';
@@ -65,6 +65,8 @@ export interface CrashScenario {
   isOver?: (command: Command) => boolean;
   /** True if `post` waits for the open transactions of dead workers. The suite ends them, before the server's own time limit does. */
   waitsForTransactions?: boolean;
+  /** Commands that the worker claims, runs and settles together. The one that is watched is among them. Default: 1. */
+  together?: number;
   /** Minimum and maximum of the attempts spent in the end. Default: 1 and 2. */
   spent?: readonly [number, number];
   post(mongo: Mongo, world: { neighbours: Neighbours }): Promise<Command>;
@@ -123,15 +125,19 @@ async function dieAtEach(
     return now !== null && isOver(now);
   };
   const visit = async (start: StartWorker, point: number): Promise<string | null> => {
+    const { together = 1 } = scenario;
     const command = await postFirst();
-    const env = { ...laneEnv, LOG_LEVEL: 'warn', WORKER_CONCURRENCY: '1', AI_CLASSIFIER_WORKER_CONCURRENCY: '1' };
+    const beside: Command[] = [];
+    while (beside.length < together - 1) beside.push(await postFirst());
+    const slots = { WORKER_CONCURRENCY: `${together}`, AI_CLASSIFIER_WORKER_CONCURRENCY: '1' };
+    const env = { ...laneEnv, LOG_LEVEL: 'warn', ...slots };
     const worker = await start(scenario.actor, env, { commandId: command._id, point });
     const how = await runWorkerUntil(worker, () => hasEnded(command));
     logged += worker.logged();
     if (scenario.waitsForTransactions)
-      for (const id of worker.openTransactions?.() ?? []) await endHolderSession(mongo, id);
+      for (const id of worker.openTransactions?.() ?? []) await endHolderSessions(mongo, [id]);
     const at = how === 'SIGKILL' ? worker.said().trim() : null;
-    deaths.push({ command, at: at ?? 'no point' });
+    for (const one of [command, ...beside]) deaths.push({ command: one, at: at ?? 'no point' });
     if (at === null) t.equal(how, '0', `a worker whose run has no point ${point} stops with exit code 0`);
     return at;
   };

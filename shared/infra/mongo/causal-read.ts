@@ -28,6 +28,12 @@ export function readIn(session: ClientSession | undefined): ReadIn {
   return { session, readConcern: { level: 'majority' }, maxTimeMS: QUERY_LIMIT_MS };
 }
 
+/** Makes later reads of `session` show everything that `other` has seen as well. */
+export function catchUp(session: ClientSession, other: ClientSession): void {
+  if (other.clusterTime !== undefined) session.advanceClusterTime(other.clusterTime);
+  if (other.operationTime !== undefined) session.advanceOperationTime(other.operationTime);
+}
+
 /**
  * Runs `work` with a session, and returns its result. Each read of `work` that uses `readIn(session)` shows everything that the earlier
  * ones have seen. Two reads of a session must not run at the same time.

@@ -25,6 +25,12 @@ export interface MongoAddress {
  */
 export const QUERY_LIMIT_MS = 5_000;
 
+/**
+ * Index of a read by many ids that also names their shard keys, so that a router asks only their shards. Without it a planner may choose an
+ * index of the other fields, of which each id meets many rows.
+ */
+export const BY_ID = '_id_';
+
 /** Time limits of the client for finding a server, connecting to it and waiting for a free connection, in milliseconds. */
 export type MongoLimits = Pick<
   MongoClientOptions,

@@ -4,6 +4,7 @@ import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { COMMANDS } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
+import { applyWrites } from '#infra/mongo/writes.ts';
 import type { Attempt, AttemptKey, SubmitSource } from '#shared/attempt/attempt.ts';
 import { paperIndexOf, questionIdAt } from '#shared/attempt/question.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
@@ -16,7 +17,7 @@ import { lateShard, tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo, type TestMongo } from '#testing/stores/open-test-mongo.ts';
 import { findAttempt, openAttemptRefs, textRowId } from './attempts.ts';
 import { attempts, releases, textRows } from './collections.ts';
-import { storeGrade } from './grade.ts';
+import { gradeWrites } from './grade.ts';
 import { newestRelease, storeRelease } from './release.ts';
 import { saveAnswer, saveAnswerWithRows } from './save-answer.ts';
 import { markSubmitted } from './submit.ts';
@@ -149,7 +150,9 @@ async function loadSubmitted(): Promise<Attempt> {
 function grade(attempt: Attempt): Promise<void> {
   const grading = atOnce(gradeAttempt(essayPaper, attempt.answers));
   const event = { type: 'SUBMIT', metadata: '{}', createdAt: new Date() } as const;
-  return inTransaction(mongo, 5 * SECOND, (session) => storeGrade(mongo, { attempt, grading, event }, session));
+  return inTransaction(mongo, 5 * SECOND, (session) =>
+    applyWrites(mongo, gradeWrites({ attempt, grading, event }), session),
+  );
 }
 
 t.test('a grade changes the two fields of each answer and nothing else of it', async (t) => {

@@ -1,7 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import type { ClientSession } from 'mongodb';
-import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { catchUp, inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
+import { BY_ID, type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { gather, type Part } from '#infra/process/gather.ts';
 import type { Attempt, AttemptKey, AttemptStatus, SubmitSource } from '#shared/attempt/attempt.ts';
 import type { AboutAttempt } from '#shared/attempt/commands.ts';
 import type { IdFacts } from '#shared/attempt/question.ts';
@@ -25,15 +26,60 @@ export function findAttemptById(mongo: Mongo, _id: string, session?: ClientSessi
 
 /**
  * Returns the attempt that a command is about, or null. Reads by the id alone if the student was erased since: the attempt has a pseudonym
- * then, and the command names no student or the earlier one.
+ * then, and the command names no student or the earlier one. `find` is the read by key.
  */
 export async function findAttemptOf(
   mongo: Mongo,
   { attemptId, studentId }: AboutAttempt,
   session: ClientSession,
+  find: FindAttempt = (key) => findAttempt(mongo, key, session),
 ): Promise<Attempt | null> {
-  const found = studentId === undefined ? null : await findAttempt(mongo, { _id: attemptId, studentId }, session);
+  const found = studentId === undefined ? null : await find({ _id: attemptId, studentId }, session);
   return found ?? findAttemptById(mongo, attemptId, session);
+}
+
+/** Returns the attempt as `findAttempt` does. Reads of the same moment share one command. */
+export type FindAttempt = (key: AttemptKey, session?: ClientSession) => Promise<Attempt | null>;
+
+/** Opens the reads of a process. */
+export function openAttemptReads(mongo: Mongo): FindAttempt {
+  const read = gather((wanted: readonly WantedAttempt[]) => readMany(mongo, wanted));
+  return (key, session) => read({ key: whereKey(key), session });
+}
+
+interface WantedAttempt {
+  readonly key: AttemptKey;
+  readonly session: ClientSession | undefined;
+}
+
+/** Reads attempts by one command, in a session that has seen what the session of each caller has. */
+async function readMany(mongo: Mongo, wanted: readonly WantedAttempt[]): Promise<Part<Attempt | null>[]> {
+  const alone = ({ key, session }: WantedAttempt) => readWhole(mongo, key, session);
+  if (wanted.length === 1) return wanted.map(alone);
+
+  const sessions = wanted.flatMap(({ session }) => session ?? []);
+  const [session, ...others] = sessions;
+  if (session !== undefined) for (const other of others) catchUp(session, other);
+  const keys = {
+    _id: { $in: wanted.map(({ key }) => key._id) },
+    studentId: { $in: wanted.map(({ key }) => key.studentId) },
+  };
+  const found = (await attempts(mongo)
+    .find(keys, { ...readIn(session), hint: BY_ID, batchSize: wanted.length + 1 })
+    .toArray()) as Attempt[];
+  if (session !== undefined) for (const other of others) catchUp(other, session);
+
+  const byId = new Map(found.map((attempt) => [attempt._id, attempt]));
+  return wanted.map((one) => {
+    const attempt = byId.get(one.key._id);
+    if (attempt === undefined || attempt.studentId !== one.key.studentId) return null;
+    // A long text is in a row of its own, and a save may replace it between the two reads.
+    return hasLongText(attempt) ? alone(one) : attempt;
+  });
+}
+
+function hasLongText({ answers }: Attempt): boolean {
+  return Object.values(answers).some((answer) => answer.textRef === true && answer.text === undefined);
 }
 
 async function readWhole(mongo: Mongo, filter: Partial<AttemptKey>, session?: ClientSession): Promise<Attempt | null> {
@@ -130,22 +176,35 @@ export async function listAttempts(mongo: Mongo, studentId: string, limit: numbe
 export type EarlierAttempt = AttemptKey &
   Pick<Attempt, 'status' | 'deadlineAt' | 'accessLinkId' | 'attemptNumber' | 'startKeys'>;
 
+type OfExam = Pick<Attempt, 'examId' | 'studentId'>;
+
 /**
- * Returns all attempts of one student at one exam, oldest first. They are few: one read serves the start key, the open attempt
- * and the counts.
+ * Returns, for each of these students at an exam, all of their attempts at it, oldest first. They are few: one read serves the start key,
+ * the open attempt and the counts.
  */
-export async function earlierAttempts(mongo: Mongo, examId: string, studentId: string): Promise<EarlierAttempt[]> {
-  const found = await attempts(mongo)
+export async function earlierAmong(mongo: Mongo, wanted: readonly OfExam[]): Promise<EarlierAttempt[][]> {
+  const found = (await attempts(mongo)
     .find(
-      { examId, studentId },
+      { studentId: { $in: wanted.map((one) => one.studentId) }, examId: { $in: wanted.map((one) => one.examId) } },
       {
-        projection: { studentId: 1, status: 1, deadlineAt: 1, accessLinkId: 1, attemptNumber: 1, startKeys: 1 },
+        projection: {
+          examId: 1,
+          studentId: 1,
+          status: 1,
+          deadlineAt: 1,
+          accessLinkId: 1,
+          attemptNumber: 1,
+          startKeys: 1,
+        },
         sort: { attemptNumber: 1 },
+        hint: 'attempt_number_of_student',
         maxTimeMS: QUERY_LIMIT_MS,
       },
     )
-    .toArray();
-  return found as EarlierAttempt[];
+    .toArray()) as (EarlierAttempt & OfExam)[];
+  return wanted.map(({ examId, studentId }) =>
+    found.filter((attempt) => attempt.examId === examId && attempt.studentId === studentId),
+  );
 }
 
 /**

@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { isDuplicateKey, isOnlyDuplicateKeys } from '#infra/mongo/faults.ts';
+import { isOnlyDuplicateKeys } from '#infra/mongo/faults.ts';
 import { literal } from '#infra/mongo/guarded-update.ts';
-import { repeatable } from '#infra/mongo/transaction.ts';
+import { applyWrites, type Writes } from '#infra/mongo/writes.ts';
 import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
 import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP, EVENT_TAIL_LIMIT } from '#shared/attempt/limits.ts';
-import { type EventRow, eventRows } from './collections.ts';
+import { EVENT_ROWS, type EventRow, eventRows } from './collections.ts';
 
 /**
  * Moves the older events of a long tail to rows, in two steps and without a transaction. First the events are copied to rows, whose
@@ -97,21 +97,20 @@ async function copyRows(mongo: Mongo, rows: EventRow[]): Promise<void> {
 }
 
 /**
- * Stores rows in the caller's transaction, and leaves rows alone that exist. A plain insert of such a row would abort the transaction,
- * and a roll of the tail may have copied it at any time.
+ * Returns the writes of rows, which leave rows alone that exist. A plain insert of such a row would abort its transaction, and a roll of
+ * the tail may have copied it at any time.
  */
-export async function putRows(mongo: Mongo, rows: readonly EventRow[], session: ClientSession): Promise<void> {
-  if (rows.length === 0) return;
+export function rowWrites(rows: readonly EventRow[]): Writes {
   // The filter names the shard key, which an upsert on a sharded cluster requires.
-  const upserts = rows.map(({ _id, attemptId, ...row }) => ({
-    updateOne: { filter: { _id, attemptId }, update: { $setOnInsert: row }, upsert: true },
+  const models = rows.map(({ _id, attemptId, ...row }) => ({
+    updateOne: { filter: { _id, attemptId } as object, update: { $setOnInsert: row }, upsert: true },
   }));
-  try {
-    await eventRows(mongo).bulkWrite(upserts, { session });
-  } catch (error) {
-    // Copied after the snapshot of this transaction: its repetition sees the row.
-    throw isDuplicateKey(error) ? repeatable(error) : error;
-  }
+  return { collection: EVENT_ROWS, models, matched: 0 };
+}
+
+/** Stores rows in the caller's transaction, as `rowWrites` does. */
+export async function putRows(mongo: Mongo, rows: readonly EventRow[], session: ClientSession): Promise<void> {
+  await applyWrites(mongo, [rowWrites(rows)], session);
 }
 
 /** Returns the expression for the tail without the events up to `movedTo`, which have rows. */

@@ -2,13 +2,14 @@ import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { applyWrites, type Writes } from '#infra/mongo/writes.ts';
 import type { Attempt, AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
 import { handoffKey } from '#shared/attempt/commands.ts';
 import type { HandoffEffects, SupersededHandoff } from '#shared/attempt/handoff.ts';
 import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
-import { attempts, whereKey } from './collections.ts';
-import { putRows } from './event-tail.ts';
+import { ATTEMPTS, attempts, whereKey } from './collections.ts';
+import { rowWrites } from './event-tail.ts';
 import { addToEventLog } from './events.ts';
 
 export interface GradeWrite {
@@ -20,10 +21,10 @@ export interface GradeWrite {
 }
 
 /**
- * Changes SUBMITTED to GRADED with scores, totals and the terminal event, in the caller's transaction. Throws Stale if the
- * attempt has changed since it was loaded.
+ * Returns the writes that change SUBMITTED to GRADED with scores, totals and the terminal event. They are stale if the attempt has
+ * changed since it was loaded.
  */
-export async function storeGrade(mongo: Mongo, write: GradeWrite, session: ClientSession): Promise<void> {
+export function gradeWrites(write: GradeWrite): Writes[] {
   const { attempt, grading, event } = write;
   const changes = {
     // One field, because two paths for each answer cost the server almost as much as the rest of the transaction.
@@ -37,7 +38,7 @@ export async function storeGrade(mongo: Mongo, write: GradeWrite, session: Clien
     'tally.released': attempt.exam.resultsReleasedAt !== null,
     'tally.graded': Object.values(grading.answers).filter(({ score }) => score !== null).length,
   };
-  await rewrite(mongo, { attempt, status: 'SUBMITTED', changes, event }, session);
+  return rewrite({ attempt, status: 'SUBMITTED', changes, event });
 }
 
 /** Returns the answers with their grades, as the attempt stores them: without the long texts, which the load has filled in. */
@@ -62,7 +63,7 @@ export async function storeHandoff(
 ): Promise<void> {
   const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata: JSON.stringify(handoff.metadata), createdAt: now };
   const changes = handoff.kind === 'apply' ? gradeChanges(attempt, handoff) : {};
-  await rewrite(mongo, { attempt, status: 'GRADED', changes, event }, session);
+  await applyWrites(mongo, rewrite({ attempt, status: 'GRADED', changes, event }), session);
 }
 
 function gradeChanges({ answers, tally }: Attempt, { answerKey, grade, grader, totals }: HandoffEffects) {
@@ -84,20 +85,12 @@ interface Rewrite {
   event: Omit<AttemptEvent, 'seq'>;
 }
 
-/** Sets fields of an attempt and appends an event. Throws Stale if the attempt has changed since it was loaded. */
-async function rewrite(
-  mongo: Mongo,
-  { attempt, status, changes, event }: Rewrite,
-  session: ClientSession,
-): Promise<void> {
+/** Returns the writes that set fields of an attempt and append an event. They are stale if the attempt has changed since it was loaded. */
+function rewrite({ attempt, status, changes, event }: Rewrite): Writes[] {
   const log = addToEventLog(attempt, event);
-  const written = await attempts(mongo).updateOne(
-    { ...whereKey(attempt), stamp: attempt.stamp, status },
-    { $set: { ...changes, stamp: newStamp(), events: log.tail, eventSeq: log.eventSeq } },
-    { session },
-  );
-  if (written.matchedCount !== 1) throw new Stale(`attempt ${attempt._id}`);
-  await putRows(mongo, log.rows, session);
+  const filter = { ...whereKey(attempt), stamp: attempt.stamp, status };
+  const update = { $set: { ...changes, stamp: newStamp(), events: log.tail, eventSeq: log.eventSeq } };
+  return [{ collection: ATTEMPTS, models: [{ updateOne: { filter, update } }], matched: 1 }, rowWrites(log.rows)];
 }
 
 /** Maximum number of handoffs that one attempt names. The next ones wait out their backoff. */

@@ -11,7 +11,7 @@ import { attempts, type SeatRow, seats } from './collections.ts';
  * - `raced`: another start of this student won a unique index. Read the student's attempts again;
  * - `full`: the link has no seat left. Nothing was written.
  */
-type InsertResult = { kind: 'inserted' } | { kind: 'raced' } | { kind: 'full' };
+export type InsertResult = { kind: 'inserted' } | { kind: 'raced' } | { kind: 'full' };
 
 /** A seat that a start needs, on a link that counts its students. */
 export interface SeatNeed {

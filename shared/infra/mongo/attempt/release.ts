@@ -3,9 +3,11 @@ import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
-import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { findLive, postCommandIn, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { type CommandOf, NOTICES, newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { findLive, postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { shareReads } from '#infra/mongo/shared-reads.ts';
 import { inTransactionOf } from '#infra/mongo/transaction.ts';
+import { applyWrites, inserts, type Writes } from '#infra/mongo/writes.ts';
 import type { Attempt, AttemptKey } from '#shared/attempt/attempt.ts';
 import { noticeOrder, releaseKey, releaseOrder } from '#shared/attempt/commands.ts';
 import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
@@ -82,15 +84,29 @@ export async function newestRelease(mongo: Mongo, examId: string, session?: Clie
   return newest?.number ?? 0;
 }
 
+/** The fields of an attempt that decide which release binds it. */
+type Bindable = Pick<Attempt, 'examId' | 'organizationId' | 'releasesSeen'>;
+
 /** Returns the first release that covers this attempt and was stored after its start had been decided, or null. */
 export async function findBindingRelease(
   mongo: Mongo,
-  { examId, organizationId, releasesSeen }: Pick<Attempt, 'examId' | 'organizationId' | 'releasesSeen'>,
+  { examId, organizationId, releasesSeen }: Bindable,
   session?: ClientSession,
 ): Promise<StoredRelease | null> {
   return releases(mongo).findOne(
     { examId, number: { $gt: releasesSeen }, organizationId: { $in: [null, organizationId] } },
     { ...readIn(session), sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+  );
+}
+
+/** Returns the release that binds an attempt, as `findBindingRelease` does. Attempts of one exam share a read. */
+export type BindingRelease = (attempt: Bindable, session?: ClientSession) => Promise<StoredRelease | null>;
+
+/** Opens the reads of a process. */
+export function openBindingReleases(mongo: Mongo): BindingRelease {
+  return shareReads(
+    ({ examId, organizationId, releasesSeen }) => JSON.stringify([examId, organizationId, releasesSeen]),
+    (attempt, session) => findBindingRelease(mongo, attempt, session),
   );
 }
 
@@ -191,15 +207,10 @@ function releaseFields({ releasedAt, sourceEventId }: Release) {
 }
 
 /**
- * Queues the notices in the transaction of their cause. A notice whose release time is in the future is due at that time. If a
- * notice exists already, its duplicate key error aborts the transaction: two causes never both announce one attempt.
+ * Returns the insert of the notices, for the transaction of their cause. A notice whose release time is in the future is due at that time.
+ * If a notice exists already, its duplicate key error aborts the transaction: two causes never both announce one attempt.
  */
-export async function queueNotices(
-  mongo: Mongo,
-  session: ClientSession,
-  notices: readonly GradeNotice[],
-  options: { maxAttempts: number; now: number },
-): Promise<void> {
+export function noticeWrites(notices: readonly GradeNotice[], options: { maxAttempts: number; now: number }): Writes {
   const at = new Date(options.now);
   const rows = notices.map((notice) => {
     const runAt = isEarly(notice, at) ? notice.notBefore?.getTime() : undefined;
@@ -207,5 +218,15 @@ export async function queueNotices(
     const id = notice.sourceEventId;
     return newCommand({ ...noticeOrder(notice), ...options, ...due, id, posted: notices.length });
   });
-  await postCommandsIn(mongo, session, rows);
+  return inserts(NOTICES, rows);
+}
+
+/** Queues the notices in the caller's transaction. */
+export async function queueNotices(
+  mongo: Mongo,
+  session: ClientSession,
+  notices: readonly GradeNotice[],
+  options: { maxAttempts: number; now: number },
+): Promise<void> {
+  await applyWrites(mongo, [noticeWrites(notices, options)], session);
 }

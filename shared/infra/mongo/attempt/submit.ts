@@ -1,9 +1,10 @@
 import type { ClientSession, Document } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { gatherTransactions } from '#infra/mongo/gathered-transactions.ts';
 import { guardedUpdate, literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
-import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { postCommandIn, postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { COMMANDS, type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { inTransaction, inTransactionOf } from '#infra/mongo/transaction.ts';
+import { applyWrites, inserts } from '#infra/mongo/writes.ts';
 import type { Attempt, AttemptKey, SubmitSource } from '#shared/attempt/attempt.ts';
 import { gradingOrder, submittedOrder } from '#shared/attempt/commands.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
@@ -31,26 +32,59 @@ type SubmitResult = { kind: 'submitted'; command: CommandOf<'grading'> } | { kin
  * Changes IN_PROGRESS to SUBMITTED and posts the grading command, both or neither. A student's submit counts at its own time, a
  * TIMEOUT at the earlier of now and the deadline. `unchanged`: the attempt was not in progress, or is not overdue.
  */
-export async function markSubmitted(mongo: Mongo, wanted: WantedSubmit): Promise<SubmitResult> {
-  const { maxAttempts, now, budgetMs, session: given } = wanted;
-  const command = newCommand({ ...gradingOrder(wanted.attempt, wanted.client), maxAttempts, now });
-  const events =
-    wanted.isWanted === true
-      ? [newCommand({ ...submittedOrder(wanted.attempt), maxAttempts: EVENT_ATTEMPTS, now })]
-      : [];
+export async function markSubmitted(
+  mongo: Mongo,
+  wanted: WantedSubmit,
+  posted = commandsOf(wanted),
+): Promise<SubmitResult> {
+  const { budgetMs, session: given } = wanted;
   const write = async (session: ClientSession) => {
-    const { pipeline } = submitUpdate(wanted);
     // An update costs the server less than a findAndModify and returns all that is needed: whether it changed the attempt.
-    const written = await attempts(mongo).updateOne(whereKey(wanted.attempt), pipeline, { session });
+    const written = await attempts(mongo).updateOne(whereKey(wanted.attempt), submitUpdate(wanted).pipeline, {
+      session,
+    });
     if (written.modifiedCount !== 1) return false;
-    if (events.length === 0) await postCommandIn(mongo, session, command);
-    else await postCommandsIn<'grading' | 'upkeep:publish'>(mongo, session, [command, ...events]);
+    await applyWrites(mongo, [inserts(COMMANDS, posted)], session);
     return true;
   };
   const accepted = await (given === undefined
     ? inTransaction(mongo, budgetMs, write)
     : inTransactionOf(mongo, given, budgetMs, write));
-  return accepted ? { kind: 'submitted', command } : { kind: 'unchanged' };
+  return accepted ? { kind: 'submitted', command: posted[0] } : { kind: 'unchanged' };
+}
+
+/** Submits as `markSubmitted` does. Submits of the same moment share one transaction. */
+export type MarkSubmitted = (wanted: WantedSubmit & { session: ClientSession }) => Promise<SubmitResult>;
+
+/** Opens the submits of a front door. `budgetMs` is the time limit of one transaction. */
+export function openSubmits(mongo: Mongo, budgetMs: number): MarkSubmitted {
+  type Prepared = { wanted: WantedSubmit; posted: Posted; session: ClientSession };
+  const submit = gatherTransactions<Prepared, SubmitResult>(mongo, {
+    budgetMs,
+    alone: ({ wanted, posted }) => markSubmitted(mongo, wanted, posted),
+    async together(group, session) {
+      const models = group.map(({ wanted }) => ({
+        updateOne: { filter: whereKey(wanted.attempt), update: submitUpdate(wanted).pipeline },
+      }));
+      const { modifiedCount } = await attempts(mongo).bulkWrite(models, { session, ordered: false });
+      if (modifiedCount !== group.length) return null;
+      const posted = group.flatMap((one) => one.posted);
+      await applyWrites(mongo, [inserts(COMMANDS, posted)], session);
+      return group.map(({ posted: [command] }) => ({ kind: 'submitted', command }));
+    },
+  });
+  // The commands name the request that causes them, so they are made in its scope.
+  return (wanted) => submit({ wanted, posted: commandsOf(wanted), session: wanted.session });
+}
+
+type Posted = readonly [CommandOf<'grading'>, ...CommandOf<'upkeep:publish'>[]];
+
+/** Returns the grading command of a submit, and the one that publishes it if a subscription wants that. */
+function commandsOf(wanted: WantedSubmit): Posted {
+  const { maxAttempts, now } = wanted;
+  const grading = newCommand({ ...gradingOrder(wanted.attempt, wanted.client), maxAttempts, now });
+  if (wanted.isWanted !== true) return [grading];
+  return [grading, newCommand({ ...submittedOrder(wanted.attempt), maxAttempts: EVENT_ATTEMPTS, now })];
 }
 
 function submitUpdate(wanted: WantedSubmit) {

@@ -1,7 +1,15 @@
 import { type ClientSession, MongoServerError, UUID } from 'mongodb';
 import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
+import {
+  type GuardedUpdate,
+  guardedUpdate,
+  literal,
+  msOf,
+  NOW_MS,
+  nowPlus,
+  wasAccepted,
+} from '#infra/mongo/guarded-update.ts';
 import {
   type CommandError,
   type CommandRef,
@@ -30,7 +38,7 @@ export type Claim<Q extends Queue> =
   | { kind: 'refused' };
 
 /** The worker that claims, and the session in which it does. */
-interface Holder {
+export interface Holder {
   workerId: string;
   leaseMs: number;
   session?: ClientSession;
@@ -52,12 +60,30 @@ interface Holder {
  */
 export async function claimCommand<Q extends Queue>(
   mongo: Mongo,
-  { _id, queue, key }: CommandRef<Q>,
+  ref: CommandRef<Q>,
   holder: Holder,
 ): Promise<Claim<Q>> {
+  const { _id, queue, key } = ref;
+  const update = claimUpdate(ref, holder);
+  const after = await mailboxOf<Queue>(mongo, queue).findOneAndUpdate({ _id, key }, update.pipeline, {
+    returnDocument: 'after',
+    // The open transaction of a killed process may hold the document. The claim must then fail instead of blocking its slot.
+    maxTimeMS: QUERY_LIMIT_MS,
+    ...(holder.session === undefined ? {} : { session: holder.session }),
+  });
+  return claimOf(update, after as CommandOf<Q> | null);
+}
+
+export function claimOf<Q extends Queue>(update: GuardedUpdate, after: CommandOf<Q> | null): Claim<Q> {
+  if (after === null || !wasAccepted(update, after)) return { kind: 'refused' };
+  if (after.status === 'DEAD') return { kind: 'dead', command: after };
+  return { kind: after.lockedUntil === null ? 'held' : 'claimed', command: after };
+}
+
+export function claimUpdate({ queue }: CommandRef, holder: Holder): GuardedUpdate {
   const { workerId, leaseMs, session, aloneUntil, amongRequests = false } = holder;
   const isHeld = aloneUntil === undefined && !amongRequests ? { $gte: ['$lapses', SUSPECT_LAPSES] } : literal(false);
-  const update = guardedUpdate(
+  return guardedUpdate(
     [
       { $eq: ['$status', 'PENDING'] },
       { $eq: ['$queue', literal(queue)] },
@@ -88,16 +114,6 @@ export async function claimCommand<Q extends Queue>(
       ),
     },
   );
-  const after = await mailboxOf<Queue>(mongo, queue).findOneAndUpdate({ _id, key }, update.pipeline, {
-    returnDocument: 'after',
-    // The open transaction of a killed process may hold the document. The claim must then fail instead of blocking its slot.
-    maxTimeMS: QUERY_LIMIT_MS,
-    ...(session === undefined ? {} : { session }),
-  });
-  if (!wasAccepted(update, after)) return { kind: 'refused' };
-  const command = after as CommandOf<Q>;
-  if (command.status === 'DEAD') return { kind: 'dead', command };
-  return { kind: command.lockedUntil === null ? 'held' : 'claimed', command };
 }
 
 /**
@@ -177,15 +193,18 @@ export function sessionIdOf(session: ClientSession): string | null {
 }
 
 /**
- * Ends the session of a worker whose lease has expired, so that MongoDB rolls back its open transaction at once. If that worker
- * was only paused, it loses its transaction too, which its fence would have refused in any case.
+ * Ends the sessions of workers whose leases have expired, so that MongoDB rolls back their open transactions at once. If a worker was only
+ * paused, it loses its transaction too, which its fence would have refused in any case. Commands that were to be settled by one transaction
+ * name sessions of their own, and any of these may hold it: end those of all abandoned commands before the first is claimed.
  *
  * A router calls each member of each shard, also secondaries, and fails if one of them is down. It has then ended the session on all others. If
  * the primary of the command is down, its claim fails as well.
  */
-export async function endHolderSession(mongo: Mongo, sessionId: string): Promise<void> {
+export async function endHolderSessions(mongo: Mongo, sessionIds: readonly string[]): Promise<void> {
+  if (sessionIds.length === 0) return;
+  const killSessions = sessionIds.map((id) => ({ id: new UUID(id) }));
   try {
-    await mongo.db.admin().command({ killSessions: [{ id: new UUID(sessionId) }], maxTimeMS: QUERY_LIMIT_MS });
+    await mongo.db.admin().command({ killSessions, maxTimeMS: QUERY_LIMIT_MS });
   } catch (error) {
     if (!(error instanceof MongoServerError && error.code === HOST_UNREACHABLE)) throw error;
   }

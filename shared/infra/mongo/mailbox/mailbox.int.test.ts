@@ -13,7 +13,7 @@ import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-att
 import { postMessage } from '#testing/stored/stored-events.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { isStandInInPython, noneScans, planOf, watchFilters } from '#testing/stores/plans.ts';
-import { claimCommand, endHolderSession } from './claim.ts';
+import { claimCommand, endHolderSessions } from './claim.ts';
 import { COMMANDS, type CommandOf, LEFT_BEHIND, newCommand } from './commands.ts';
 import { findCommand, markDead } from './dead-letters.ts';
 import { openDueReader } from './due.ts';
@@ -56,8 +56,9 @@ t.test('a member that is down does not prevent the end of a session through a ro
     ({ db: { admin: () => ({ command: () => Promise.reject(error) }) } }) as unknown as Mongo;
   const refusal = (code: number) => new MongoServerError({ code, message: 'Failed to kill sessions on some hosts' });
   const id = '0190f0a2-7c1e-7000-8000-000000000001';
-  await t.resolves(endHolderSession(answering(refusal(6)), id));
-  for (const other of [refusal(13), new Error('a bug')]) await t.rejects(endHolderSession(answering(other), id), other);
+  await t.resolves(endHolderSessions(answering(refusal(6)), [id]));
+  for (const other of [refusal(13), new Error('a bug')])
+    await t.rejects(endHolderSessions(answering(other), [id]), other);
 });
 
 /** Stores pending messages: `a*3` are three of the receiver a, each due a second after the one before; those of `-` have no receiver. */

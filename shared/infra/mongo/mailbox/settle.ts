@@ -1,4 +1,4 @@
-import type { ClientSession, Document, UpdateFilter } from 'mongodb';
+import type { ClientSession, Document, Filter, UpdateFilter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import {
@@ -60,6 +60,20 @@ export async function settleCommand<Q extends Queue>(
   next: NextState<Q>,
   session?: ClientSession,
 ): Promise<void> {
+  const { filter, update } = settlement(command, next);
+  const written = await mailboxOf<Queue>(mongo, command.queue).updateOne(
+    filter,
+    update,
+    session === undefined ? {} : { session },
+  );
+  if (written.matchedCount !== 1) throw new LeaseLost(command);
+}
+
+/** Returns the write that ends a run; it finds no command if the worker no longer holds it. */
+export function settlement<Q extends Queue>(
+  command: CommandOf<Q>,
+  next: NextState<Q>,
+): { filter: Filter<CommandOf<Queue>>; update: UpdateFilter<Command>[] } {
   const { _id, key, fence, queue } = command;
   const isTurnOver = next.to === 'AGAIN' && next.error === null && command.maxAttempts >= UNLIMITED_ATTEMPTS;
   const changes: Record<string, unknown> = {
@@ -67,12 +81,10 @@ export async function settleCommand<Q extends Queue>(
     lapses: lapsesAfter(next),
     ...(isTurnOver ? NOT_FAILING : {}),
   };
-  const written = await mailboxOf<Queue>(mongo, queue).updateOne(
-    { _id, key, fence, status: 'PENDING', lockedUntil: { $ne: null } },
-    [{ $set: changes }, ...unsetBy(next)] as UpdateFilter<Command>[],
-    session === undefined ? {} : { session },
-  );
-  if (written.matchedCount !== 1) throw new LeaseLost(command);
+  return {
+    filter: { _id, key, fence, status: 'PENDING', lockedUntil: { $ne: null } },
+    update: [{ $set: changes }, ...unsetBy(next)] as UpdateFilter<Command>[],
+  };
 }
 
 /** Ends a row of failed runs. A wait that an actor chose does not: only the next run shows if the cause is gone, unless it is a sweep's turn. */

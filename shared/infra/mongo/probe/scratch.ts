@@ -9,7 +9,7 @@ import {
   MongoServerError,
 } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { endHolderSession, sessionIdOf } from '#infra/mongo/mailbox/claim.ts';
+import { endHolderSessions, sessionIdOf } from '#infra/mongo/mailbox/claim.ts';
 import { settlesWithin } from '#infra/process/background.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
 
@@ -157,7 +157,7 @@ async function endSession(mongo: Mongo, session: ClientSession): Promise<void> {
   const id = session.inTransaction() ? sessionIdOf(session) : null;
   const isOver = await settlesWithin(session.endSession(), END_WITHIN_MS).catch(ignoreFault);
   if (isOver !== true && id !== null)
-    await settlesWithin(endHolderSession(mongo, id), END_WITHIN_MS).catch(ignoreFault);
+    await settlesWithin(endHolderSessions(mongo, [id]), END_WITHIN_MS).catch(ignoreFault);
 }
 
 function ignoreFault(error: unknown): void {

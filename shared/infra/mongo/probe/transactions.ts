@@ -1,6 +1,6 @@
 import { type ClientSession, MongoErrorLabel } from 'mongodb';
 import { isWriteConflict } from '#infra/mongo/faults.ts';
-import { endHolderSession, sessionIdOf } from '#infra/mongo/mailbox/claim.ts';
+import { endHolderSessions, sessionIdOf } from '#infra/mongo/mailbox/claim.ts';
 import { TRANSACTION } from '#infra/mongo/transaction.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type Behaviour, inWords, refusalOf, type Trial } from './scratch.ts';
@@ -67,7 +67,7 @@ export const TRANSACTIONS: readonly Behaviour[] = [
       await rows.insertOne({ _id: id, by: 'none' });
       const holder = beginTransaction(trial);
       await rows.updateOne({ _id: id }, { $set: { by: 'holder' } }, { session: holder });
-      const unkillable = await refusalOf(endHolderSession(mongo, sessionIdOf(holder) ?? ''));
+      const unkillable = await refusalOf(endHolderSessions(mongo, [sessionIdOf(holder) ?? '']));
       if (unkillable !== undefined) return `killSessions ${inWords(unkillable)}`;
       const write = await refusalOf(
         rows.updateOne({ _id: id }, { $set: { by: 'other' } }, { maxTimeMS: FREED_WITHIN_MS }),

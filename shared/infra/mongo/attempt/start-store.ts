@@ -1,0 +1,55 @@
+import type { ClientSession } from 'mongodb';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { erasedAmong } from '#infra/mongo/erased-persons.ts';
+import { gatherTransactions } from '#infra/mongo/gathered-transactions.ts';
+import { shareReads } from '#infra/mongo/shared-reads.ts';
+import { gather } from '#infra/process/gather.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import { type EarlierAttempt, earlierAmong } from './attempts.ts';
+import { attempts } from './collections.ts';
+import { type InsertResult, insertAttempt, type SeatNeed } from './insert-attempt.ts';
+import { type BindingRelease, newestRelease, openBindingReleases } from './release.ts';
+
+/**
+ * What starts read and write. Starts of the same moment share their commands: when a whole class begins, one read serves 25 of them. Each
+ * read begins after its start has asked for it, so a start sees what it would have seen alone.
+ */
+export interface StartStore {
+  /** Returns all attempts of one student at one exam, oldest first. */
+  earlier(of: Pick<Attempt, 'examId' | 'studentId'>): Promise<EarlierAttempt[]>;
+  isErased(studentId: string): Promise<boolean>;
+  /** Returns the number of the exam's newest release, or 0. */
+  newestRelease(examId: string): Promise<number>;
+  bindingRelease: BindingRelease;
+  /** Inserts the attempt as `insertAttempt` does, with the seat that it needs. */
+  insert(attempt: Attempt, seat: SeatNeed | null): Promise<InsertResult>;
+}
+
+/** Opens the store of a front door. `budgetMs` is the time limit of one transaction. */
+export function openStartStore(mongo: Mongo, budgetMs: number): StartStore {
+  const insert = gatherTransactions<{ attempt: Attempt; session?: ClientSession }, InsertResult>(mongo, {
+    budgetMs,
+    alone: ({ attempt }) => insertAttempt(mongo, attempt, null, budgetMs),
+    async together(group, session) {
+      await attempts(mongo).insertMany(
+        group.map(({ attempt }) => attempt),
+        { session, ordered: false },
+      );
+      return group.map(() => ({ kind: 'inserted' }));
+    },
+  });
+  const isErased = gather(async (ids: readonly string[]) => {
+    const erased = await erasedAmong(mongo, ids);
+    return ids.map((id) => erased.has(id));
+  });
+  return {
+    earlier: gather((wanted: readonly Pick<Attempt, 'examId' | 'studentId'>[]) => earlierAmong(mongo, wanted)),
+    isErased,
+    newestRelease: shareReads(
+      (examId) => examId,
+      (examId: string, session) => newestRelease(mongo, examId, session),
+    ),
+    bindingRelease: openBindingReleases(mongo),
+    insert: (attempt, seat) => (seat === null ? insert({ attempt }) : insertAttempt(mongo, attempt, seat, budgetMs)),
+  };
+}

@@ -1,0 +1,36 @@
+import type { ClientSession } from 'mongodb';
+import { gather } from '#infra/process/gather.ts';
+import { catchUp } from './causal-read.ts';
+
+/**
+ * Returns a read that its callers share if they ask for the same at the same moment. It begins after each of them has asked, and shows
+ * what the session of each has seen. `keyOf` names what is asked for.
+ */
+export function shareReads<Wanted, Found>(
+  keyOf: (wanted: Wanted) => string,
+  read: (wanted: Wanted, session?: ClientSession) => Promise<Found>,
+): (wanted: Wanted, session?: ClientSession) => Promise<Found> {
+  const together = gather(async (asked: readonly Asked<Wanted>[]) => {
+    const same = Map.groupBy(asked, ({ wanted }) => keyOf(wanted));
+    const found = await Promise.all([...same].map(async ([key, group]) => [key, await readFor(group)] as const));
+    const byKey = new Map(found);
+    return asked.map(({ wanted }) => byKey.get(keyOf(wanted)) as Found);
+  });
+
+  async function readFor(group: readonly Asked<Wanted>[]): Promise<Found> {
+    const [first] = group;
+    if (first === undefined) throw new Error('a read that nobody asked for');
+    const [session, ...others] = group.flatMap((one) => one.session ?? []);
+    if (session !== undefined) for (const other of others) catchUp(session, other);
+    const found = await read(first.wanted, session);
+    if (session !== undefined) for (const other of others) catchUp(other, session);
+    return found;
+  }
+
+  return (wanted, session) => together({ wanted, session });
+}
+
+interface Asked<Wanted> {
+  readonly wanted: Wanted;
+  readonly session: ClientSession | undefined;
+}
