@@ -173,7 +173,6 @@ t.test('a submit, its grade, its notices, their deliveries and the calls of the 
       ['POST', CLIENT],
       ['process gradenotices:student', CONSUMER],
       ['create gradenotices:student', PRODUCER],
-      ['transaction', CLIENT],
       ['process grading', CONSUMER],
       ['create grading', PRODUCER],
       [SUBMIT, SERVER],

@@ -1,9 +1,11 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type ClientSession, MongoError } from 'mongodb';
 import { gather, type Part } from '#infra/process/gather.ts';
+import { inSpan } from '#infra/trace/spans.ts';
 import { catchUp, inCausalOrder } from './causal-read.ts';
 import type { Mongo } from './connect.ts';
 import { isOutage } from './faults.ts';
-import { inTransactionOf } from './transaction.ts';
+import { inOneTransaction, TRANSACTION_SPAN } from './transaction.ts';
 
 /** Work of one caller in its session, and the same work of many in one transaction. */
 interface Ways<Wanted, Result> {
@@ -23,31 +25,41 @@ export function gatherTransactions<Wanted extends { session?: ClientSession; apa
   mongo: Mongo,
   { budgetMs, alone, together }: Ways<Wanted, Result>,
 ): (wanted: Wanted) => Promise<Result> {
-  const grouped = gather(async (group: readonly Wanted[]): Promise<Part<Result>[]> => {
-    const [first, ...others] = group;
-    if (first === undefined || others.length === 0) return group.map(alone);
+  type Caller = { wanted: Wanted; inItsScope: ReturnType<typeof AsyncLocalStorage.snapshot> };
 
-    const write = (own: ClientSession) =>
-      inTransactionOf(mongo, own, budgetMs, async (session) => {
-        const done = await together(group, session).catch((error: unknown) => {
-          if (isUnanswered(error)) throw error;
-          return null;
-        });
-        // Thrown without a label of the server, so that the transaction is not repeated: all would wait for the one that was refused.
+  const grouped = gather(async (callers: readonly Caller[]): Promise<Part<Result>[]> => {
+    const eachAlone = () => callers.map(({ wanted, inItsScope }) => inItsScope(() => alone(wanted)));
+    if (callers.length === 1) return eachAlone();
+
+    const written = write(callers.map(({ wanted }) => wanted));
+    // The trace of each caller shows that it waited for this transaction.
+    for (const { inItsScope } of callers) {
+      void inItsScope(() => inSpan(TRANSACTION_SPAN, () => written)).catch(() => undefined);
+    }
+    return [...((await written) ?? eachAlone())];
+  });
+
+  /** Writes a group. Returns null if it cannot be written whole. */
+  async function write(group: readonly Wanted[]): Promise<readonly Result[] | null> {
+    const [used, ...others] = group.flatMap(({ session }) => session ?? []);
+    const inSession = (session: ClientSession) =>
+      inOneTransaction({ mongo, session, budgetMs }, async () => {
+        const done = await together(group, session);
         if (done === null) throw new Apart();
         return done;
       });
     try {
-      const used = first.session;
-      const results = await (used === undefined ? inCausalOrder(mongo, write) : write(used));
-      for (const { session } of others) if (used !== undefined && session !== undefined) catchUp(session, used);
-      return [...results];
+      const results = await (used === undefined ? inCausalOrder(mongo, inSession) : inSession(used));
+      for (const other of others) if (used !== undefined) catchUp(other, used);
+      return results;
     } catch (error) {
-      if (error instanceof Apart) return group.map(alone);
-      throw error;
+      if (isUnanswered(error)) throw error;
+      return null;
     }
-  });
-  return (wanted) => (wanted.apart === true ? alone(wanted) : grouped(wanted));
+  }
+
+  return (wanted) =>
+    wanted.apart === true ? alone(wanted) : grouped({ wanted, inItsScope: AsyncLocalStorage.snapshot() });
 }
 
 /** The members of a group are tried alone. */

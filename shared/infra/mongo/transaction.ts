@@ -24,11 +24,7 @@ const CONFLICT_BACKOFF = { baseMs: 5, capMs: 200 };
  * `work` may therefore run several times, and may use only MongoDB commands of this session. It must not continue after a duplicate
  * key error, which aborts the transaction: map that error outside, or throw it as `repeatable`.
  */
-export async function inTransaction<Result>(
-  mongo: Mongo,
-  budgetMs: number,
-  work: (session: ClientSession) => Promise<Result>,
-): Promise<Result> {
+export async function inTransaction<Result>(mongo: Mongo, budgetMs: number, work: Work<Result>): Promise<Result> {
   return mongo.client.withSession((session) => inTransactionOf(mongo, session, budgetMs, work));
 }
 
@@ -40,25 +36,39 @@ export function inTransactionOf<Result>(
   mongo: Mongo,
   session: ClientSession,
   budgetMs: number,
-  work: (session: ClientSession) => Promise<Result>,
+  work: Work<Result>,
 ): Promise<Result> {
   return inSpan(TRANSACTION_SPAN, (span) => untilCommitted({ mongo, session, budgetMs, span }, work));
 }
 
-const TRANSACTION_SPAN = {
+/**
+ * Runs `work` in one transaction of the session, once: a transient error is thrown like any other. Callers of a group take it, and each has
+ * the work of its own repeated, so that one whose document is contested holds up no other.
+ */
+export function inOneTransaction<Result>(of: Omit<Run, 'span'>, work: Work<Result>): Promise<Result> {
+  return untilCommitted({ ...of, span: null, once: true }, work);
+}
+
+export const TRANSACTION_SPAN = {
   kind: 'CLIENT',
   name: 'transaction',
   attributes: { 'db.system.name': 'mongodb', 'db.operation.name': 'transaction' },
 } as const;
 
+type Work<Result> = (session: ClientSession) => Promise<Result>;
+
+interface Run {
+  mongo: Mongo;
+  session: ClientSession;
+  budgetMs: number;
+  span: SpanNotes | null;
+  /** True: it is not repeated. Default: it is. */
+  once?: boolean;
+}
+
 async function untilCommitted<Result>(
-  {
-    mongo,
-    session,
-    budgetMs,
-    span,
-  }: { mongo: Mongo; session: ClientSession; budgetMs: number; span: SpanNotes | null },
-  work: (session: ClientSession) => Promise<Result>,
+  { mongo, session, budgetMs, span, once = false }: Run,
+  work: Work<Result>,
 ): Promise<Result> {
   const giveUpAt = performance.now() + budgetMs;
   for (let attempt = 1; ; attempt++) {
@@ -76,7 +86,7 @@ async function untilCommitted<Result>(
       }
       // Spread the wait over its whole length, so that conflicting transactions do not collide again.
       const waitMs = backoff({ ...CONFLICT_BACKOFF, attempt, random: 0 }) * Math.random();
-      if (performance.now() + waitMs >= giveUpAt) throw error;
+      if (once || performance.now() + waitMs >= giveUpAt) throw error;
       await delay(waitMs);
     }
   }
