@@ -2,16 +2,14 @@ import { randomBytes } from 'node:crypto';
 import type { Call, Reply } from '#api/route.ts';
 import { addStartKey, type EarlierAttempt, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { type SeatNeed, seatFacts, withdrawAttempt } from '#infra/mongo/attempt/insert-attempt.ts';
-import { paperBytes } from '#infra/mongo/attempt/papers.ts';
+import type { IdentifiedPaper } from '#infra/mongo/attempt/papers.ts';
 import { releaseOne } from '#infra/mongo/attempt/release.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { UNKNOWN_FIELD } from '#infra/schema/segment.ts';
 import { type Attempt, type AttemptKey, type CourseContext, isOver } from '#shared/attempt/attempt.ts';
-import { copyPaper } from '#shared/attempt/copy-paper.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { newAttempt } from '#shared/attempt/new-attempt.ts';
-import type { Paper } from '#shared/attempt/question.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
 import { admitStart, bindStart, planStart, refuseOpenAttempt, type StartPlan } from '#shared/attempt/start-rules.ts';
 import type { StartRequest } from '#shared/generated/attempt.ts';
@@ -29,7 +27,7 @@ interface StartIntent {
   key: string;
   header: string;
   body: StartRequest;
-  paper: Paper;
+  paper: IdentifiedPaper;
   courseContext: CourseContext | null;
 }
 
@@ -42,7 +40,7 @@ const MAX_PASSES = 20;
  * rule: it gets the winner's attempt only if rules 4–8 and 10 admit it.
  */
 export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>): Promise<Reply | Rejection> {
-  const intent = await inPieces(intentOf(call));
+  const intent = await inPieces(intentOf(deps, call));
   if (isRejection(intent)) return intent;
   for (let pass = 0; pass < MAX_PASSES; pass++) {
     const earlier = await deps.starts.earlier(intent);
@@ -86,16 +84,15 @@ function answered(answer: Reply | Rejection): StartEnd {
 }
 
 /** Checks what precedes the replay of a key: shape of the questions, size, and rules 2 and 12. */
-function* intentOf(call: Call<StartRequest>): Pieces<StartIntent | Rejection> {
+function* intentOf({ papers }: AttemptDeps, call: Call<StartRequest>): Pieces<StartIntent | Rejection> {
   const { body, params, identity } = call;
   const { idempotency } = identity;
   if (idempotency === undefined) throw new Error('the start route lacks its idempotency guard');
   const examId = params.examId ?? '';
   const studentId = viewerOf(identity).id;
-  const copied = yield* copyPaper(body.questions);
-  if (isRejection(copied)) return copied;
-  const { paper } = copied;
-  if ((yield* paperBytes(paper)) > MAX_START_BYTES) return { rejected: 'PAYLOAD_TOO_LARGE' };
+  const paper = yield* papers.copy(body.questions);
+  if (isRejection(paper)) return paper;
+  if (paper.bytes > MAX_START_BYTES) return { rejected: 'PAYLOAD_TOO_LARGE' };
   const courseMarker = call.headers['x-course-attempt-context-source'] ?? null;
   const bound = bindStart({ examId, studentId, courseMarker }, body);
   if (isRejection(bound)) return bound;
@@ -188,7 +185,7 @@ async function attemptOf(
     startKey: intent.key,
     idempotencyHeader: intent.header,
     paperId,
-    paper: intent.paper,
+    paper: intent.paper.paper,
     plan,
     courseContext: intent.courseContext,
     releasesSeen,

@@ -1,5 +1,5 @@
 import { attempts } from '#infra/mongo/attempt/collections.ts';
-import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import { identified, openPapers } from '#infra/mongo/attempt/papers.ts';
 import { storeRelease } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { type CommandOf, type Commands, newCommand } from '#infra/mongo/mailbox/commands.ts';
@@ -11,6 +11,7 @@ import type { Paper } from '#shared/attempt/question.ts';
 import type { Release } from '#shared/attempt/release.ts';
 import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from './sample-attempt.ts';
 
@@ -42,7 +43,7 @@ export async function storeAttempt(
   overrides: Partial<Attempt> = {},
   paper: Paper = MIXED_PAPER,
 ): Promise<Attempt> {
-  const paperId = await openPapers(mongo, 1).store(paper);
+  const paperId = await openPapers(mongo, 1).store(atOnce(identified(paper)));
   const answers = overrides.answers ?? structuredClone(MIXED_ANSWERS);
   const { tally } = sampleAttempt();
   const counted = { ...tally, questions: paper.questions.length, answers: Object.keys(answers).length };

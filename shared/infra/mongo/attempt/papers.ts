@@ -5,16 +5,33 @@ import { readIn } from '#infra/mongo/causal-read.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
+import { copyPaper, type QuestionInput } from '#shared/attempt/copy-paper.ts';
 import type { Paper, Question } from '#shared/attempt/question.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
 import { papers } from './collections.ts';
+
+/** A paper with its id, the SHA-256 of its JSON. */
+export interface IdentifiedPaper {
+  id: string;
+  paper: Paper;
+  /** Characters of its JSON. */
+  length: number;
+  /** Size in MongoDB, in bytes of BSON; at most some KiB too large. */
+  bytes: number;
+}
 
 /** Stores papers under their hash and caches the most recently used ones in memory. */
 export interface Papers {
   /**
+   * Copies the questions of a start as `copyPaper` does. A whole class starts with the same questions: they are copied, checked and measured
+   * for its first student alone.
+   */
+  copy(questions: readonly QuestionInput[]): Pieces<IdentifiedPaper | Rejection>;
+  /**
    * Stores the paper if it is new, and returns its id. The paper must be durable before the attempt that names it is inserted.
    */
-  store(paper: Paper): Promise<string>;
+  store(paper: IdentifiedPaper): Promise<string>;
   /**
    * Returns the paper. A read in a `session` shows every paper that the session has seen an attempt of. Throws if it does not exist: the
    * paper of an attempt is never deleted.
@@ -25,6 +42,8 @@ export interface Papers {
 /** `cacheBytes` bounds the memory of cached papers, by the length of their JSON or of their stored form. */
 export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
   const cache = new LRUCache<string, Paper>({ maxSize: cacheBytes });
+  // By the hash of the questions as they were sent. Its papers are those of the other cache, as long as that has them.
+  const copies = new LRUCache<string, IdentifiedPaper>({ maxSize: cacheBytes });
   const loading = new Map<string, Promise<Paper>>();
 
   async function load(id: string, session?: ClientSession): Promise<Paper> {
@@ -38,8 +57,17 @@ export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
   }
 
   return {
-    async store(paper) {
-      const { id, length } = await inPieces(identified(paper));
+    *copy(questions) {
+      const { hash } = yield* hashOf(questions);
+      const known = copies.get(hash);
+      if (known !== undefined) return known;
+      const copied = yield* copyPaper(questions);
+      if (isRejection(copied)) return copied;
+      const paper = yield* identified(copied.paper);
+      copies.set(hash, paper, { size: paper.length });
+      return paper;
+    },
+    async store({ id, paper, length }) {
       if (cache.get(id) !== undefined) return id;
       try {
         await papers(mongo).insertOne({ _id: id, ...paper });
@@ -63,8 +91,15 @@ export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
   };
 }
 
-/** Returns the SHA-256 of the paper's JSON, and the length of that text. */
-function* identified({ questions, ...rest }: Paper): Pieces<{ id: string; length: number }> {
+/** Returns the paper with its id and its sizes. */
+export function* identified(paper: Paper): Pieces<IdentifiedPaper> {
+  const { questions, ...rest } = paper;
+  const { hash, length } = yield* hashOf(questions, rest);
+  return { id: hash, paper, length, bytes: yield* bytesOf(paper) };
+}
+
+/** Returns the SHA-256 of the JSON of an object that has `questions` first, and the length of that text. */
+function* hashOf(questions: readonly object[], rest: object = {}): Pieces<{ hash: string; length: number }> {
   const hash = createHash('sha256');
   let length = 0;
   const add = (text: string) => {
@@ -78,7 +113,7 @@ function* identified({ questions, ...rest }: Paper): Pieces<{ id: string; length
   }
   const others = JSON.stringify(rest).slice(1);
   add(others === '}' ? ']}' : `],${others}`);
-  return { id: hash.digest('hex'), length };
+  return { hash: hash.digest('hex'), length };
 }
 
 /** Returns the paper in the bytes of its document. */
@@ -96,8 +131,7 @@ function* decoded(bytes: Buffer): Pieces<Paper> {
 const BYTES_AROUND = 256;
 const BYTES_OF_NUMBER = 20;
 
-/** Returns the size of the paper in MongoDB, in bytes of BSON; at most some KiB too large. */
-export function* paperBytes({ questions, orderIndexes = [] }: Paper): Pieces<number> {
+function* bytesOf({ questions, orderIndexes = [] }: Paper): Pieces<number> {
   let bytes = BYTES_AROUND + orderIndexes.length * BYTES_OF_NUMBER;
   for (const question of questions) {
     bytes += BSON.calculateObjectSize(question) + BYTES_OF_NUMBER;

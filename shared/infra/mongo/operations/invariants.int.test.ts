@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { attempts, releases } from '#infra/mongo/attempt/collections.ts';
-import { openPapers } from '#infra/mongo/attempt/papers.ts';
+import { identified, openPapers } from '#infra/mongo/attempt/papers.ts';
 import { queueNotices } from '#infra/mongo/attempt/release.ts';
 import { aiJobs, generationHolds, generations } from '#infra/mongo/classifier/collections.ts';
 import { COMMANDS, DELIVERIES, NOTICES } from '#infra/mongo/mailbox/commands.ts';
@@ -14,6 +14,7 @@ import type { Attempt } from '#shared/attempt/attempt.ts';
 import { gradingKey } from '#shared/attempt/commands.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import type { Command } from '#shared/kernel/command.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { graded, postGrading, postRelease, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { postJob, postSettlement } from '#testing/stored/stored-model-work.ts';
@@ -187,7 +188,7 @@ t.test('no check scans a collection', async (t) => {
   const { seen } = watchFilters(mongo);
   await createIndexes(mongo);
   // A planner may scan a collection that is almost empty.
-  const paperId = await openPapers(mongo, 1).store({ questions: [] });
+  const paperId = await openPapers(mongo, 1).store(atOnce(identified({ questions: [] })));
   for (let n = 0; n < 20; n++) await storeGraded(mongo, { paperId });
   await storeWhole(mongo);
   seen.clear();
