@@ -9,7 +9,7 @@ import {
   findAttempt,
 } from '#infra/mongo/attempt/attempts.ts';
 import type { EventTails } from '#infra/mongo/attempt/event-tail.ts';
-import { newestEvents } from '#infra/mongo/attempt/events.ts';
+import type { NewestEvents } from '#infra/mongo/attempt/events.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { ReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import type { StartStore } from '#infra/mongo/attempt/start-store.ts';
@@ -25,6 +25,7 @@ import type { Now } from '#shared/kernel/time.ts';
 export interface AttemptDeps extends WorkerAccess {
   papers: Papers;
   findAttempt: FindAttempt;
+  newestEvents: NewestEvents;
   markSubmitted: MarkSubmitted;
   starts: StartStore;
   attemptRefs: AttemptRefs;
@@ -76,10 +77,7 @@ export async function detailOf(
   eventLimit: number,
 ): Promise<AttemptDetail> {
   const whole = await withTexts(deps, attempt);
-  const [paper, events] = await Promise.all([
-    deps.papers.find(whole.paperId),
-    newestEvents(deps.mongo, whole, eventLimit),
-  ]);
+  const [paper, events] = await Promise.all([deps.papers.find(whole.paperId), deps.newestEvents(whole, eventLimit)]);
   return redactAttempt({ attempt: whole, paper, events }, viewer, new Date(deps.now()));
 }
 
@@ -96,7 +94,7 @@ export async function detailReply(
   const texts = isExaminer(attempt, viewer) ? undefined : deps.replyTexts.find(attempt._id);
   if (texts === undefined) return { status, data: await detailOf(deps, attempt, viewer, eventLimit) };
   const whole = await withTexts(deps, attempt);
-  const events = await newestEvents(deps.mongo, whole, eventLimit);
+  const events = await deps.newestEvents(whole, eventLimit);
   return { kind: 'text', status, data: texts.ofWhole(whole, events, viewer, new Date(deps.now())) };
 }
 

@@ -1,6 +1,7 @@
 import type { Mount } from '#api/service.ts';
 import { openAttemptReads, openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
 import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
+import { openEventReads } from '#infra/mongo/attempt/events.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import { openStartStore } from '#infra/mongo/attempt/start-store.ts';
@@ -23,6 +24,7 @@ export const mountAttempt: Mount = ({ config, mongo, now, log, doorbells, replie
     settledPoller: openSettledPoller(mongo),
     papers: openPapers(mongo, PAPER_CACHE_BYTES),
     findAttempt: openAttemptReads(mongo),
+    newestEvents: openEventReads(mongo),
     markSubmitted: openSubmits(mongo, config.attempt.startBudgetMs),
     starts: openStartStore(mongo, config.attempt.startBudgetMs),
     attemptRefs: openAttemptRefs(mongo, CACHED_REFS),

@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isMinimalPreferred, MINIMAL_APPLIED } from '#api/http/headers.ts';
 import type { Call, Reply, TextReply } from '#api/route.ts';
 import { type AttemptRef, findAttempt } from '#infra/mongo/attempt/attempts.ts';
-import { newestEvents } from '#infra/mongo/attempt/events.ts';
 import { FIXED_FIELDS, type ReplyText } from '#infra/mongo/attempt/reply-texts.ts';
 import {
   type AnswerWrite,
@@ -164,7 +163,7 @@ async function replyTo(deps: AttemptDeps, saved: Saved, viewer: Viewer): Promise
     if (text !== null) return text;
   }
   const attempt = await withTexts(deps, 'stored' in saved ? saved.stored.whole() : saved.attempt);
-  const events = await newestEvents(deps.mongo, attempt, SAVE_REPLY_EVENTS);
+  const events = await deps.newestEvents(attempt, SAVE_REPLY_EVENTS);
   const texts = 'texts' in saved ? saved.texts : deps.replyTexts.find(attempt._id);
   const known = texts ?? (await deps.replyTexts.add(attempt, await deps.papers.find(attempt.paperId)));
   return known.ofWhole(attempt, events, viewer, new Date(deps.now()));

@@ -1,6 +1,7 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import { openAttemptReads, openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
 import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
+import { openEventReads } from '#infra/mongo/attempt/events.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import { openStartStore } from '#infra/mongo/attempt/start-store.ts';
@@ -29,6 +30,7 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
     mongo,
     papers: openPapers(mongo, 8 * 1024 * 1024),
     findAttempt: openAttemptReads(mongo),
+    newestEvents: openEventReads(mongo),
     markSubmitted: openSubmits(mongo, BUDGET_MS),
     starts: openStartStore(mongo, BUDGET_MS),
     attemptRefs: openAttemptRefs(mongo, 10_000),

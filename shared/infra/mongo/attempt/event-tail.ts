@@ -83,7 +83,12 @@ export function rowsOf(attemptId: string, events: readonly AttemptEvent[]): Even
 
 /** Returns the row of an event. */
 export function eventRow(attemptId: string, { seq, type, metadata, createdAt }: AttemptEvent): EventRow {
-  return { _id: `${attemptId}:${seq}`, attemptId, seq, type, metadata, createdAt };
+  return { _id: eventRowId(attemptId, seq), attemptId, seq, type, metadata, createdAt };
+}
+
+/** Returns the id of the row of an event. */
+export function eventRowId(attemptId: string, seq: number): string {
+  return `${attemptId}:${seq}`;
 }
 
 /** Inserts the rows that do not exist yet. Throws for every fault but a row that exists. */

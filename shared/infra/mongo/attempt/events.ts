@@ -1,12 +1,22 @@
 import type { ClientSession, Document } from 'mongodb';
 import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
-import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { BY_ID, type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, wasAccepted } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
+import { gather, type Part } from '#infra/process/gather.ts';
 import type { Attempt, AttemptEvent, AttemptKey, ClientEventType } from '#shared/attempt/attempt.ts';
 import { MAX_CLIENT_EVENTS, METADATA_ROW_BYTES } from '#shared/attempt/limits.ts';
 import { attempts, type EventRow, eventRows, whereKey } from './collections.ts';
-import { type EventTails, eventRow, hasTailRoom, oldEvents, putRows, rowsOf, tailAfter } from './event-tail.ts';
+import {
+  type EventTails,
+  eventRow,
+  eventRowId,
+  hasTailRoom,
+  oldEvents,
+  putRows,
+  rowsOf,
+  tailAfter,
+} from './event-tail.ts';
 
 /**
  * The log of an attempt. The newest events are a tail inside the attempt document. Older events and events with long metadata are
@@ -149,24 +159,58 @@ export const EVENT_TIME = {
 };
 
 /** Returns the newest `limit` events of the attempt, ascending. Runs no query if the tail contains all of them. */
-export async function newestEvents(mongo: Mongo, attempt: Attempt, limit: number): Promise<AttemptEvent[]> {
-  const tail = attempt.events.slice(-limit);
-  const wantsOlder = tail.length < limit && attempt.eventSeq > tail.length;
-  const stubs = tail.filter((event) => event.inRow === true);
-  if (!wantsOlder && stubs.length === 0) return tail;
-  const from = wantsOlder ? attempt.eventSeq - limit : Math.min(...stubs.map((stub) => stub.seq)) - 1;
-  const read = async (session?: ClientSession) => {
-    const filter = { attemptId: attempt._id, seq: { $gt: from, $lte: attempt.eventSeq } };
-    const options = { ...readIn(session), sort: { seq: 1 }, maxTimeMS: QUERY_LIMIT_MS } as const;
-    return merge(tail, await eventRows(mongo).find(filter, options).toArray());
+export type NewestEvents = (attempt: Attempt, limit: number) => Promise<AttemptEvent[]>;
+
+/** Opens the reads of a process. Those of the same moment share one command. */
+export function openEventReads(mongo: Mongo): NewestEvents {
+  const read = gather((wanted: readonly Span[]) => readSpans(mongo, wanted));
+  return async (attempt, limit) => {
+    const tail = attempt.events.slice(-limit);
+    const wantsOlder = tail.length < limit && attempt.eventSeq > tail.length;
+    const stubs = tail.filter((event) => event.inRow === true);
+    if (!wantsOlder && stubs.length === 0) return tail;
+    const after = wantsOlder ? attempt.eventSeq - limit : Math.min(...stubs.map((stub) => stub.seq)) - 1;
+    const span = { attemptId: attempt._id, after: Math.max(0, after), to: attempt.eventSeq };
+    const events = merge(tail, await read(span));
+    if (events.length >= Math.min(limit, attempt.eventSeq)) return events;
+    // The commit that moved events to rows has not arrived on the shard of the rows yet.
+    return inCausalOrder(mongo, async (session) => {
+      await seeAttempt(mongo, attempt, session);
+      return merge(tail, await readSpan(mongo, span, session));
+    });
   };
-  const events = await read();
-  if (events.length >= Math.min(limit, attempt.eventSeq)) return events;
-  // The commit that moved events to rows has not arrived on the shard of the rows yet.
-  return inCausalOrder(mongo, async (session) => {
-    await seeAttempt(mongo, attempt, session);
-    return read(session);
-  });
+}
+
+/** The events of an attempt above one seq, up to another. */
+interface Span {
+  readonly attemptId: string;
+  readonly after: number;
+  readonly to: number;
+}
+
+function readSpan(mongo: Mongo, { attemptId, after, to }: Span, session?: ClientSession): Promise<EventRow[]> {
+  const options = { ...readIn(session), sort: { seq: 1 }, maxTimeMS: QUERY_LIMIT_MS } as const;
+  return eventRows(mongo)
+    .find({ attemptId, seq: { $gt: after, $lte: to } }, options)
+    .toArray();
+}
+
+/** Reads the rows of several attempts by their ids, which follow from attempt and seq. */
+async function readSpans(mongo: Mongo, spans: readonly Span[]): Promise<Part<EventRow[]>[]> {
+  if (spans.length === 1) return spans.map((span) => readSpan(mongo, span));
+  const ids = spans.flatMap(({ attemptId, after, to }) =>
+    Array.from({ length: to - after }, (_, index) => eventRowId(attemptId, after + 1 + index)),
+  );
+  const found = await eventRows(mongo)
+    .find(
+      { _id: { $in: ids }, attemptId: { $in: spans.map(({ attemptId }) => attemptId) } },
+      { hint: BY_ID, batchSize: ids.length + 1, maxTimeMS: QUERY_LIMIT_MS },
+    )
+    .toArray();
+  const ofAttempt = Map.groupBy(found, ({ attemptId }) => attemptId);
+  return spans.map(({ attemptId, after, to }) =>
+    (ofAttempt.get(attemptId) ?? []).filter(({ seq }) => seq > after && seq <= to),
+  );
 }
 
 /** Lets later reads of the session show what was committed together with the attempt as it was read before. */
