@@ -97,14 +97,18 @@ async function startPlain(
 }
 
 /** Sits one exam and returns its samples by name: milliseconds, or rates per second. */
-async function sat({ name, port, parts }: Side, exam: string, sizes: Sizes): Promise<Record<string, number[]>> {
+async function sat({ port, parts }: Side, exam: string, sizes: Sizes): Promise<Record<string, number[]>> {
   const workers = await connected(port, AT_ONCE);
   const ids: string[] = [];
-  const spent = openSpent(parts);
+  const spent: Record<string, number[]> = {};
+  const meter = openMeter(parts);
+  const note = (what: string, count: number) => {
+    for (const [part, ms] of meter(count)) spent[`${what}: ${part}`] = [ms];
+  };
   const starts = await rate(workers, sizes.starts, async (client, n) => {
     ids[n] = await startOverHttp(client, exam, `${exam}-${n}`);
   });
-  console.error(name, 'start', spent(sizes.starts));
+  note('starts', sizes.starts);
   const save = (client: HttpClient, student: number, n: number, body = answerBody(n % QUESTIONS, n % 3 === 0)) =>
     post(client, `${exam}-${student}`, `/v1/attempts/${ids[student]}/answers`, JSON.stringify(body));
   // As in an exam room: whoever submits has answered each question.
@@ -115,21 +119,21 @@ async function sat({ name, port, parts }: Side, exam: string, sizes: Sizes): Pro
   const first = await openHttpClient(port);
   for (let n = 0; n < sizes.alone; n++) alone.push(await timed(() => save(first, sizes.submits, n)));
   const latencies: number[] = [];
-  spent(1);
+  meter(1);
   const saves = await rate(await connected(port, AT_ONCE), sizes.saves, async (client, n) => {
     const student = sizes.submits + 1 + (n % AT_ONCE);
     latencies.push(await timed(() => save(client, student, n)));
   });
-  console.error(name, 'save', spent(sizes.saves));
+  note('saves', sizes.saves);
   const waits: number[] = [];
   const everybody = await connected(port, sizes.submits);
   const submits = await rate(everybody, sizes.submits, async (client, n) => {
     const wait = () => post(client, `${exam}-${n}`, `/v1/attempts/${ids[n]}/submit`, '{"source":"STUDENT"}');
     waits.push(await timed(wait));
   });
-  console.error(name, 'submit', spent(sizes.submits));
+  note('submits', sizes.submits);
   for (const client of [first, ...workers, ...everybody]) client.close();
-  return { alone, starts: [starts], saves: [saves], latencies, submits: [submits], waits };
+  return { alone, starts: [starts], saves: [saves], latencies, submits: [submits], waits, ...spent };
 }
 
 /** Opens connections. A front door ends those that stay silent. */
@@ -168,7 +172,7 @@ function rowsOf(found: ReadonlyMap<string, Record<string, number[]>>, sizes: Siz
     against: 'the plain service',
     ours: figures(of('ours', samples)),
     reference: figures(of('plain', samples)),
-    notes: [],
+    notes: spentOn(found, samples),
   });
   const lowest = (rates: readonly number[]): Figures => ({ p50: figuresOf(rates).p50, p99: Math.min(...rates) });
   return [
@@ -181,14 +185,26 @@ function rowsOf(found: ReadonlyMap<string, Record<string, number[]>>, sizes: Siz
   ];
 }
 
-function openSpent(parts: Side['parts']): (count: number) => string {
+/** Returns a note with the processor time of each side, where the samples have one. */
+function spentOn(found: ReadonlyMap<string, Record<string, number[]>>, samples: string): string[] {
+  const sides = [...found].flatMap(([side, figures]) => {
+    const parts = Object.entries(figures).filter(([name]) => name.startsWith(`${samples}: `));
+    const texts = parts.map(([name, ms]) => `${name.slice(samples.length + 2)} ${figuresOf(ms).p50.toFixed(1)} ms`);
+    return texts.length === 0 ? [] : [`${side}: ${texts.join(', ')}`];
+  });
+  return sides.length === 0 ? [] : [`processor time of one: ${sides.join('; ')}`];
+}
+
+/** Returns a meter of the processor time (ms) that each part has spent on one of `count` since the last call. */
+function openMeter(parts: Side['parts']): (count: number) => [part: string, ms: number][] {
   let last = Object.values(parts).map(processorMs);
   return (count) => {
     const now = Object.values(parts).map(processorMs);
-    const text = Object.keys(parts).map(
-      (name, i) => `${name} ${(((now[i] ?? 0) - (last[i] ?? 0)) / count).toFixed(2)}`,
-    );
+    const spent = Object.keys(parts).map((part, i): [string, number] => [
+      part,
+      ((now[i] ?? 0) - (last[i] ?? 0)) / count,
+    ]);
     last = now;
-    return text.join(', ');
+    return spent;
   };
 }
