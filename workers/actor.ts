@@ -60,6 +60,8 @@ export interface Actor {
    * Default: the command that has been due longest is first.
    */
   turns?: { readonly [Q in TurnQueue]?: 'ALL' | 'HALF' };
+  /** The queue that it yields to: nobody waits for its own commands, but a caller does for those. */
+  yieldsTo?: Queue;
   /** Interval of its poll, in milliseconds. Default: the configured poll interval of workers. */
   pollMs?: number;
   /** Recurring commands that must exist while this actor runs. The worker inserts missing ones when it starts. */

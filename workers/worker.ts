@@ -7,6 +7,7 @@ import { byAge, byTurns } from './order.ts';
 import { type Lane, pollQueue, WINDOW } from './poll.ts';
 import { runCommand } from './run-command.ts';
 import { openSlots } from './slots.ts';
+import { openYielding } from './yielding.ts';
 
 /** The poll and the slots of one worker process. */
 export interface Worker {
@@ -44,10 +45,16 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
   const lanes = new Map(queuesOf(actor).map((queue) => [queue, openLane(queue)]));
   const polling = new Set<Lane>();
   let draining = false;
+  const { yieldsTo } = actor;
+  const yields =
+    yieldsTo && openYielding({ isDue: () => isDue(kernel, yieldsTo, options.now()), isDraining: () => draining });
 
   function openLane(queue: Queue): Lane {
     const slots = openSlots(options.concurrency);
-    const run = async (command: CommandRef) => (draining ? 'not-ours' : runCommand(kernel, actor, command));
+    const run = async (command: CommandRef) => {
+      await yields?.();
+      return draining ? 'not-ours' : runCommand(kernel, actor, command);
+    };
     const turnQueue = TURN_QUEUES.find((one) => one === queue);
     const share = turnQueue === undefined ? undefined : actor.turns?.[turnQueue];
     if (turnQueue === undefined || share === undefined) {
@@ -129,4 +136,9 @@ export function openWorker(kernel: Kernel, actor: Actor, options: WorkerOptions)
       await Promise.allSettled(runs());
     },
   };
+}
+
+/** Returns true if a command of the queue is due; false without an answer, because the claim that follows notices an outage. */
+async function isDue({ mongo }: Kernel, queue: Queue, now: number): Promise<boolean> {
+  return (await dueCommands(mongo, [queue], now, 1).catch(() => [])).length > 0;
 }

@@ -41,6 +41,7 @@ export function deliveryActor(
   for (const [channel, adapter] of adapters) handlers[`delivery:${channel}`] = (run) => deliver(deps, adapter, run);
   return {
     name: 'delivery',
+    yieldsTo: 'grading',
     handlers,
     backoff: { baseMs: retryBaseMs, capMs: CAP_MS },
     leaseMs,

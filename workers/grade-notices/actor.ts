@@ -31,6 +31,7 @@ export function gradeNoticesActor(deps: WorkerDeps): Actor {
   }
   return {
     name: 'gradenotices',
+    yieldsTo: 'grading',
     handlers,
     backoff: { baseMs: deps.config.attempt.outbox.retryBaseMs, capMs: NOTICE_BACKOFF_CAP_MS },
   };

@@ -48,6 +48,7 @@ export function upkeepActor(deps: WorkerDeps): Actor {
   ];
   return {
     name: 'upkeep',
+    yieldsTo: 'grading',
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
     backoffOf: Object.fromEntries(EVENT_QUEUES.map((queue) => [queue, eventBackoff])),
     turns: { 'upkeep:webhooks': 'HALF' },
