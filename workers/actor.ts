@@ -60,7 +60,7 @@ export interface Actor {
    * Default: the command that has been due longest is first.
    */
   turns?: { readonly [Q in TurnQueue]?: 'ALL' | 'HALF' };
-  /** The queue that it yields to: nobody waits for its own commands, but a caller does for those. */
+  /** The queue that it yields to: no caller waits for its own commands, but one does for those. */
   yieldsTo?: Queue;
   /** Interval of its poll, in milliseconds. Default: the configured poll interval of workers. */
   pollMs?: number;

@@ -102,7 +102,7 @@ export function openGroups(mongo: Mongo): Pick<Kernel, 'claim' | 'commit'> {
   return { claim: openClaims(mongo), commit: openCommits(mongo, COMMIT_BUDGET_MS) };
 }
 
-/** What ends a run: its effects, and whether they must not share a transaction with those of other runs. */
+/** The end of a run: its effects, and whether they must not share a transaction with those of other runs. */
 interface End {
   effects: Effects | GroupedEffects | undefined;
   apart: boolean;

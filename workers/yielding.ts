@@ -17,7 +17,7 @@ interface Yielding {
 }
 
 /**
- * Returns the wait of a run that nobody waits for, while students wait for runs of another queue: both share a database, and mostly a
+ * Returns the wait of a run whose end no caller awaits, while students wait for runs of another queue: both share a database, and mostly a
  * machine. It ends once nothing of that queue is due, and at the latest after YIELD_MS. For TURN_MS the worker then does not yield at all,
  * so it has a third of the time even if the other queue never empties or no worker runs it.
  */

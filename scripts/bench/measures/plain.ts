@@ -27,7 +27,7 @@ interface Sizes {
   submits: number;
 }
 
-/** Measures starts, saves and a minute in which everybody submits, beside the plain service that a team would write instead. */
+/** Measures starts, saves and a minute in which all students submit, beside the plain service that a team would write instead. */
 export const measurePlain: Measure = async (context) => {
   const sizes = context.quick
     ? { alone: 40, starts: 96, saves: 160, submits: 50 }
@@ -111,7 +111,7 @@ async function sat({ port, parts }: Side, exam: string, sizes: Sizes): Promise<R
   note('starts', sizes.starts);
   const save = (client: HttpClient, student: number, n: number, body = answerBody(n % QUESTIONS, n % 3 === 0)) =>
     post(client, `${exam}-${student}`, `/v1/attempts/${ids[student]}/answers`, JSON.stringify(body));
-  // As in an exam room: whoever submits has answered each question.
+  // As in an exam room: each student who submits has answered each question.
   await rate(workers, sizes.submits, async (client, student) => {
     for (let n = 0; n < QUESTIONS; n++) await save(client, student, n);
   });

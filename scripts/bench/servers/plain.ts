@@ -135,7 +135,7 @@ function isRight({ type, answerKey }: Any, answer: Any): boolean {
   return answerKey.statements.every((one: Any) => given.get(one.statementId) === one.value);
 }
 
-/** What the student sees: the questions without their keys, the answers with their grades. */
+/** The detail that the student sees: the questions without their keys, the answers with their grades. */
 function detail(attempt: Any) {
   const { _id, questions, answers, __v, ...rest } = attempt.toObject({ flattenMaps: true });
   const shown = questions.map(({ answerKey, ...question }: Any) => question);

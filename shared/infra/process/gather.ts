@@ -5,7 +5,7 @@ export type Part<Result> = Result | Promise<Result>;
 
 /**
  * Returns a function whose callers share runs of `work`. One run is in progress at a time, and what is asked for meanwhile goes into the
- * next one, up to `most` at once. An idle process thus works for each caller alone, and a busy one for many, without a timer: nobody waits
+ * next one, up to `most` at once. An idle process thus works for each caller alone, and a busy one for many, without a timer: no caller waits
  * longer than for the run before.
  *
  * `work` returns one part for each item, in their order. If it throws, all of its callers get the error. It runs outside of the scope of

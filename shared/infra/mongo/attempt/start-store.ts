@@ -11,7 +11,7 @@ import { type InsertResult, insertAttempt, type SeatNeed } from './insert-attemp
 import { type BindingRelease, newestRelease, openBindingReleases } from './release.ts';
 
 /**
- * What starts read and write. Starts of the same moment share their commands: when a whole class begins, one read serves 25 of them. Each
+ * The reads and writes of starts. Starts of the same moment share their commands: when a whole class begins, one read serves 25 of them. Each
  * read begins after its start has asked for it, so a start sees what it would have seen alone.
  */
 export interface StartStore {

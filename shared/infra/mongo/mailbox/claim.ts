@@ -194,8 +194,8 @@ export function sessionIdOf(session: ClientSession): string | null {
 
 /**
  * Ends the sessions of workers whose leases have expired, so that MongoDB rolls back their open transactions at once. If a worker was only
- * paused, it loses its transaction too, which its fence would have refused in any case. Commands that were to be settled by one transaction
- * name sessions of their own, and any of these may hold it: end those of all abandoned commands before the first is claimed.
+ * paused, it loses its transaction too, which its fence would have refused in any case. One transaction may have been to settle
+ * several commands, in the session of any of them: end those of all abandoned commands before the first is claimed.
  *
  * A router calls each member of each shard, also secondaries, and fails if one of them is down. It has then ended the session on all others. If
  * the primary of the command is down, its claim fails as well.

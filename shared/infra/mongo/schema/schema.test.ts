@@ -67,7 +67,7 @@ t.test('every collection that production code opens is declared', (t) => {
   const names = opened.flatMap(({ file, name }) => {
     const literal = /^'(.*)'$/.exec(name)?.[1] ?? constants.get(name);
     if (literal !== undefined) return [literal];
-    t.match(file, /mongo\/(mailbox|operations|person|probe|schema)\//, `${name} is a variable`);
+    t.match(file, /mongo\/((mailbox|operations|person|probe|schema)\/|writes\.ts)/, `${name} is a variable`);
     return [];
   });
   t.strictSame(
