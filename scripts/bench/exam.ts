@@ -1,11 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { answerBytes, fitAnswer, type SaveBody } from '#shared/attempt/answer.ts';
-import { type AnswerContent, answerKeyOf, type StoredAnswer } from '#shared/attempt/attempt.ts';
-import { copyPaper } from '#shared/attempt/copy-paper.ts';
-import type { Paper } from '#shared/attempt/question.ts';
+import type { SaveBody } from '#shared/attempt/answer.ts';
 import type { StartQuestion, StartRequest } from '#shared/generated/attempt.ts';
-import { isRejection } from '#shared/kernel/errors.ts';
-import { atOnce } from '#shared/kernel/pieces.ts';
 import type { HttpClient } from './http-client.ts';
 import { TOKEN } from './stage.ts';
 
@@ -83,41 +78,6 @@ export function answerBody(index: number, right: boolean): SaveBody {
   if (index >= CHOICES + GROUPS) return { questionId, answer: { textAnswer: right ? '12,5' : '3' } };
   const statementAnswers = ['a', 'b', 'c', 'd'].map((statementId) => ({ statementId, value: right }));
   return { questionId, answer: { statementAnswers } };
-}
-
-/** Returns the stored form of the paper. @throws Error if the rules refuse it */
-export function benchPaper(): Paper {
-  const copied = atOnce(copyPaper(questions()));
-  if (isRejection(copied)) throw new Error('the paper of the bench is refused');
-  return copied.paper;
-}
-
-/** Returns the stored form of an answer to the question at this index. */
-export function contentOf(paper: Paper, index: number, right: boolean): AnswerContent {
-  const { answer = {} } = answerBody(index, right);
-  const question = paper.questions[index];
-  const content: AnswerContent = {};
-  if (answer?.selectedOptionIds != null) content.selected = [...answer.selectedOptionIds];
-  if (answer?.textAnswer != null) content.text = answer.textAnswer;
-  if (answer?.statementAnswers != null) {
-    content.statements = answer.statementAnswers.map(({ statementId, value }) => ({
-      statementId,
-      value: value ?? null,
-    }));
-  }
-  const fitted = question === undefined ? undefined : fitAnswer({ content, base: '/answer' }, question);
-  if (fitted === undefined || isRejection(fitted)) throw new Error(`the bench's answer ${index} does not fit`);
-  return fitted;
-}
-
-/** Returns an answer to every question in stored form; every other answer is right. */
-export function storedAnswers(paper: Paper): Record<string, StoredAnswer> {
-  const entries = paper.questions.map((_, index) => {
-    const content = contentOf(paper, index, index % 2 === 0);
-    const about = { clientVersion: 0, serverVersion: 1, updatedAt: new Date(), isCorrect: null, score: null };
-    return [answerKeyOf(index), { ...content, ...about, bytes: answerBytes(content) }] as const;
-  });
-  return Object.fromEntries(entries);
 }
 
 /** Returns the identity headers of a student. */
