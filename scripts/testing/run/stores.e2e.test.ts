@@ -8,24 +8,6 @@ import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { until } from '#testing/until.ts';
 import { endAbandonedStores, endStores, startStores, storesOf } from './stores.ts';
 
-/** Name that each engine gives itself. */
-const EXPECTED = { mongod: 'mongod', rust: 'secantusd-rs', python: 'SecantusDB' };
-
-t.test('a temporary server runs the requested engine, even if EXAMHALL_ENGINE names another', async (t) => {
-  const { name } = chooseEngine(process.env);
-  const { EXAMHALL_ENGINE: chosen } = process.env;
-  process.env.EXAMHALL_ENGINE = 'no such engine';
-  t.teardown(() => {
-    if (chosen === undefined) Reflect.deleteProperty(process.env, 'EXAMHALL_ENGINE');
-    else process.env.EXAMHALL_ENGINE = chosen;
-  });
-  const services = await startThrowAwayServices({ engine: name, redis: false });
-  t.teardown(services.close);
-  const server = await identifyMongodb(services.mongodb?.url ?? '');
-  t.equal(server.engine, EXPECTED[name]);
-  t.match(server.is, /\d+\.\d+\.\d+/);
-});
-
 t.test('each lane of a run has stores of its own, which end after a runner that was killed', async (t) => {
   // This process would share the stores of its own lane.
   for (const name of ['MONGODB_URL', 'REDIS_URL']) Reflect.deleteProperty(process.env, name);
@@ -56,4 +38,17 @@ t.test('each lane of a run has stores of its own, which end after a runner that 
   t.strictSame(storesOf(pid, '0'), {});
   // A process that was killed keeps its port until the kernel has taken it down.
   await until('nothing listens on any of them', async () => !(await Promise.all(urls.map(isListening))).includes(true));
+});
+
+/** Name that each engine gives itself. */
+const EXPECTED = { mongod: 'mongod', rust: 'secantusd-rs', python: 'SecantusDB' };
+
+t.test('a temporary server runs the requested engine, even if EXAMHALL_ENGINE names another', async (t) => {
+  const { name } = chooseEngine(process.env);
+  process.env.EXAMHALL_ENGINE = 'no such engine';
+  const services = await startThrowAwayServices({ engine: name, redis: false });
+  t.teardown(services.close);
+  const server = await identifyMongodb(services.mongodb?.url ?? '');
+  t.equal(server.engine, EXPECTED[name]);
+  t.match(server.is, /\d+\.\d+\.\d+/);
 });

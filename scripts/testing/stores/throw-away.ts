@@ -100,16 +100,22 @@ function throwAway(service: Service, folder: string, outlives: boolean): ThrowAw
     child = started;
     if (outlives) started.unref();
     const diedEarly = new AbortController();
+    let isStarting = true;
     gone = new Promise((resolve) => {
       const over = () => {
         if (child === started) child = undefined;
-        diedEarly.abort(new Error(`${service.name} ended while starting:\n${readFileSync(log, 'utf8').slice(-2_000)}`));
+        // The folder of a service that is ended later may be deleted already, and its log with it.
+        if (isStarting)
+          diedEarly.abort(
+            new Error(`${service.name} ended while starting:\n${readFileSync(log, 'utf8').slice(-2_000)}`),
+          );
         resolve();
       };
       started.once('exit', over);
       started.once('error', over);
     });
     await untilReady(service, 30_000, diedEarly.signal);
+    isStarting = false;
   }
 
   async function stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
