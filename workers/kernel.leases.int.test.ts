@@ -210,7 +210,7 @@ const FEATURES: readonly Feature[] = [
     name: 'the claim after the last attempt marks a command DEAD whose workers all vanished',
     async show({ t, mongo, subject, actor, kernel: make }) {
       const [poison, healthy] = [await subject.post({ maxAttempts: 2 }), await subject.post()];
-      // A handler that never ends leaves a claim without a settlement, like a killed process. Real kills: crash-points.e2e.test.ts.
+      // A handler that never ends leaves a claim without a settlement, like a killed process. Real kills: crash-points.grades.e2e.test.ts.
       const vanishes = withStep(actor, () => new Promise<never>(() => undefined));
       for (const attempt of [1, 2]) {
         void runCommand(make({ workerId: `victim-${attempt}` }), vanishes, poison);

@@ -13,8 +13,9 @@ const SMOKE = 'api/attempt/scoring.e2e.test.ts';
 
 export const isQuick = (file: string): boolean => isPure(file) || file === SMOKE;
 
+/** Left out: an erasure at each crash point, and the files with writes of hundreds of rows, which outlast their time limits in Python. */
 export const RESTS_ON_ENGINE = [
-  /^shared\/infra\/mongo\/(?!person\/crash-points)/,
+  /^shared\/infra\/mongo\/(?!person\/crash-points|notification\/(fan-out|inbox-changes))/,
   /^scripts\/(testing\/faults\/(stores|workers)|start\/services)\./,
   /^workers\/(kernel|crash-points\.grades)\./,
   /\/(outages|lost-replies|races)\.|\.race\./,

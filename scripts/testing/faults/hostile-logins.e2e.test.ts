@@ -12,7 +12,7 @@ import { until } from '#testing/until.ts';
  * - a flood that fills the hash queue: `hostile-edge.e2e.test.ts`, `shared/infra/passwords/hash-queue.test.ts`;
  * - guesses at one account: `api/auth/login.e2e.test.ts`;
  * - the rate of a sprayer over days: `shared/auth/address-rule.test.ts`;
- * - hops of `X-Forwarded-For` in every order: `api/http/headers.test.ts`.
+ * - hops of `X-Forwarded-For` in every order: `api/http/callers.test.ts`.
  */
 
 /** Behind the first front door is a gateway that it trusts. Callers reach the second one themselves. */
