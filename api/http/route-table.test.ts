@@ -57,6 +57,17 @@ t.test('two methods of one path may name its parameter differently', async (t) =
   t.match(await route('POST', '/v1/x'), { params: { id: 'x' } });
 });
 
+t.test('a path of one method leads to its own refusal beside a parameter that two others share', async (t) => {
+  const rows = [
+    { method: 'PATCH', path: '/me/:id' },
+    { method: 'GET', path: '/me/a' },
+    { method: 'DELETE', path: '/me/me' },
+  ] as const;
+  const route = await openRoutes(...rows);
+  t.strictSame(await route('DELETE', '/me/a'), { status: 405, allow: 'GET' });
+  t.strictSame(await route('DELETE', '/me/you'), { status: 405, allow: 'PATCH' });
+});
+
 t.test('two routes of one method and path stop the start', async (t) => {
   await t.rejects(openRoutes({ method: 'GET', path: '/v1/:a' }, { method: 'GET', path: '/v1/:b' }), /'GET'.*'\/v1\/:'/);
 });

@@ -72,9 +72,8 @@ export function mountRoutes(outer: Routing, rows: readonly MountedRoute[], { rec
     });
   }
   // The router has a tree for each method. Without these, a parameter in one tree would match the static segment of a path in another.
-  for (const shape of new Set(mounts.map((one) => one.shape))) {
-    const rivals = mounts.flatMap(({ method, shape: other }) => (overlap(shape, other) ? method : []));
-    for (const method of new Set(rivals).difference(new Set(methodsOf(shape)))) mount(method, shape, '', missed);
+  for (const [shape, methods] of treesOf(mounts)) {
+    for (const method of methods.difference(new Set(methodsOf(shape)))) mount(method, shape, '', missed);
   }
 
   /** Mounts a handler. It calls no `next`, with which restify would answer a client that has left, in a form of its own. */
@@ -122,6 +121,24 @@ function routable(path: string): string | undefined {
 /** Returns a path without the names of its parameters, which two methods may call differently. */
 function shapeOf(path: string): string {
   return path.replace(/:\w+/g, ':x');
+}
+
+/** Returns the methods in whose trees each shape must be: those of every shape that some path has too, and of the rivals of these. */
+function treesOf(mounts: readonly { method: Method; shape: string }[]): Map<string, Set<Method>> {
+  const trees = new Map(mounts.map(({ shape }) => [shape, new Set<Method>()]));
+  for (const { method, shape } of mounts) trees.get(shape)?.add(method);
+  // A shape that enters a tree because of one rival meets the other shapes of that tree.
+  for (let isGrowing = true; isGrowing; ) {
+    isGrowing = false;
+    for (const [shape, methods] of trees) {
+      for (const [other, more] of trees) {
+        if (!overlap(shape, other) || more.isSubsetOf(methods)) continue;
+        for (const method of more) methods.add(method);
+        isGrowing = true;
+      }
+    }
+  }
+  return trees;
 }
 
 /** Returns true if some path has both shapes. */
