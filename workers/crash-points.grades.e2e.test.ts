@@ -36,6 +36,9 @@ const GRADING: CrashScenario = {
   },
 };
 
+/** Their claims, reads and ends share commands. A later worker may claim each of them anew after two deaths. */
+const THREE_AT_ONCE: CrashScenario = { ...GRADING, name: 'grading of three at once', together: 3, spent: [1, 3] };
+
 /** Attempts of one release: more than fit in one of its chunks. */
 const CLASS = 103;
 
@@ -64,10 +67,7 @@ const RELEASE: CrashScenario = {
 };
 
 t.test('a worker killed at any await of its run loses no grade and releases none twice', (t) =>
-  crashSuite(t, {
-    grading: [GRADING, { ...GRADING, name: 'grading of three at once', together: 3, spent: [1, 3] }],
-    resultsrelease: [RELEASE],
-  }),
+  crashSuite(t, { grading: [GRADING, THREE_AT_ONCE], resultsrelease: [RELEASE] }),
 );
 
 t.test('a command that kills every worker ends dead and delays no other command', async (t) => {
