@@ -16,16 +16,8 @@ export function machineLines(stores: readonly string[]): string[] {
   ];
 }
 
-/** The program that serves as MongoDB. */
-export interface MongodbServer {
-  /** Name for the column of a table: `secantusd-rs`. */
-  engine: string;
-  /** Name and version: `secantusd-rs 0.5.3-beta.196 (speaks 8.2.11)`. */
-  is: string;
-}
-
-/** Identifies the server at this URL. */
-export async function identifyMongodb(url: string): Promise<MongodbServer> {
+/** Returns name and version of the server at this URL: `secantusd-rs 0.5.3-beta.196 (speaks 8.2.11)`. */
+export async function identifyMongodb(url: string): Promise<string> {
   const client = new MongoClient(url);
   try {
     const admin = client.db('admin');
@@ -37,17 +29,17 @@ export async function identifyMongodb(url: string): Promise<MongodbServer> {
   }
 }
 
-/** Identifies the server by its replies. Both stand-ins report the version of mongod that they imitate and their own. */
+/** Names a server by its replies. Both stand-ins report the version of mongod that they imitate and their own. */
 export function mongodbServer(
   info: { version?: string; secantusVersion?: string },
   status: { secantus?: { server?: string } },
-): MongodbServer {
+): string {
   const { version = 'unknown', secantusVersion } = info;
-  if (secantusVersion === undefined) return { engine: 'mongod', is: `mongod ${version}` };
+  if (secantusVersion === undefined) return `mongod ${version}`;
   const { server = 'unknown' } = status.secantus ?? {};
-  if (server === 'rust') return { engine: 'secantusd-rs', is: `secantusd-rs ${secantusVersion} (speaks ${version})` };
+  if (server === 'rust') return `secantusd-rs ${secantusVersion} (speaks ${version})`;
   const language = server === 'python' ? 'Python' : `${server} language`;
-  return { engine: 'SecantusDB', is: `SecantusDB ${secantusVersion} in ${language} (speaks ${version})` };
+  return `SecantusDB ${secantusVersion} in ${language} (speaks ${version})`;
 }
 
 /** Returns the report line of the Redis server. */

@@ -13,7 +13,7 @@ import { openProgress } from '#scripts/start/progress.ts';
 import { type EngineName, enginesHere } from '#scripts/start/services/mongodb.ts';
 import { startThrowAwayServices } from '#testing/stores/throw-away.ts';
 import { identifyMongodb, machineLines, redisLine } from './machine.ts';
-import type { Measure, ReportRow } from './measure.ts';
+import type { Measure, Row } from './measure.ts';
 import { installPeers } from './peers.ts';
 import { markdownTable, noteLines, withFigures } from './report.ts';
 
@@ -32,10 +32,10 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   stretches: measureStretches,
 };
 const WITHOUT_MONGODB: readonly string[] = ['http', 'jobs'];
-/** Measures that run only by name, because they take minutes on each engine. */
+/** Measures that run only by name, because they take minutes. */
 const BY_NAME: readonly string[] = ['exam-morning', 'stretches'];
 const PAGE = path.resolve(import.meta.dirname, '../../docs/bench.md');
-const USAGE = `npm run bench -- [--quick] [--engine NAME …] [measure …]
+const USAGE = `npm run bench -- [--quick] [--engine NAME] [measure …]
 
   --quick         fewer rounds: shows that the bench works, not how fast the product is
   --engine NAME   this MongoDB of those of the machine (default: the best, or the server of MONGODB_URL)
@@ -47,18 +47,25 @@ Exit code: 0 for any ratio; 1 a measure failed; 2 an option is invalid.`;
 process.setMaxListeners(40);
 const progress = openProgress(process.stderr);
 const { MONGODB_URL, REDIS_URL, EXAMHALL_ENGINE } = process.env;
-const { measures, engines, quick, isWhole } = optionsOrExit();
+const { measures, engine, quick, isWhole } = optionsOrExit();
 installPeers(progress.line);
 const folder = mkdtempSync(path.join(os.tmpdir(), 'examhall-bench-'));
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130));
 
-const rows = new Map<string, ReportRow[]>();
+const rows = new Map<string, Row[]>();
 const servers = new Set<string>();
 const failed: string[] = [];
 for (const name of measures) {
-  // The engines of a measure run one after the other, so that the machine's load changes little between compared figures.
-  for (const engine of WITHOUT_MONGODB.includes(name) ? [null] : engines) await perform(name, engine);
+  progress.begin(name, 0);
+  try {
+    rows.set(name, await rowsOf(name));
+    progress.end('measured');
+  } catch (error) {
+    // Continue: the remaining measures are useful without this one.
+    failed.push(name);
+    progress.end(`failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+  }
 }
 const all = [...rows.values()].flat();
 const machine = machineLines([...servers].toSorted());
@@ -68,42 +75,28 @@ else if (isWhole) write('all', all);
 else if (!quick) for (const name of BY_NAME) write(name, rows.get(name) ?? []);
 process.exit(failed.length > 0 ? 1 : 0);
 
-async function perform(name: string, engine: EngineName | 'MONGODB_URL' | null): Promise<void> {
-  const title = engine === null ? name : `${name} on ${engine}`;
-  progress.begin(title, 0);
-  try {
-    rows.set(name, [...(rows.get(name) ?? []), ...(await rowsOf(name, engine))]);
-    progress.end('measured');
-  } catch (error) {
-    // Continue: the remaining measures are useful without this one.
-    failed.push(title);
-    progress.end(`failed: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
-  }
-}
-
-async function rowsOf(name: string, engine: EngineName | 'MONGODB_URL' | null): Promise<ReportRow[]> {
+async function rowsOf(name: string): Promise<Row[]> {
+  const needsMongodb = !WITHOUT_MONGODB.includes(name);
   // Each measure has its own servers, because a stand-in goes on deleting a large database long after its command has returned.
   const services = await startThrowAwayServices({
-    ...(engine === null || engine === 'MONGODB_URL' ? { mongodb: false } : { engine }),
+    ...(needsMongodb && engine !== undefined ? { engine } : { mongodb: false }),
     redis: !REDIS_URL,
     durable: true,
     say: progress.line,
   });
   try {
-    const mongodbUrl = (engine === 'MONGODB_URL' ? MONGODB_URL : services.mongodb?.url) ?? '';
+    const mongodbUrl = services.mongodb?.url ?? MONGODB_URL ?? '';
     const redisUrl = REDIS_URL || services.redis?.url || '';
     const stores = { mongodb: services.mongodb?.pid(), redis: services.redis?.pid() };
-    const server = engine === null ? null : await identifyMongodb(mongodbUrl);
-    if (server !== null) servers.add(`MongoDB: ${server.is}`);
+    if (needsMongodb) servers.add(`MongoDB: ${await identifyMongodb(mongodbUrl)}`);
     servers.add(await redisLine(redisUrl));
-    const measured = (await MEASURES[name]?.({ mongodbUrl, redisUrl, stores, quick, progress, folder })) ?? [];
-    return measured.map((row) => ({ ...row, engine: server?.engine ?? null }));
+    return (await MEASURES[name]?.({ mongodbUrl, redisUrl, stores, quick, progress, folder })) ?? [];
   } finally {
     await services.close();
   }
 }
 
-function write(name: string, figures: readonly ReportRow[]): void {
+function write(name: string, figures: readonly Row[]): void {
   if (figures.length === 0) return;
   writeFileSync(PAGE, withFigures(readFileSync(PAGE, 'utf8'), name, figures, machine));
   console.log(`Written: the figures of ${name} in docs/bench.md`);
@@ -114,7 +107,7 @@ function optionsOrExit() {
     const { values, positionals } = parseArgs({
       allowPositionals: true,
       options: {
-        engine: { type: 'string', multiple: true },
+        engine: { type: 'string' },
         quick: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h' },
       },
@@ -127,21 +120,20 @@ function optionsOrExit() {
     const names = Object.keys(MEASURES).filter((name) =>
       positionals.length === 0 ? !BY_NAME.includes(name) : positionals.includes(name),
     );
-    const wanted = values.engine ?? (EXAMHALL_ENGINE ? [EXAMHALL_ENGINE] : []);
-    const isWhole = !values.quick && positionals.length === 0 && wanted.length === 0;
-    return { measures: names, engines: enginesOf(wanted), quick: values.quick, isWhole };
+    const wanted = values.engine ?? (EXAMHALL_ENGINE || undefined);
+    const isWhole = !values.quick && positionals.length === 0 && wanted === undefined;
+    return { measures: names, engine: engineOf(wanted), quick: values.quick, isWhole };
   } catch (error) {
     console.error(`error: ${error instanceof Error ? error.message : error}\n\n${USAGE}`);
     process.exit(2);
   }
 }
 
-/** Returns the engines in the machine's order, the best first; only the server of MONGODB_URL if it is set. */
-function enginesOf(wanted: readonly string[]): (EngineName | 'MONGODB_URL')[] {
-  if (MONGODB_URL) return ['MONGODB_URL'];
+/** Returns the engine to start; undefined: the server of MONGODB_URL serves. @throws Error if this machine cannot run it */
+function engineOf(wanted: string | undefined): EngineName | undefined {
+  if (MONGODB_URL) return undefined;
   const here = enginesHere(process.env).map(({ name }) => name);
-  const missing = wanted.filter((name) => !here.some((engine) => engine === name));
-  if (missing.length > 0 || here.length === 0)
-    throw new Error(`this machine cannot run ${missing.join(', ') || 'any MongoDB'}; it can run: ${here.join(', ')}`);
-  return wanted.length === 0 ? here.slice(0, 1) : here.filter((name) => wanted.includes(name));
+  const found = wanted === undefined ? here[0] : here.find((name) => name === wanted);
+  if (found === undefined) throw new Error(`this machine cannot run ${wanted ?? 'any MongoDB'}; it can run: ${here}`);
+  return found;
 }

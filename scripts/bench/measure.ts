@@ -32,12 +32,6 @@ export interface Row {
   notes: readonly string[];
 }
 
-/** One line of the report. */
-export interface ReportRow extends Row {
-  /** The program that served as MongoDB; null for a measure without a database. */
-  engine: string | null;
-}
-
 /** Quantiles of many samples. */
 export interface Figures {
   p50: number;

@@ -1,17 +1,17 @@
 import { wrapLines } from '#scripts/generate/lists.ts';
-import type { Figures, ReportRow, Row } from './measure.ts';
+import type { Figures, Row } from './measure.ts';
 
-/** Returns the rows as a Markdown table, grouped by measure; the rows of a group differ in their engine. */
-export function markdownTable(rows: readonly ReportRow[]): string {
+/** Returns the rows as a Markdown table. */
+export function markdownTable(rows: readonly Row[]): string {
   const head = ['measure', 'ours', 'reference', 'ratio'];
-  const lines = [head, head.map(() => '---'), ...byName(rows).flat().map(cells)];
+  const lines = [head, head.map(() => '---'), ...rows.map(cells)];
   return lines.map((line) => `| ${line.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`).join('\n');
 }
 
-function cells(row: ReportRow): string[] {
-  const { name, engine, unit, ours, reference, against } = row;
+function cells(row: Row): string[] {
+  const { name, unit, ours, reference, against } = row;
   return [
-    engine === null ? name : `${name}, ${engine}`,
+    name,
     figures(ours, unit),
     `${reference === null ? '–' : figures(reference, unit)} (${against})`,
     ratioText(row),
@@ -36,29 +36,13 @@ function number(value: number): string {
   return value.toFixed(digits).replace(/\B(?=(\d{3})+$)/g, ' ');
 }
 
-/** Returns one line for each note, with the name of its measure, and of its engine if the engines have different notes. */
-export function noteLines(rows: readonly ReportRow[]): string[] {
-  return byName(rows).flatMap((group) => {
-    const isCommon = (note: string) => group.every((row) => row.notes.includes(note));
-    return group.flatMap(({ name, engine, notes }, index) =>
-      notes
-        .filter((note) => index === 0 || !isCommon(note))
-        .map((note) => wrapLines(`- ${isCommon(note) ? name : `${name}, ${engine}`}: ${note}`, '  ')),
-    );
-  });
-}
-
-function byName(rows: readonly ReportRow[]): ReportRow[][] {
-  return [...Map.groupBy(rows, (row) => row.name).values()];
+/** Returns one line for each note, with the name of its measure. */
+export function noteLines(rows: readonly Row[]): string[] {
+  return rows.flatMap(({ name, notes }) => notes.map((note) => wrapLines(`- ${name}: ${note}`, '  ')));
 }
 
 /** Returns a page with these figures between the two marks of a name. Everything else of the page is written by people. */
-export function withFigures(
-  page: string,
-  name: string,
-  rows: readonly ReportRow[],
-  machine: readonly string[],
-): string {
+export function withFigures(page: string, name: string, rows: readonly Row[], machine: readonly string[]): string {
   const [from, to] = [`<!-- figures: ${name} -->`, `<!-- end: ${name} -->`];
   const [before, rest] = page.split(from);
   const after = rest?.split(to)[1];

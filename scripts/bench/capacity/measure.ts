@@ -49,7 +49,7 @@ export async function measureCosts(say: (line: string) => void): Promise<Measure
       progress: openProgress(process.stderr),
       folder,
     };
-    const { is } = await identifyMongodb(url);
+    const is = await identifyMongodb(url);
     const machine = `${os.cpus()[0]?.model.trim()}, ${os.availableParallelism()} cores`;
     const exam = await onStage(context, tap, ['web', 'grading'], async (stage, counter) => ({
       ...(await examCosts(counter, stage)),

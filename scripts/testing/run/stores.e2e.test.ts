@@ -49,6 +49,5 @@ t.test('a temporary server runs the requested engine, even if EXAMHALL_ENGINE na
   const services = await startThrowAwayServices({ engine: name, redis: false });
   t.teardown(services.close);
   const server = await identifyMongodb(services.mongodb?.url ?? '');
-  t.equal(server.engine, EXPECTED[name]);
-  t.match(server.is, /\d+\.\d+\.\d+/);
+  t.match(server, new RegExp(`^${EXPECTED[name]} .*\\d+\\.\\d+\\.\\d+`));
 });
