@@ -21,8 +21,6 @@ const GRADING: CrashScenario = {
   name: 'grading',
   status: 'DONE',
   leastPoints: 12,
-  // Each worker has slots for commands of earlier deaths too. One of them may die a second time, then runs alone, and may lose that run as well.
-  spent: [1, 4],
   post: async (mongo) => postGrading(mongo, await storeAttempt(mongo, SUBMITTED)),
   async check(t, { mongo }, { subject }) {
     const attempt = await attempts(mongo).findOne({ _id: subject });
@@ -38,8 +36,8 @@ const GRADING: CrashScenario = {
   },
 };
 
-/** Their claims, reads and ends share commands. */
-const THREE_AT_ONCE: CrashScenario = { ...GRADING, name: 'grading of three at once', together: 3 };
+/** Their claims, reads and ends share commands. The worker has slots for commands of earlier deaths too, and may die with one of them again. */
+const THREE_AT_ONCE: CrashScenario = { ...GRADING, name: 'grading of three at once', together: 3, spent: [1, 4] };
 
 /** Attempts of one release: more than fit in one of its chunks. */
 const CLASS = 103;

@@ -28,9 +28,9 @@ t.test('a run begins at once if the other queue has nothing to do, and looks onc
 });
 
 t.test('a run waits until the other queue has nothing to do', async (t) => {
-  const { yields, now } = opened(700);
+  const { yields, now } = opened(750);
   await yields();
-  t.equal(now.ms, 700);
+  t.equal(now.ms, 750);
 });
 
 t.test('a queue that is never empty leaves the worker a third of the time', async (t) => {

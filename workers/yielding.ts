@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** Time (ms) between two looks at the other queue, one for all runs of the worker. */
-const LOOK_MS = 100;
+const LOOK_MS = 250;
 /** Longest wait (ms), and the time after it in which the worker does not look again: its backlog cannot grow for ever. */
-export const YIELD_MS = 2_000;
-export const TURN_MS = 1_000;
+export const YIELD_MS = 1_500;
+export const TURN_MS = 750;
 
 interface Yielding {
   /** Returns true while commands of the other queue are due. */

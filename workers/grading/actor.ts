@@ -22,8 +22,6 @@ import { ringForNotices } from '#workers/runtime.ts';
 export function gradingActor(deps: WorkerDeps): Actor {
   return {
     name: 'grading',
-    // A grading mostly waits for the transaction that it shares with others: with few slots, groups stay small and the process idle.
-    concurrency: deps.config.worker.concurrency * 3,
     backoff: { baseMs: deps.config.worker.retryBaseDelayMs, capMs: 60_000 },
     handlers: { grading: (run) => grade(deps, run) },
   };

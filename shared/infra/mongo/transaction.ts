@@ -81,7 +81,8 @@ async function untilCommitted<Result>(
     } catch (error) {
       if (session.inTransaction()) await session.abortTransaction();
       if (!hasLabel(error, MongoErrorLabel.TransientTransactionError)) {
-        await untilKnown(mongo, session, error, giveUpAt);
+        // The repetition of each member waits for itself.
+        if (!once) await untilKnown(mongo, session, error, giveUpAt);
         throw error;
       }
       // Spread the wait over its whole length, so that conflicting transactions do not collide again.

@@ -36,6 +36,16 @@ t.test('a run that fails fails for its own callers alone, and a part for one of 
   t.match(await Promise.allSettled(['one', 'b'].map(ask)), [{ reason: { message: 'one' } }, { value: 'b' }]);
 });
 
+t.test('a run that never ends holds up the next one for a moment only', async (t) => {
+  const ask = gather((items: readonly string[]) =>
+    items.includes('lost') ? new Promise<string[]>(() => undefined) : Promise.resolve(items),
+  );
+  void ask('lost');
+  await nextTurn();
+  await nextTurn();
+  t.equal(await ask('next'), 'next');
+});
+
 t.test('a run belongs to none of its callers', async (t) => {
   const scope = new AsyncLocalStorage<string>();
   const ask = gather(async (items: readonly null[]) => items.map(() => scope.getStore()));

@@ -1,12 +1,16 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { settlesWithin } from './background.ts';
 
 /** The part of one caller in work for many: its result, or a promise of it if the caller needs work of its own. */
 export type Part<Result> = Result | Promise<Result>;
 
+/** Milliseconds after which a run holds up the next one no longer. A server that does not answer would otherwise stop all callers. */
+export const HOLDS_MS = 250;
+
 /**
- * Returns a function whose callers share runs of `work`. One run is in progress at a time, and what is asked for meanwhile goes into the
- * next one, up to `most` at once. An idle process thus works for each caller alone, and a busy one for many, without a timer: no caller waits
- * longer than for the run before.
+ * Returns a function whose callers share runs of `work`. What is asked for during a run goes into the next one, up to `most` at once. An
+ * idle process thus works for each caller alone, and a busy one for many, and none waits in order to fill a run. The parts that callers
+ * await by themselves hold up no run.
  *
  * `work` returns one part for each item, in their order. If it throws, all of its callers get the error. It runs outside of the scope of
  * its callers, which are several.
@@ -23,15 +27,18 @@ export function gather<Item, Result>(
     // Those who ask in the same turn share the first run too.
     await new Promise(setImmediate);
     while (waiting.length > 0) {
-      const group = waiting.splice(0, most);
-      try {
-        const parts = await work(group.map(({ item }) => item));
-        for (const [index, { resolve }] of group.entries()) resolve(parts[index] as Part<Result>);
-      } catch (error) {
-        for (const { reject } of group) reject(error);
-      }
+      await settlesWithin(run(waiting.splice(0, most)), HOLDS_MS);
     }
     isWorking = false;
+  }
+
+  async function run(group: readonly Waiting<Item, Result>[]): Promise<void> {
+    try {
+      const parts = await work(group.map(({ item }) => item));
+      for (const [index, { resolve }] of group.entries()) resolve(parts[index] as Part<Result>);
+    } catch (error) {
+      for (const { reject } of group) reject(error);
+    }
   }
 
   return (item) => {

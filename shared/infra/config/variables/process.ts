@@ -100,7 +100,7 @@ export const WORKERS = inGroup('Workers', {
     'worker.concurrency',
     8,
     [1, 256],
-    'Commands of one queue that one worker process runs at once. `grading` runs three times as many, because they share transactions.',
+    'Commands of one queue that one worker process runs at once.',
   ),
   WORKER_BACKGROUND_WAITING: integer(
     'worker.backgroundWaiting',

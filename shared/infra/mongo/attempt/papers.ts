@@ -43,7 +43,7 @@ export interface Papers {
 export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
   const cache = new LRUCache<string, Paper>({ maxSize: cacheBytes });
   // By the hash of the questions as they were sent. Its papers are those of the other cache, as long as that has them.
-  const copies = new LRUCache<string, IdentifiedPaper>({ maxSize: cacheBytes });
+  const copies = new LRUCache<string, IdentifiedPaper>({ maxSize: Math.ceil(cacheBytes / 4) });
   const loading = new Map<string, Promise<Paper>>();
 
   async function load(id: string, session?: ClientSession): Promise<Paper> {

@@ -1,9 +1,9 @@
-import type { ClientSession } from 'mongodb';
-import type { Mongo } from '#infra/mongo/connect.ts';
+import { MongoBulkWriteError } from 'mongodb';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { erasedAmong } from '#infra/mongo/erased-persons.ts';
-import { gatherTransactions } from '#infra/mongo/gathered-transactions.ts';
+import { isOutage } from '#infra/mongo/faults.ts';
 import { shareReads } from '#infra/mongo/shared-reads.ts';
-import { gather } from '#infra/process/gather.ts';
+import { gather, type Part } from '#infra/process/gather.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type EarlierAttempt, earlierAmong } from './attempts.ts';
 import { attempts } from './collections.ts';
@@ -27,16 +27,11 @@ export interface StartStore {
 
 /** Opens the store of a front door. `budgetMs` is the time limit of one transaction. */
 export function openStartStore(mongo: Mongo, budgetMs: number): StartStore {
-  const insert = gatherTransactions<{ attempt: Attempt; session?: ClientSession }, InsertResult>(mongo, {
-    budgetMs,
-    alone: ({ attempt }) => insertAttempt(mongo, attempt, null, budgetMs),
-    async together(group, session) {
-      await attempts(mongo).insertMany(
-        group.map(({ attempt }) => attempt),
-        { session, ordered: false },
-      );
-      return group.map(() => ({ kind: 'inserted' }));
-    },
+  const insert = gather(async (group: readonly Attempt[]): Promise<Part<InsertResult>[]> => {
+    const alone = (attempt: Attempt) => insertAttempt(mongo, attempt, null, budgetMs);
+    if (group.length === 1) return group.map(alone);
+    const refused = await insertAll(mongo, group);
+    return group.map((attempt, index) => (refused.has(index) ? alone(attempt) : { kind: 'inserted' }));
   });
   const isErased = gather(async (ids: readonly string[]) => {
     const erased = await erasedAmong(mongo, ids);
@@ -50,6 +45,18 @@ export function openStartStore(mongo: Mongo, budgetMs: number): StartStore {
       (examId: string, session) => newestRelease(mongo, examId, session),
     ),
     bindingRelease: openBindingReleases(mongo),
-    insert: (attempt, seat) => (seat === null ? insert({ attempt }) : insertAttempt(mongo, attempt, seat, budgetMs)),
+    insert: (attempt, seat) => (seat === null ? insert(attempt) : insertAttempt(mongo, attempt, seat, budgetMs)),
   };
+}
+
+/** Inserts attempts, each for itself. Returns the positions of those that were refused, each of which finds out alone why. */
+async function insertAll(mongo: Mongo, group: readonly Attempt[]): Promise<Set<number>> {
+  try {
+    await attempts(mongo).insertMany([...group], { ordered: false, maxTimeMS: QUERY_LIMIT_MS });
+    return new Set();
+  } catch (error) {
+    const isOfRows = error instanceof MongoBulkWriteError && error.result.getWriteConcernError() === undefined;
+    if (!isOfRows || isOutage(error)) throw error;
+    return new Set(error.result.getWriteErrors().map(({ index }) => index));
+  }
 }

@@ -1,5 +1,5 @@
 import type { ClientSession, Document } from 'mongodb';
-import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { BY_ID, type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { gatherTransactions } from '#infra/mongo/gathered-transactions.ts';
 import { guardedUpdate, literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
 import { COMMANDS, type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
@@ -63,18 +63,36 @@ export function openSubmits(mongo: Mongo, budgetMs: number): MarkSubmitted {
     budgetMs,
     alone: ({ wanted, posted }) => markSubmitted(mongo, wanted, posted),
     async together(group, session) {
-      const models = group.map(({ wanted }) => ({
-        updateOne: { filter: whereKey(wanted.attempt), update: submitUpdate(wanted).pipeline },
-      }));
+      const updates = group.map(({ wanted }) => ({ key: whereKey(wanted.attempt), update: submitUpdate(wanted) }));
+      const models = updates.map(({ key, update }) => ({ updateOne: { filter: key, update: update.pipeline } }));
       const { modifiedCount } = await attempts(mongo).bulkWrite(models, { session, ordered: false });
-      if (modifiedCount !== group.length) return null;
-      const posted = group.flatMap((one) => one.posted);
+      // Students who send their submit again must not undo those of the others: the stamps show which submits stand.
+      const isWhole = modifiedCount === group.length;
+      const stamps = isWhole ? null : await stampsOf(mongo, updates, session);
+      const results = group.map(({ posted }, index): SubmitResult => {
+        const { key, update } = updates[index] as (typeof updates)[number];
+        const stands = stamps === null || stamps.get(key._id) === update.stamp;
+        return stands ? { kind: 'submitted', command: posted[0] } : { kind: 'unchanged' };
+      });
+      const posted = group.flatMap((one, index) => (results[index]?.kind === 'submitted' ? one.posted : []));
       await applyWrites(mongo, [inserts(COMMANDS, posted)], session);
-      return group.map(({ posted: [command] }) => ({ kind: 'submitted', command }));
+      return results;
     },
   });
   // The commands name the request that causes them, so they are made in its scope.
   return (wanted) => submit({ wanted, posted: commandsOf(wanted), session: wanted.session });
+}
+
+/** Returns the stamps of these attempts as the transaction of the session sees them. */
+async function stampsOf(mongo: Mongo, wanted: readonly { key: AttemptKey }[], session: ClientSession) {
+  const keys = {
+    _id: { $in: wanted.map(({ key }) => key._id) },
+    studentId: { $in: wanted.map(({ key }) => key.studentId) },
+  };
+  const found = await attempts(mongo)
+    .find(keys, { session, projection: { stamp: 1 }, hint: BY_ID })
+    .toArray();
+  return new Map(found.map(({ _id, stamp }) => [_id, stamp]));
 }
 
 type Posted = readonly [CommandOf<'grading'>, ...CommandOf<'upkeep:publish'>[]];

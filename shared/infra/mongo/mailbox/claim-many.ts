@@ -11,15 +11,22 @@ import { mailboxOf } from './mailbox.ts';
 /** A claim of one command, in the session of its run. */
 type HeldIn = Holder & { session: ClientSession };
 
-/** Claims a command as `claimCommand` does. Claims of the same moment share their MongoDB commands. */
-export type ClaimCommand = <Q extends Queue>(ref: CommandRef<Q>, holder: HeldIn) => Promise<Claim<Q>>;
+/**
+ * Claims a command as `claimCommand` does. Claims of the same moment share their MongoDB commands. An abandoned command is
+ * claimed alone: a transaction of its dead worker may still lock it, and all others would wait.
+ */
+export type ClaimCommand = <Q extends Queue>(
+  ref: CommandRef<Q> & { abandoned?: boolean },
+  holder: HeldIn,
+) => Promise<Claim<Q>>;
 
 /** Opens the claims of a process. */
 export function openClaims(mongo: Mongo): ClaimCommand {
   const ofMailbox = new Map(
     MAILBOXES.map((name) => [name, gather((wanted: readonly Wanted[]) => claimMany(mongo, wanted))]),
   );
-  return <Q extends Queue>(ref: CommandRef<Q>, holder: HeldIn) => {
+  return <Q extends Queue>(ref: CommandRef<Q> & { abandoned?: boolean }, holder: HeldIn) => {
+    if (ref.abandoned === true) return claimCommand(mongo, ref, holder);
     const claim = ofMailbox.get(MAILBOX_OF[ref.queue]) as (wanted: Wanted) => Promise<Claim<Q>>;
     return claim({ ref, holder });
   };

@@ -1,12 +1,13 @@
 import type { ClientSession } from 'mongodb';
 import t from 'tap';
 import { attempts, whereKey } from '#infra/mongo/attempt/collections.ts';
+import { openStartStore } from '#infra/mongo/attempt/start-store.ts';
 import { openSubmits } from '#infra/mongo/attempt/submit.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { inserts } from '#infra/mongo/writes.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
-import { postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { freshAttempt, postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { again, expire, makeSuspect } from '#testing/stored/stored-commands.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { countCommands } from '#testing/stores/plans.ts';
@@ -186,4 +187,25 @@ t.test('submits of the same moment: those that are submitted already take none o
       'one grading command for each submit',
     );
   }
+  const again = await storeAttempt(mongo);
+  const twice = await withSessions([again, again], (attempt, session) => submit({ ...wanted, attempt, session }));
+  t.match(
+    twice.map((one) => (one.status === 'fulfilled' ? one.value.kind : one.reason)).sort(),
+    ['submitted', 'unchanged'],
+    'two submits of one attempt',
+  );
+});
+
+t.test('starts of the same moment: one that a unique index refuses takes none of the others along', async (t) => {
+  const { insert } = openStartStore(mongo, 5 * SECOND);
+  const open = freshAttempt();
+  const others = [freshAttempt(), freshAttempt()];
+  const same = { ...freshAttempt(), studentId: open.studentId, examId: open.examId };
+  const results = await Promise.all([open, ...others, same].map((attempt) => insert(attempt, null)));
+  t.same(
+    results.map(({ kind }) => kind),
+    ['inserted', 'inserted', 'inserted', 'raced'],
+  );
+  const ids = [open, ...others].map(({ _id }) => _id);
+  t.equal(await attempts(mongo).countDocuments({ _id: { $in: ids } }), 3);
 });
