@@ -177,14 +177,13 @@ function rowsOf(found: ReadonlyMap<string, Record<string, number[]>>, sizes: Siz
   ];
 }
 
-/** Returns a note with the processor time of each side, where the samples have one. */
+/** Returns a note with the processor time of each side. */
 function spentOn(found: ReadonlyMap<string, Record<string, number[]>>, samples: string): string[] {
-  const sides = [...found].flatMap(([side, figures]) => {
+  return [...found].flatMap(([side, figures]) => {
     const parts = Object.entries(figures).filter(([name]) => name.startsWith(`${samples}: `));
     const texts = parts.map(([name, ms]) => `${name.slice(samples.length + 2)} ${figuresOf(ms).p50.toFixed(1)} ms`);
-    return texts.length === 0 ? [] : [`${side}: ${texts.join(', ')}`];
+    return texts.length === 0 ? [] : [`processor time of one, ${side}: ${texts.join(', ')}`];
   });
-  return sides.length === 0 ? [] : [`processor time of one: ${sides.join('; ')}`];
 }
 
 /** Returns a meter of the processor time (ms) that each part has spent on one of `count` since the last call. */
