@@ -44,3 +44,16 @@ export function inCausalOrder<Result>(
 ): Promise<Result> {
   return mongo.client.withSession(work);
 }
+
+/** Reads once for several callers. The read shows what the session of each has seen, and later reads in each of them show what it has. */
+export async function readForAll<Found>(
+  callers: readonly { session?: ClientSession | undefined }[],
+  read: (session: ClientSession | undefined) => Promise<Found>,
+): Promise<Found> {
+  const [session, ...others] = callers.flatMap((caller) => caller.session ?? []);
+  if (session === undefined) return read(session);
+  for (const other of others) catchUp(session, other);
+  const found = await read(session);
+  for (const other of others) catchUp(other, session);
+  return found;
+}

@@ -1,6 +1,6 @@
 import type { ClientSession } from 'mongodb';
 import { gather } from '#infra/process/gather.ts';
-import { catchUp } from './causal-read.ts';
+import { readForAll } from './causal-read.ts';
 
 /**
  * Returns a read that its callers share if they ask for the same at the same moment. It begins after each of them has asked, and shows
@@ -21,11 +21,7 @@ export function shareReads<Wanted, Found>(
   async function readFor(group: readonly Asked<Wanted>[]): Promise<Found> {
     const [first] = group;
     if (first === undefined) throw new Error('a read that nobody asked for');
-    const [session, ...others] = group.flatMap((one) => one.session ?? []);
-    if (session !== undefined) for (const other of others) catchUp(session, other);
-    const found = await read(first.wanted, session);
-    if (session !== undefined) for (const other of others) catchUp(other, session);
-    return found;
+    return readForAll(group, (session) => read(first.wanted, session));
   }
 
   return (wanted, session) => together({ wanted, session });

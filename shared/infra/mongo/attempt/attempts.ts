@@ -1,13 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import type { ClientSession } from 'mongodb';
-import { catchUp, inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
+import { inCausalOrder, readForAll, readIn } from '#infra/mongo/causal-read.ts';
 import { BY_ID, type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { gather, type Part } from '#infra/process/gather.ts';
-import type { Attempt, AttemptKey, AttemptStatus, SubmitSource } from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptKey, AttemptStatus, StoredAnswer, SubmitSource } from '#shared/attempt/attempt.ts';
 import type { AboutAttempt } from '#shared/attempt/commands.ts';
 import type { IdFacts } from '#shared/attempt/question.ts';
 import type { ListedAttempt } from '#shared/attempt/redact.ts';
-import { attempts, textRows, whereKey } from './collections.ts';
+import { attempts, textRows, whereKey, whereKeys } from './collections.ts';
 
 /** Reads attempts: one whole or by its ref, the list of one student, the attempts that a start checks, and counts of all. */
 
@@ -57,19 +57,14 @@ async function readMany(mongo: Mongo, wanted: readonly WantedAttempt[]): Promise
   const alone = ({ key, session }: WantedAttempt) => readWhole(mongo, key, session);
   if (wanted.length === 1) return wanted.map(alone);
 
-  const sessions = wanted.flatMap(({ session }) => session ?? []);
-  const [session, ...others] = sessions;
-  if (session !== undefined) for (const other of others) catchUp(session, other);
-  const keys = {
-    _id: { $in: wanted.map(({ key }) => key._id) },
-    studentId: { $in: wanted.map(({ key }) => key.studentId) },
-  };
-  const found = (await attempts(mongo)
-    .find(keys, { ...readIn(session), hint: BY_ID, batchSize: wanted.length + 1 })
-    .toArray()) as Attempt[];
-  if (session !== undefined) for (const other of others) catchUp(other, session);
+  const keys = whereKeys(wanted.map(({ key }) => key));
+  const found = await readForAll(wanted, (session) =>
+    attempts(mongo)
+      .find(keys, { ...readIn(session), hint: BY_ID, batchSize: wanted.length + 1 })
+      .toArray(),
+  );
 
-  const byId = new Map(found.map((attempt) => [attempt._id, attempt]));
+  const byId = new Map((found as Attempt[]).map((attempt) => [attempt._id, attempt]));
   return wanted.map((one) => {
     const attempt = byId.get(one.key._id);
     if (attempt === undefined || attempt.studentId !== one.key.studentId) return null;
@@ -79,7 +74,12 @@ async function readMany(mongo: Mongo, wanted: readonly WantedAttempt[]): Promise
 }
 
 function hasLongText({ answers }: Attempt): boolean {
-  return Object.values(answers).some((answer) => answer.textRef === true && answer.text === undefined);
+  return Object.values(answers).some(lacksText);
+}
+
+/** Returns true for an answer whose text is in a row of its own and was not read yet. */
+function lacksText(answer: StoredAnswer): boolean {
+  return answer.textRef === true && answer.text === undefined;
 }
 
 async function readWhole(mongo: Mongo, filter: Partial<AttemptKey>, session?: ClientSession): Promise<Attempt | null> {
@@ -98,9 +98,7 @@ async function readWhole(mongo: Mongo, filter: Partial<AttemptKey>, session?: Cl
  * read.
  */
 export async function fillTexts(mongo: Mongo, attempt: Attempt, session?: ClientSession): Promise<boolean> {
-  const long = Object.entries(attempt.answers).filter(
-    ([, answer]) => answer.textRef === true && answer.text === undefined,
-  );
+  const long = Object.entries(attempt.answers).filter(([, answer]) => lacksText(answer));
   if (long.length === 0) return true;
   const ids = long.map(([key, answer]) => textRowId(attempt._id, key, answer.serverVersion));
   const rows = await textRows(mongo)

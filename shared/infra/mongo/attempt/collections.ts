@@ -9,6 +9,11 @@ export function whereKey({ _id, studentId }: AttemptKey): AttemptKey {
   return { _id, studentId };
 }
 
+/** Returns the filter of several attempts, for their shards alone. A caller checks which student each attempt found belongs to. */
+export function whereKeys(keys: readonly AttemptKey[]) {
+  return { _id: { $in: keys.map(({ _id }) => _id) }, studentId: { $in: keys.map(({ studentId }) => studentId) } };
+}
+
 /** A paper under the SHA-256 of its content. It is never changed or deleted; every attempt that copied it shares it. */
 export interface StoredPaper extends Paper {
   _id: string;

@@ -12,7 +12,7 @@ import type { Attempt, AttemptKey } from '#shared/attempt/attempt.ts';
 import { noticeOrder, releaseKey, releaseOrder } from '#shared/attempt/commands.ts';
 import { type GradeNotice, isEarly } from '#shared/attempt/notices.ts';
 import type { Release, StoredRelease } from '#shared/attempt/release.ts';
-import { attempts, releases, whereKey } from './collections.ts';
+import { attempts, releases, whereKey, whereKeys } from './collections.ts';
 
 /** A release is stored together with its command, set on each attempt that it binds, and announced by notices. */
 
@@ -174,11 +174,7 @@ export async function setReleased(
   // One statement for all. Stamps are random and differ among unreleased attempts, so an attempt that was written since the read
   // has none of the listed stamps.
   const written = await attempts(mongo).updateMany(
-    {
-      _id: { $in: read.map((attempt) => attempt._id) },
-      studentId: { $in: read.map((attempt) => attempt.studentId) },
-      stamp: { $in: read.map((attempt) => attempt.stamp) },
-    },
+    { ...whereKeys(read), stamp: { $in: read.map((attempt) => attempt.stamp) } },
     { $set: releaseFields(release) },
     { session },
   );

@@ -8,7 +8,7 @@ import { applyWrites, inserts } from '#infra/mongo/writes.ts';
 import type { Attempt, AttemptKey, SubmitSource } from '#shared/attempt/attempt.ts';
 import { gradingOrder, submittedOrder } from '#shared/attempt/commands.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
-import { attempts, whereKey } from './collections.ts';
+import { attempts, whereKey, whereKeys } from './collections.ts';
 
 interface WantedSubmit {
   attempt: AttemptKey;
@@ -85,12 +85,8 @@ export function openSubmits(mongo: Mongo, budgetMs: number): MarkSubmitted {
 
 /** Returns the stamps of these attempts as the transaction of the session sees them. */
 async function stampsOf(mongo: Mongo, wanted: readonly { key: AttemptKey }[], session: ClientSession) {
-  const keys = {
-    _id: { $in: wanted.map(({ key }) => key._id) },
-    studentId: { $in: wanted.map(({ key }) => key.studentId) },
-  };
   const found = await attempts(mongo)
-    .find(keys, { session, projection: { stamp: 1 }, hint: BY_ID })
+    .find(whereKeys(wanted.map(({ key }) => key)), { session, projection: { stamp: 1 }, hint: BY_ID })
     .toArray();
   return new Map(found.map(({ _id, stamp }) => [_id, stamp]));
 }
