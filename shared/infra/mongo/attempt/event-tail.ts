@@ -71,9 +71,9 @@ export function openEventTails(mongo: Mongo): EventTails {
   };
 }
 
-/** Returns the events that leave a tail of this length for rows: all but the newest EVENT_TAIL_KEEP. */
-export function oldEvents(tail: readonly AttemptEvent[]): AttemptEvent[] {
-  return tail.length < EVENT_TAIL_CAP ? [] : tail.slice(0, tail.length - EVENT_TAIL_KEEP);
+/** Returns the events that leave a tail of `cap` events or more for rows: all but the newest EVENT_TAIL_KEEP. */
+export function oldEvents(tail: readonly AttemptEvent[], cap = EVENT_TAIL_CAP): AttemptEvent[] {
+  return tail.length < cap ? [] : tail.slice(0, tail.length - EVENT_TAIL_KEEP);
 }
 
 /** Returns the rows of events that leave a tail. The row of a stub exists already. */

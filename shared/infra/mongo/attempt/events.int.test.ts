@@ -1,9 +1,14 @@
 import t from 'tap';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import { applyWrites } from '#infra/mongo/writes.ts';
 import type { Attempt, AttemptEvent, AttemptKey } from '#shared/attempt/attempt.ts';
-import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP } from '#shared/attempt/limits.ts';
-import { HOUR } from '#shared/kernel/time.ts';
+import { EVENT_TAIL_CAP, EVENT_TAIL_KEEP, EVENT_TAIL_LIMIT } from '#shared/attempt/limits.ts';
+import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
+import { HOUR, SECOND } from '#shared/kernel/time.ts';
 import { dyingProcess } from '#testing/processes/dying-process.ts';
+import { samplePaper } from '#testing/stored/sample-attempt.ts';
 import { storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { lateShard, tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
@@ -11,6 +16,7 @@ import { findAttempt } from './attempts.ts';
 import { attempts, eventRows } from './collections.ts';
 import { eventRow, openEventTails } from './event-tail.ts';
 import { allEvents, appendClientEvent, openEventReads } from './events.ts';
+import { gradeWrites } from './grade.ts';
 import { saveAnswer, saveAnswerWithRows } from './save-answer.ts';
 
 const mongo = await openTestMongo(t);
@@ -141,6 +147,31 @@ t.test('a transaction moves events whose rows exist already', async () => {
   const result = await saveAnswerWithRows(mongo, writeTo(log), 5_000, Date.now);
   t.match(result, { kind: 'saved', attempt: { events: { length: EVENT_TAIL_KEEP + 1 } } });
   await checkLog(log, 'rolled by a transaction');
+});
+
+t.test('a grade leaves a tail in the attempt that a save would move, until it is full', async (t) => {
+  const grade = (attempt: Attempt) =>
+    inTransaction(mongo, 5 * SECOND, (session) =>
+      applyWrites(
+        mongo,
+        gradeWrites({
+          attempt: { ...attempt, status: 'SUBMITTED' },
+          grading: atOnce(gradeAttempt(samplePaper(), attempt.answers)),
+          event: { type: 'SUBMIT', metadata: '{}', createdAt: new Date() },
+        }),
+        session,
+      ),
+    );
+  for (const [length, left] of [
+    [EVENT_TAIL_CAP, EVENT_TAIL_CAP + 1],
+    [EVENT_TAIL_LIMIT, EVENT_TAIL_KEEP + 1],
+  ] as const) {
+    const log = await storeLog(length);
+    await attempts(mongo).updateOne({ _id: log._id }, { $set: { status: 'SUBMITTED' } });
+    await grade(log);
+    t.equal((await checkLog(log, `graded with ${length} events`)).events.length, left);
+    t.equal(await rowsOfLog(log._id), length + 1 - left, 'rows');
+  }
 });
 
 t.test('a transaction is repeated if a row of its own is copied after its snapshot', async () => {

@@ -117,17 +117,18 @@ interface EventLogWrite {
 }
 
 /**
- * Appends one event, dated no earlier than the event before it. If the tail is full, all but its newest EVENT_TAIL_KEEP events
+ * Appends one event, dated no earlier than the event before it. If the tail has `cap` events, all but its newest EVENT_TAIL_KEEP
  * move to rows, so no event is lost or reordered.
  */
 export function addToEventLog(
   attempt: Pick<Attempt, '_id' | 'events' | 'eventSeq'>,
   event: Omit<AttemptEvent, 'seq'>,
+  cap?: number,
 ): EventLogWrite {
   const last = attempt.events.at(-1);
   const createdAt = last !== undefined && last.createdAt > event.createdAt ? last.createdAt : event.createdAt;
   const numbered: AttemptEvent = { seq: attempt.eventSeq + 1, ...event, createdAt };
-  const moved = oldEvents(attempt.events);
+  const moved = oldEvents(attempt.events, cap);
   const rows = rowsOf(attempt._id, moved);
   const tail = attempt.events.slice(moved.length);
   if (needsRow(event.metadata)) {

@@ -6,6 +6,7 @@ import { applyWrites, type Writes } from '#infra/mongo/writes.ts';
 import type { Attempt, AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
 import { handoffKey } from '#shared/attempt/commands.ts';
 import type { HandoffEffects, SupersededHandoff } from '#shared/attempt/handoff.ts';
+import { EVENT_TAIL_LIMIT } from '#shared/attempt/limits.ts';
 import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { ATTEMPTS, attempts, whereKey } from './collections.ts';
@@ -87,7 +88,8 @@ interface Rewrite {
 
 /** Returns the writes that set fields of an attempt and append an event. They are stale if the attempt has changed since it was loaded. */
 function rewrite({ attempt, status, changes, event }: Rewrite): Writes[] {
-  const log = addToEventLog(attempt, event);
+  // No save rewrites the tail from now on, so it may stay long. To move it in the minute in which all submit would double the work.
+  const log = addToEventLog(attempt, event, EVENT_TAIL_LIMIT);
   const filter = { ...whereKey(attempt), stamp: attempt.stamp, status };
   const update = { $set: { ...changes, stamp: newStamp(), events: log.tail, eventSeq: log.eventSeq } };
   return [{ collection: ATTEMPTS, models: [{ updateOne: { filter, update } }], matched: 1 }, rowWrites(log.rows)];
