@@ -33,7 +33,7 @@ t.test('a run waits until the other queue has nothing to do', async (t) => {
   t.equal(now.ms, 750);
 });
 
-t.test('a queue that is never empty leaves the worker a third of the time', async (t) => {
+t.test('a queue that is never empty leaves the worker a fifth of the time', async (t) => {
   const { yields, now } = opened(Number.POSITIVE_INFINITY);
   let begun = 0;
   while (now.ms < 30_000) {
