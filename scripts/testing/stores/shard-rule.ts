@@ -137,7 +137,7 @@ const MONGO = 'shared/infra/mongo';
  */
 export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   // Teachers and services name an attempt by its id, and the summary counts the attempts of all students.
-  'attempt/attempts': ['attempts find {_id}', 'attempts aggregate {status $in}'],
+  'attempt/attempts': ['attempts find {_id}', 'attempts aggregate {status}'],
   // A release binds attempts of an exam, of any student.
   'attempt/release': ['attempts find {_id $gt, exam.resultsReleasedAt, examId}'],
   // The sweep finds overdue attempts of any student.

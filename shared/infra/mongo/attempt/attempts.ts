@@ -232,15 +232,28 @@ export interface AttemptCount {
   events: number;
 }
 
-const STATUSES: readonly AttemptStatus[] = ['IN_PROGRESS', 'SUBMITTED', 'GRADED'];
+/** The index of the attempts of each status. That of graded ones holds all that is counted. */
+const INDEX_OF: Readonly<Record<AttemptStatus, string>> = {
+  IN_PROGRESS: 'overdue',
+  SUBMITTED: 'ungraded_of_exam',
+  GRADED: 'counts_of_graded',
+};
 
-/** Counts all attempts by status and submit source. Reads only the `summary` index; on shards also each attempt, to see if it is moving. */
+/**
+ * Counts all attempts by status and submit source. Each status is counted by a read of its own, so an attempt that changes its status
+ * meanwhile may be in two counts or in none.
+ */
 export async function countAttempts(mongo: Mongo): Promise<AttemptCount[]> {
+  const counted = Object.entries(INDEX_OF).map(([status, hint]) => countOf(mongo, status as AttemptStatus, hint));
+  return (await Promise.all(counted)).flat();
+}
+
+function countOf(mongo: Mongo, status: AttemptStatus, hint: string): Promise<AttemptCount[]> {
   const whether = (path: string) => ({ $sum: { $cond: [path, 1, 0] } });
   return attempts(mongo)
     .aggregate<AttemptCount>(
       [
-        { $match: { status: { $in: STATUSES } } },
+        { $match: { status } },
         {
           $group: {
             _id: { status: '$status', submittedBy: '$submittedBy' },
@@ -258,7 +271,7 @@ export async function countAttempts(mongo: Mongo): Promise<AttemptCount[]> {
         { $addFields: { status: '$_id.status', submittedBy: { $ifNull: ['$_id.submittedBy', null] } } },
         { $project: { _id: 0 } },
       ],
-      { hint: 'summary', maxTimeMS: QUERY_LIMIT_MS * 4 },
+      { hint, maxTimeMS: QUERY_LIMIT_MS * 4 },
     )
     .toArray();
 }
