@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { openMongo } from '#infra/mongo/connect.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
+import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { startChild } from '#scripts/bench/child.ts';
 import { answerBody, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
 import { type HttpClient, openHttpClient } from '#scripts/bench/http-client.ts';
@@ -49,6 +51,7 @@ export const measurePlain: Measure = async (context) => {
     for (let round = 0; round <= rounds; round++) {
       for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
         const figures = await sat(side, `bench-plain-${side.name}-${round}`, sizes);
+        await untilSent(stage.mongo);
         if (round > 0) add(found, side.name, figures);
       }
       context.progress.reach(round + 1, rounds + 1);
@@ -59,6 +62,13 @@ export const measurePlain: Measure = async (context) => {
     await stage.close();
   }
 };
+
+const DUE = { queue: 'gradenotices:student', status: 'PENDING' };
+
+/** Waits until no notice to a student is left, whose sending would slow down the next side. */
+async function untilSent(mongo: Mongo): Promise<void> {
+  while ((await mongo.db.collection(NOTICES).findOne(DUE)) !== null) await delay(100);
+}
 
 function add(found: Map<string, Record<string, number[]>>, side: string, figures: Record<string, number[]>): void {
   const all = found.get(side) ?? {};
