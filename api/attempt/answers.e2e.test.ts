@@ -1,4 +1,5 @@
 import t from 'tap';
+import { EVENT_TAIL_CAP } from '#shared/attempt/limits.ts';
 import { attemptClient, choice, essay, numeric, shortText, statements } from '#testing/clients/attempt-client.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { closeExam } from '#testing/stored/stored.ts';
@@ -46,9 +47,22 @@ t.test('returns the saved answer alone to a client that prefers a minimal reply'
   const refused = await student.save(id, { questionId: 'one', selectedOptionIds: ['zz'] }, minimal);
   t.match(refused, { status: 400, json: { code: 'VALIDATION_FAILED' } });
   t.equal(refused.headers['preference-applied'], undefined);
+  // The tail of events moves to rows meanwhile, and a text that is stored in a row of its own is replaced.
+  for (let n = 0; n < EVENT_TAIL_CAP + 5; n++)
+    await student.save(id, { questionId: 'text', textAnswer: `${n}` }, minimal);
+  const events: { metadata: { serverVersion?: number } }[] = (await student.events(id)).data;
+  t.strictSame(
+    events.slice(-EVENT_TAIL_CAP).map(({ metadata }) => metadata.serverVersion),
+    Array.from({ length: EVENT_TAIL_CAP }, (_, n) => n + 7),
+    'no event is lost',
+  );
+  const stale = { questionId: 'text', textAnswer: 'alt', clientVersion: 1 };
+  t.match(await student.save(id, stale, minimal), { status: 409, json: { code: 'ANSWER_VERSION_CONFLICT' } });
   const whole = await student.save(id, { questionId: 'one', selectedOptionIds: ['a'] });
   t.equal(whole.data.questions.length, QUESTIONS.length);
   t.equal(whole.headers['preference-applied'], undefined);
+  await expire(id, 5_000);
+  t.match(await student.save(id, stale, minimal), { status: 409, json: { code: 'ATTEMPT_DEADLINE_EXPIRED' } });
 });
 
 t.test('saves every kind of answer, nested or at the top level', async (t) => {

@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Document } from 'mongodb';
 import { isMinimalPreferred, MINIMAL_APPLIED } from '#api/http/headers.ts';
 import type { Call, Reply, TextReply } from '#api/route.ts';
 import { type AttemptRef, findAttempt } from '#infra/mongo/attempt/attempts.ts';
-import { FIXED_FIELDS, type ReplyText } from '#infra/mongo/attempt/reply-texts.ts';
+import { type ReplyText, WITHOUT_FIXED } from '#infra/mongo/attempt/reply-texts.ts';
 import {
   type AnswerWrite,
   isLongAnswer,
@@ -15,7 +16,7 @@ import type { StoredAttempt } from '#infra/mongo/attempt/stored-attempt.ts';
 import { isWriteConflict } from '#infra/mongo/faults.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
 import { pickAnswer } from '#shared/attempt/answer.ts';
-import { type Attempt, answerKeyOf } from '#shared/attempt/attempt.ts';
+import { type Attempt, type AttemptKey, answerKeyOf } from '#shared/attempt/attempt.ts';
 import { saveAnswerMetadata } from '#shared/attempt/events.ts';
 import { EVENT_TAIL_CAP, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { savedAnswer } from '#shared/attempt/redact.ts';
@@ -103,10 +104,10 @@ function waysToSave(deps: AttemptDeps, write: AnswerWrite, isMinimal: boolean): 
     const texts = isMinimal ? undefined : deps.replyTexts.find(_id);
     const isPartial = isMinimal || texts !== undefined;
     const movedTo = deps.eventTails.movedTo(_id);
-    const result = await saveAnswer(deps.mongo, write, {
-      movedTo,
-      ...(isPartial ? { without: FIXED_FIELDS } : {}),
-    });
+    const projection = isMinimal ? minimalFields(write) : WITHOUT_FIXED;
+    const result = await saveAnswer(deps.mongo, write, { movedTo, ...(isPartial ? { projection } : {}) });
+    // The fields of a minimal reply do not show why the save is refused.
+    if (result.kind === 'refused' && isMinimal) return readRefusing(deps, write.attempt);
     if (result.kind !== 'saved') return result;
     const { stored } = result;
     if (stored.tailLength >= EVENT_TAIL_CAP || movedTo > 0) deps.eventTails.seen(stored.tail());
@@ -121,13 +122,21 @@ function waysToSave(deps: AttemptDeps, write: AnswerWrite, isMinimal: boolean): 
   };
 }
 
+/** Returns the projection of an attempt for a minimal reply: it has the events because the tail may have to be moved to rows. */
+function minimalFields({ paperIndex }: AnswerWrite): Document {
+  return { stamp: 1, status: 1, deadlineAt: 1, events: 1, [`answers.${answerKeyOf(paperIndex)}`]: 1 };
+}
+
+/** Reads the attempt of a save that it refuses. */
+async function readRefusing({ mongo }: AttemptDeps, ref: AttemptKey): Promise<Exclude<SaveResult, { kind: 'saved' }>> {
+  const attempt = await findAttempt(mongo, ref);
+  return attempt === null ? { kind: 'missing' } : { kind: 'refused', attempt };
+}
+
 /** Returns the ways for a save that does not fit its paper: both only read the attempt, to find the rule that refuses first. */
 function waysToRefuse(deps: AttemptDeps, ref: AttemptRef): SaveWays {
-  const readRefusing: SaveWay = async () => {
-    const attempt = await findAttempt(deps.mongo, ref);
-    return attempt === null ? { kind: 'missing' } : { kind: 'refused', attempt };
-  };
-  return { first: readRefusing, next: () => readRefusing };
+  const read: SaveWay = () => readRefusing(deps, ref);
+  return { first: read, next: () => read };
 }
 
 /** Saves in a transaction. A long text retries conflicts; a save that deletes such a text returns `raced` at the first one. */
@@ -147,8 +156,8 @@ async function saveWithRows(
 /** Returns the saved answer with the state and the deadline of its attempt. */
 function minimalReplyTo(deps: AttemptDeps, saved: Saved, { paperIndex, question, content }: FittedSave): Reply {
   const key = answerKeyOf(paperIndex);
-  const [head, stored] =
-    'stored' in saved ? [saved.stored.head(), saved.stored.answer(key)] : [saved.attempt, saved.attempt.answers[key]];
+  const head = 'stored' in saved ? saved.stored.whole() : saved.attempt;
+  const stored = head.answers[key];
   if (stored === undefined) throw new Error(`attempt ${head._id} lacks the answer ${key} that was saved`);
   // A long text is stored in a row of its own; what was saved is what the caller sent.
   const data = savedAnswer(head, question, { ...stored, ...content }, new Date(deps.now()));

@@ -31,8 +31,8 @@ export interface ReplyTexts {
   add(attempt: Attempt, paper: Paper): Promise<ReplyText>;
 }
 
-/** Fields of an attempt that a reply made of texts does not need from the store. */
-export const FIXED_FIELDS = ['order', 'optionOrders', 'seed', 'startKeys'] as const;
+/** Projection of an attempt without the fields that a reply made of texts does not need from the store. */
+export const WITHOUT_FIXED = { order: 0, optionOrders: 0, seed: 0, startKeys: 0 } as const;
 
 /** Opens the cache; `maxBytes` bounds its memory. */
 export function openReplyTexts(maxBytes: number): ReplyTexts {

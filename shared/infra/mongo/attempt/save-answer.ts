@@ -44,7 +44,7 @@ const VERSION_MARK = 987_654_321_012_345;
 export async function saveAnswer(
   mongo: Mongo,
   write: AnswerWrite,
-  { movedTo = 0, without = [] }: { movedTo?: number; without?: readonly (keyof Attempt)[] } = {},
+  { movedTo = 0, projection }: { movedTo?: number; projection?: Document } = {},
 ): Promise<SavedAlone | Exclude<SaveResult, { kind: 'saved' }>> {
   const at = `$answers.${answerKeyOf(write.paperIndex)}`;
   const tail = tailAfter(movedTo);
@@ -57,7 +57,7 @@ export async function saveAnswer(
     returnDocument: 'after',
     maxTimeMS: QUERY_LIMIT_MS,
     raw: true,
-    ...(without.length === 0 ? {} : { projection: Object.fromEntries(without.map((field) => [field, 0])) }),
+    ...(projection === undefined ? {} : { projection }),
   })) as unknown as Buffer | null;
   if (bytes === null) return { kind: 'missing' };
   // The driver's buffer may be a part of a larger one, which the copy does not keep in memory.

@@ -1,5 +1,5 @@
 import { BSON, type Document } from 'mongodb';
-import type { Attempt, AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptEvent } from '#shared/attempt/attempt.ts';
 import type { HeadFacts } from '#shared/attempt/redact.ts';
 
 /** An attempt as MongoDB has returned it: bytes, of which a reader decodes what it needs. */
@@ -40,12 +40,6 @@ export class StoredAttempt {
     const decoded = courseContext === null ? null : BSON.deserialize(courseContext);
     const parts = { exam: BSON.deserialize(exam), scope: BSON.deserialize(scope), courseContext: decoded };
     return { ...plain, ...parts } as unknown as HeadFacts;
-  }
-
-  /** Returns one answer, or undefined if the student has not answered the question. */
-  answer(key: string): StoredAnswer | undefined {
-    const bytes = this.raw().answers[key];
-    return bytes === undefined ? undefined : (BSON.deserialize(bytes) as StoredAnswer);
   }
 
   /** Returns answers by their keys and events in their order, each as BSON. */
