@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import * as bcrypt from 'bcrypt';
-import { type Db, MongoClient } from 'mongodb';
+import type { Db, MongoClient } from 'mongodb';
 import { peer } from '#scripts/bench/peers.ts';
 
 interface BetterAuth {
@@ -12,7 +12,9 @@ interface MongodbAdapter {
 
 /** better-auth with its defaults on our MongoDB: e-mail and password with bcrypt at our cost. */
 const { PORT, MONGODB_URL = '', MONGODB_DATABASE, PASSWORD_COST } = process.env;
-const client = await new MongoClient(MONGODB_URL).connect();
+// The driver beside the adapter: it knows the ids of its own driver alone.
+const driver = await peer<typeof import('mongodb')>('mongodb');
+const client = await new driver.MongoClient(MONGODB_URL).connect();
 const { betterAuth } = await peer<BetterAuth>('better-auth');
 const { mongodbAdapter } = await peer<MongodbAdapter>('better-auth/adapters/mongodb');
 const auth = betterAuth({
