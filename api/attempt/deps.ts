@@ -1,36 +1,17 @@
 import type { WorkerAccess } from '#api/ring-and-wait.ts';
 import type { Call, Identity, Reply, TextReply } from '#api/route.ts';
 import type { AttemptSettings } from '#infra/config/settings.ts';
-import {
-  type AttemptRef,
-  type AttemptRefs,
-  type FindAttempt,
-  fillTexts,
-  findAttempt,
-} from '#infra/mongo/attempt/attempts.ts';
-import type { EventTails } from '#infra/mongo/attempt/event-tail.ts';
-import type { NewestEvents } from '#infra/mongo/attempt/events.ts';
-import type { Papers } from '#infra/mongo/attempt/papers.ts';
-import type { ReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
-import type { StartStore } from '#infra/mongo/attempt/start-store.ts';
-import type { MarkSubmitted } from '#infra/mongo/attempt/submit.ts';
+import { type AttemptRef, fillTexts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import type { Wanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type AttemptDetail, redactAttempt } from '#shared/attempt/redact.ts';
 import { isExaminer, isOwner, type Role, type Viewer } from '#shared/attempt/visibility.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import type { Now } from '#shared/kernel/time.ts';
+import type { AttemptStores } from './stores.ts';
 
 /** Dependencies of the attempt service's front door. */
-export interface AttemptDeps extends WorkerAccess {
-  papers: Papers;
-  findAttempt: FindAttempt;
-  newestEvents: NewestEvents;
-  markSubmitted: MarkSubmitted;
-  starts: StartStore;
-  attemptRefs: AttemptRefs;
-  eventTails: EventTails;
-  replyTexts: ReplyTexts;
+export interface AttemptDeps extends WorkerAccess, AttemptStores {
   /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
   settings: AttemptSettings;

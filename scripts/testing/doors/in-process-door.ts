@@ -1,13 +1,6 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
-import { openAttemptReads, openAttemptRefs } from '#infra/mongo/attempt/attempts.ts';
-import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
-import { openEventReads } from '#infra/mongo/attempt/events.ts';
-import { openPapers } from '#infra/mongo/attempt/papers.ts';
-import { openReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
-import { openStartStore } from '#infra/mongo/attempt/start-store.ts';
-import { openSubmits } from '#infra/mongo/attempt/submit.ts';
+import { openAttemptStores } from '#api/attempt/stores.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { openSettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
@@ -27,15 +20,7 @@ const BUDGET_MS = 60_000;
  */
 export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, readonly Worker[]>>): AttemptDeps {
   return {
-    mongo,
-    papers: openPapers(mongo, 8 * 1024 * 1024),
-    findAttempt: openAttemptReads(mongo),
-    newestEvents: openEventReads(mongo),
-    markSubmitted: openSubmits(mongo, BUDGET_MS),
-    starts: openStartStore(mongo, BUDGET_MS),
-    attemptRefs: openAttemptRefs(mongo, 10_000),
-    eventTails: openEventTails(mongo),
-    replyTexts: openReplyTexts(8 * 1024 * 1024),
+    ...openAttemptStores(mongo, BUDGET_MS),
     now: Date.now,
     settings: { ...testConfig().attempt, startBudgetMs: BUDGET_MS },
     commandAttempts: 10,
@@ -48,7 +33,6 @@ export function inProcessDoor(mongo: Mongo, workers: Partial<Record<Queue, reado
       },
       close: async () => undefined,
     },
-    settledPoller: openSettledPoller(mongo),
     replies: {
       register: () => ({
         settled: ({ isSettled }) => until('the command has settled', isSettled, 60_000).then(() => true),
