@@ -34,6 +34,15 @@ export function guardedUpdate(
   return { stamp, pipeline: [{ $set: { stamp: newOrOldStamp } }, ...stages] };
 }
 
+/**
+ * Returns the update for several documents in one statement, which costs the server a fraction of one statement for each. An accepted
+ * document gets a stamp of its own, the stamp of the update and then its `_id`: no two documents ever have the same one.
+ */
+export function ofMany({ stamp, pipeline }: GuardedUpdate): { pipeline: Document[]; stampOf(id: string): string } {
+  const own = { $cond: [{ $eq: ['$stamp', literal(stamp)] }, { $concat: [literal(stamp), '$_id'] }, '$stamp'] };
+  return { pipeline: [...pipeline, { $set: { stamp: own } }], stampOf: (id) => stamp + id };
+}
+
 /** Returns true if the conditions held: the returned document has the stamp of this write. */
 export function wasAccepted(update: GuardedUpdate, document: object | null): boolean {
   return document !== null && 'stamp' in document && document.stamp === update.stamp;

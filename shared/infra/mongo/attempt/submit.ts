@@ -1,7 +1,7 @@
 import type { ClientSession, Document } from 'mongodb';
 import { BY_ID, type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { gatherTransactions } from '#infra/mongo/gathered-transactions.ts';
-import { guardedUpdate, literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
+import { guardedUpdate, literal, msOf, NOW_MS, ofMany } from '#infra/mongo/guarded-update.ts';
 import { COMMANDS, type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { inTransaction, inTransactionOf } from '#infra/mongo/transaction.ts';
 import { applyWrites, inserts } from '#infra/mongo/writes.ts';
@@ -63,16 +63,20 @@ export function openSubmits(mongo: Mongo, budgetMs: number): MarkSubmitted {
     budgetMs,
     alone: ({ wanted, posted }) => markSubmitted(mongo, wanted, posted),
     async together(group, session) {
-      const updates = group.map(({ wanted }) => ({ key: whereKey(wanted.attempt), update: submitUpdate(wanted) }));
-      const models = updates.map(({ key, update }) => ({ updateOne: { filter: key, update: update.pipeline } }));
-      const { modifiedCount } = await attempts(mongo).bulkWrite(models, { session, ordered: false });
-      // Students who send their submit again must not undo those of the others: the stamps show which submits stand.
-      const isWhole = modifiedCount === group.length;
-      const stamps = isWhole ? null : await stampsOf(mongo, updates, session);
-      const results = group.map(({ posted }, index): SubmitResult => {
-        const { key, update } = updates[index] as (typeof updates)[number];
-        const stands = stamps === null || stamps.get(key._id) === update.stamp;
-        return stands ? { kind: 'submitted', command: posted[0] } : { kind: 'unchanged' };
+      const stamps = new Map<Prepared, string>();
+      let changed = 0;
+      for (const alike of Map.groupBy(group, ({ wanted }) => `${wanted.source} ${wanted.overdueByMs}`).values()) {
+        const [{ wanted }] = alike as [Prepared];
+        const update = ofMany(submitUpdate(wanted));
+        for (const one of alike) stamps.set(one, update.stampOf(one.wanted.attempt._id));
+        const keys = whereKeys(alike.map((one) => one.wanted.attempt));
+        changed += (await attempts(mongo).updateMany(keys, update.pipeline, { session })).modifiedCount;
+      }
+      // Students who send their submit again must not undo those of the others: the stamps show which submits stand, each once.
+      const standing = new Set(changed === group.length ? stamps.values() : await stampsOf(mongo, group, session));
+      const results = group.map((one): SubmitResult => {
+        const stands = standing.delete(stamps.get(one) ?? '');
+        return stands ? { kind: 'submitted', command: one.posted[0] } : { kind: 'unchanged' };
       });
       const posted = group.flatMap((one, index) => (results[index]?.kind === 'submitted' ? one.posted : []));
       await applyWrites(mongo, [inserts(COMMANDS, posted)], session);
@@ -84,11 +88,11 @@ export function openSubmits(mongo: Mongo, budgetMs: number): MarkSubmitted {
 }
 
 /** Returns the stamps of these attempts as the transaction of the session sees them. */
-async function stampsOf(mongo: Mongo, wanted: readonly { key: AttemptKey }[], session: ClientSession) {
+async function stampsOf(mongo: Mongo, group: readonly { wanted: WantedSubmit }[], session: ClientSession) {
   const found = await attempts(mongo)
-    .find(whereKeys(wanted.map(({ key }) => key)), { session, projection: { stamp: 1 }, hint: BY_ID })
+    .find(whereKeys(group.map(({ wanted }) => wanted.attempt)), { session, projection: { stamp: 1 }, hint: BY_ID })
     .toArray();
-  return new Map(found.map(({ _id, stamp }) => [_id, stamp]));
+  return found.map(({ stamp }) => stamp);
 }
 
 type Posted = readonly [CommandOf<'grading'>, ...CommandOf<'upkeep:publish'>[]];
