@@ -7,7 +7,7 @@ import { applyWrites, type Writes } from '#infra/mongo/writes.ts';
 import { gather, type Part } from '#infra/process/gather.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { type CommandOf, MAILBOX_OF } from './commands.ts';
-import { type NextState, settleCommand, settlement } from './settle.ts';
+import { type NextState, settleCommand, settlement, settlementOfDone } from './settle.ts';
 
 /** The end of one run, with what it has decided. */
 export interface WantedCommit<Q extends Queue = Queue> {
@@ -62,10 +62,18 @@ async function settleBare(mongo: Mongo, wanted: readonly WantedCommit[]): Promis
 /** Returns true if each of the commands was held by its worker and is settled now. */
 async function settleAll(mongo: Mongo, wanted: readonly WantedCommit[], session?: ClientSession): Promise<boolean> {
   for (const [name, ofMailbox] of Map.groupBy(wanted, ({ command }) => MAILBOX_OF[command.queue])) {
-    const models = ofMailbox.map(({ command, next }) => ({ updateOne: settlement(command, next) }));
+    const alike = Map.groupBy(ofMailbox, ({ command: { _id, queue, fence }, next }) =>
+      next.to === 'DONE' ? `${queue} ${fence}` : _id,
+    );
+    const models = [...alike.values()].map((ends) => {
+      const [{ command, next }, ...others] = ends as [WantedCommit, ...WantedCommit[]];
+      return others.length === 0
+        ? { updateOne: settlement(command, next) }
+        : { updateMany: settlementOfDone([{ command, next }, ...others]) };
+    });
     const options = { ordered: false, ...(session === undefined ? {} : { session }) };
     const { matchedCount } = await mongo.db.collection(name).bulkWrite(models as never, options);
-    if (matchedCount !== models.length) return false;
+    if (matchedCount !== ofMailbox.length) return false;
   }
   return true;
 }
