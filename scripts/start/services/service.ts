@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LaunchPlan } from '#scripts/start/supervisor.ts';
 
@@ -31,6 +33,19 @@ export async function untilReady(
       }
     }
     await delay(50);
+  }
+}
+
+/** Sends one request to a server and returns the first line of its answer. @throws Error if none begins within a second */
+export async function ask(url: string, usualPort: number, request: string): Promise<string> {
+  const { hostname, port } = new URL(url);
+  const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || usualPort) });
+  try {
+    socket.write(request);
+    const [answer] = await once(socket, 'data', { signal: AbortSignal.timeout(1_000) });
+    return String(answer).split('\r\n', 1)[0] ?? '';
+  } finally {
+    socket.destroy();
   }
 }
 

@@ -1,4 +1,5 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { KUBERNETES_SCHEMAS } from '#testing/deploying/manifests.ts';
@@ -8,7 +9,7 @@ import { chooseEngine } from './mongodb.ts';
 import { SECANTUSDB } from './mongodb-servers.ts';
 import { installPythonPackage, packageFolder, requirementsFile } from './python-tools.ts';
 import { localRedis, PREBUILT_REDIS, PREBUILT_SERVER } from './redis.ts';
-import { ServiceMissing } from './service.ts';
+import { ask, ServiceMissing } from './service.ts';
 import { buildEnvironment, pipEnvironment, pythonEnvironment, serverEnvironment } from './tools.ts';
 
 const SYSTEM = { PATH: '/bin', HOME: '/home/a', TMPDIR: '/tmp', LANG: 'C.UTF-8', LC_ALL: 'C' };
@@ -162,8 +163,8 @@ function emptyMachine(t: Test) {
 t.test('chooseEngine chooses the best MongoDB server of the machine', async (t) => {
   const { env, put, putEngine } = emptyMachine(t);
   t.match(chooseEngine(env), { name: 'python', advice: /npm run engine/ });
-  putEngine();
-  t.strictSame(chooseEngine(env), { name: 'rust', is: 'secantusd-rs 0.5.3-beta.196' });
+  const binary = putEngine();
+  t.strictSame(chooseEngine(env), { name: 'rust', is: 'secantusd-rs 0.5.3-beta.196', binary });
   put('bin/mongod', '#!/bin/sh\n');
   t.strictSame(chooseEngine(env), { name: 'mongod', is: 'mongod' });
 });
@@ -191,4 +192,18 @@ t.test('an engine with another patch has another folder', async (t) => {
   const patch = put('other.patch', 'other');
   const spec = { crate: '', patched: '', version: '0.5.3-beta.196', binary: 'secantusd-rs', lockSha256: '', patch };
   t.not(engineFolder(env, spec), engineFolder(env));
+});
+
+t.test('ask returns the first line of an answer, and rejects if a server is silent or gone', async (t) => {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', (request) => void (String(request) === 'PING\r\n' && socket.write('+PONG\r\nmore\r\n')));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  const url = `redis://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+  t.equal(await ask(url, 6379, 'PING\r\n'), '+PONG');
+  await t.rejects(ask(url, 6379, 'QUIET\r\n'), { name: 'AbortError' });
+  await new Promise((resolve) => server.close(resolve));
+  await t.rejects(ask(url, 6379, 'PING\r\n'), { code: 'ECONNREFUSED' });
 });

@@ -132,11 +132,7 @@ function textOf(file: string): string | undefined {
   }
 }
 
-/** Returns the value in a JSON file; undefined if there is no such file or it is incomplete. */
-function readJson<T>(file: string): T | undefined {
-  return parsed(textOf(file));
-}
-
+/** Returns the value of JSON; undefined if there is no text or it is incomplete. */
 function parsed<T>(text: string | undefined): T | undefined {
   try {
     return text === undefined ? undefined : JSON.parse(text);
@@ -167,7 +163,7 @@ export async function takeDataFolder(folder: string, say: (line: string) => void
     const how = 'stop it or set DATA_DIR to another folder';
     throw new Error(`${folder} is in use by another npm start (pid ${other.pid}); ${how}`);
   }
-  const orphans = readJson<RecordedProcess[]>(processes) ?? [];
+  const orphans = parsed<RecordedProcess[]>(textOf(processes)) ?? [];
   await stopOrphans(orphans.filter(isAlive), say);
 
   return {
