@@ -250,10 +250,11 @@ async function faultPastRouters(mongo: Mongo, state: SchemaState | null): Promis
 
 async function missingUniqueIndexes(mongo: Mongo): Promise<string[]> {
   const faults: string[] = [];
-  for (const collection of new Set(INDEXES.map((index) => index.collection))) {
+  const unique = INDEXES.filter(({ options }) => options?.unique === true);
+  for (const collection of new Set(unique.map((index) => index.collection))) {
     const present = new Map((await indexesOf(mongo, collection)).map((index) => [index.name, index]));
-    for (const index of INDEXES) {
-      if (index.collection !== collection || index.options?.unique !== true) continue;
+    for (const index of unique) {
+      if (index.collection !== collection) continue;
       const found = present.get(index.name);
       if (found?.unique !== true || Object.keys(found.key).join() !== Object.keys(index.keys).join()) {
         faults.push(
