@@ -13,6 +13,7 @@ await Promise.all([
   import('#workers/status-server.ts'),
   import('#infra/metrics/metrics.ts'),
   import('#infra/models/followed-models.ts'),
+  import('#infra/passwords/common-passwords.ts').then(({ commonPasswords }) => commonPasswords()),
   ...Object.values(ACTORS).map((load) => load()),
 ]);
 // A program that is imported would start. With this environment it loads its modules, refuses its configuration and exits.

@@ -51,7 +51,7 @@ function outcomeOf(result: Reply | Rejection): RegistrationOutcome {
 async function createdAccount(deps: AuthDeps, call: Call<RegisterRequest>): Promise<Reply | Rejection> {
   const registration = readRegistration(call.body, deps.settings.selfRegisterRoles);
   if (isRejection(registration)) return registration;
-  const weak = weakPassword(deps, call.body.password, registration, '/password');
+  const weak = await weakPassword(deps, call.body.password, registration, '/password');
   if (weak !== null) return weak;
   // Hash before any lookup, so that the response time does not reveal whether the e-mail is taken.
   const address = deps.addressOf(call);
@@ -127,7 +127,7 @@ export async function changePassword(deps: AuthDeps, call: Call<ChangePasswordRe
   if (isRejection(current)) return current;
   const { account } = current;
   const { currentPassword, newPassword } = call.body;
-  const weak = weakPassword(deps, newPassword, account, '/newPassword');
+  const weak = await weakPassword(deps, newPassword, account, '/newPassword');
   if (weak !== null) return weak;
   const find = async () => account;
   const attempt = { email: account.email, password: currentPassword, find, isAnonymous: false };
@@ -165,17 +165,17 @@ async function repeatChange(
 }
 
 /** Returns why the policy refuses the new password, one detail per reason, or null. `path` is its JSON pointer in the body. */
-function weakPassword(
-  deps: Pick<AuthDeps, 'settings' | 'isCommonPassword'>,
+async function weakPassword(
+  deps: Pick<AuthDeps, 'settings' | 'commonPasswords'>,
   password: string,
   whose: { email: string; fullName: string },
   path: string,
-): Rejection | null {
+): Promise<Rejection | null> {
   const faults = passwordFaults(password, {
     email: whose.email,
     fullName: whose.fullName,
     minLength: deps.settings.passwordMinLength,
-    isCommon: deps.isCommonPassword,
+    isCommon: await deps.commonPasswords(),
   });
   if (faults.length === 0) return null;
   return { rejected: 'AUTH_WEAK_PASSWORD', details: faults.map((message) => ({ path, message })) };

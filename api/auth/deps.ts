@@ -37,8 +37,8 @@ export interface AuthDeps {
   endStreams: (accountId: string) => void;
   /** Writes security events about login attempts. */
   evidence: LoginEvidence;
-  /** Returns true for one of the most common passwords; `text` must be lower case. */
-  isCommonPassword: (text: string) => boolean;
+  /** Resolves with a function that returns true for one of the most common passwords; `text` must be lower case. */
+  commonPasswords: () => Promise<(text: string) => boolean>;
   /** Returns MongoDB's time (ms since the epoch). */
   now: Now;
   settings: AuthSettings;

@@ -45,6 +45,7 @@ export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, r
   atEnd(turns.close);
   const hasher = openHasher({ ...auth.bcrypt, concurrency: HASHES_AT_ONCE, kept: KEPT_HASHES });
   hashMetrics(metrics, hasher);
+  let common: ReturnType<typeof commonPasswords> | undefined;
   const routes = authRoutes({
     mongo,
     now,
@@ -60,7 +61,7 @@ export const mountAuth: Mount = ({ config: { auth }, log, metrics, mongo, now, r
     addressOf: openCountedAddress(auth.trustedProxies),
     hasher,
     signer: openSigner({ ...auth.jwt, now }),
-    isCommonPassword: commonPasswords(),
+    commonPasswords: () => (common ??= commonPasswords()),
   });
   return refuseWhenBusy(routes, log, () => performance.now());
 };

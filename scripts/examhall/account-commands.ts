@@ -192,7 +192,7 @@ async function givePassword(operator: Operator, account: Account, act: OperatorA
   const { passwordMinLength: minLength, bcrypt } = operator.settings;
   const password = await readSecret(operator.input, operator.note);
   if (typeof password !== 'string') throw new Refused(password.fault);
-  const faults = passwordFaults(password, { ...account, minLength, isCommon: commonPasswords() });
+  const faults = passwordFaults(password, { ...account, minLength, isCommon: await commonPasswords() });
   for (const fault of faults) operator.fail(`the password ${fault}`);
   if (faults.length > 0) return EXIT.failed;
   const hasher = openHasher({ ...bcrypt, concurrency: 1 });

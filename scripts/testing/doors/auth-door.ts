@@ -32,7 +32,7 @@ export function authDeps(mongo: Mongo, changed: Partial<Hasher> = {}): AuthDeps 
     hasher: { ...quickHasher, ...changed },
     now: Date.now,
     settings: testConfig().auth,
-    isCommonPassword: () => false,
+    commonPasswords: async () => () => false,
     signer: openSigner({ ...secret, now: Date.now }),
     gate: openLoginGate(1),
     isKnownPair: openPairLookup(mongo, Date.now),

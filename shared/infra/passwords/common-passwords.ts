@@ -1,4 +1,3 @@
-import { dictionary } from '@zxcvbn-ts/language-common';
 import { decomposed } from '#shared/kernel/text.ts';
 
 /**
@@ -27,19 +26,17 @@ const WORD_AND_NUMBER = /^\d{0,6}(?<word>\D+)\d{0,6}$/;
 
 /**
  * Returns a function that is true for common passwords. These are the 50,000 most frequent ones of leaks, a short group that is
- * repeated, and a common Vietnamese word with or without a number. The function expects a normalized text in lower case. Its first call
- * builds a list of about 4 MB, which takes some 15 ms: most processes never need it.
+ * repeated, and a common Vietnamese word with or without a number. The function expects a normalized text in lower case. The lists are
+ * loaded and built by this call, which takes some 40 ms and 7 MB: most processes never need them.
  */
-export function commonPasswords(): (text: string) => boolean {
-  let lists: { common: ReadonlySet<string>; words: ReadonlySet<string> } | undefined;
+export async function commonPasswords(): Promise<(text: string) => boolean> {
+  const { dictionary } = await import('@zxcvbn-ts/language-common');
+  const common = new Set<string>(dictionary['passwords-common']);
+  const words = new Set(VIETNAMESE_WORDS.trim().split(/\s+/));
   return (text) => {
-    lists ??= {
-      common: new Set(dictionary['passwords-common']),
-      words: new Set(VIETNAMESE_WORDS.trim().split(/\s+/)),
-    };
-    if (lists.common.has(text) || REPEATED_GROUP.test(text)) return true;
+    if (common.has(text) || REPEATED_GROUP.test(text)) return true;
     const word = WORD_AND_NUMBER.exec(plain(text))?.groups?.word;
-    return word !== undefined && lists.words.has(word);
+    return word !== undefined && words.has(word);
   };
 }
 
