@@ -7,6 +7,7 @@ import { notificationRoutes } from '#api/notification/mount.ts';
 import type { Route } from '#api/route.ts';
 import { openLog } from '#infra/log/log.ts';
 import { MAILBOXES } from '#infra/mongo/mailbox/commands.ts';
+import { openIntakeStore } from '#infra/mongo/notification/intake-store.ts';
 import { MAX_IN_TRACE } from '#infra/trace/spans.ts';
 import { type Cause, traceIdOf } from '#shared/kernel/cause.ts';
 import type { Command, Queue } from '#shared/kernel/command.ts';
@@ -53,6 +54,7 @@ async function openHall(t: Test) {
     logs,
     notificationRoutes({
       mongo,
+      intake: openIntakeStore(mongo),
       now: Date.now,
       doorbells: noRings,
       senderTokens: testConfig(TOKEN).notification.senderTokens,
@@ -168,7 +170,6 @@ t.test('a submit, its grade, its notices, their deliveries and the calls of the 
     [
       ['process delivery:webhook', CONSUMER],
       ['create delivery:webhook', PRODUCER],
-      ['transaction', CLIENT],
       ['POST /v1/events/notification', SERVER],
       ['POST', CLIENT],
       ['process gradenotices:student', CONSUMER],

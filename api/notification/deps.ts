@@ -3,6 +3,7 @@ import type { Identity } from '#api/route.ts';
 import type { NotificationSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { IntakeStore } from '#infra/mongo/notification/intake-store.ts';
 import type { ChangeFeed } from '#infra/redis/change-feed.ts';
 import type { Doorbells } from '#infra/redis/doorbell.ts';
 import type { Now } from '#shared/kernel/time.ts';
@@ -11,6 +12,7 @@ import type { Channel } from '#shared/notification/delivery.ts';
 /** Dependencies of the notification service's front door. */
 export interface NotificationDeps {
   mongo: Mongo;
+  intake: IntakeStore;
   /** MongoDB's time. */
   now: Now;
   doorbells: Pick<Doorbells, 'ring'>;

@@ -1,8 +1,5 @@
 import { ringFor } from '#api/ring-and-wait.ts';
-import { erasedAmong } from '#infra/mongo/erased-persons.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
-import { findEvent, insertFanOut } from '#infra/mongo/notification/fan-out.ts';
-import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { storeSuppressed, suppressedOf } from '#infra/mongo/notification/suppressions.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
@@ -59,7 +56,8 @@ async function replayed(
   { notifications, event: input }: FanOutInput<EventInput | null>,
   event: NotificationEvent,
 ): Promise<{ kind: 'replayed'; event: NotificationEvent }> {
-  await eraseStoredMeanwhile(deps.mongo, personsIn(notifications, input), { now: deps.now() });
+  const { erasedAmong: read } = deps.intake;
+  await eraseStoredMeanwhile(deps.mongo, personsIn(notifications, input), { now: deps.now(), read });
   return { kind: 'replayed', event };
 }
 
@@ -99,8 +97,8 @@ async function fanOut<Stored extends NotificationEvent | null>(
   const recipients = input.notifications.map(({ userId }) => userId);
   const persons = personsIn(input.notifications, input.event);
   const [preferences, erased] = await Promise.all([
-    preferencesOf(deps.mongo, recipients),
-    erasedAmong(deps.mongo, persons),
+    deps.intake.preferencesOf(recipients),
+    deps.intake.erasedAmong(persons),
   ]);
   const now = deps.now();
   const fanOutId = newId(now);
@@ -111,7 +109,7 @@ async function fanOut<Stored extends NotificationEvent | null>(
     eventOf({ id: fanOutId, now: facts.now, created: rows.length, suppressed, erased: gone });
   const event = eventFor(plan, erased);
   await before(plan, now);
-  const inserted = await insertFanOut(deps.mongo, {
+  const inserted = await deps.intake.insert({
     fanOutId,
     event,
     now,
@@ -124,7 +122,7 @@ async function fanOut<Stored extends NotificationEvent | null>(
       : { audit: newCommand({ ...auditOrder(fanOutId), maxAttempts: EVENT_ATTEMPTS, now }) }),
   });
   if (inserted.kind === 'replayed') return replayed(deps, input, inserted.event);
-  const late = await eraseStoredMeanwhile(deps.mongo, persons, { known: erased, now });
+  const late = await eraseStoredMeanwhile(deps.mongo, persons, { known: erased, now, read: deps.intake.erasedAmong });
   const left = planWithout(plan, late);
   const stored = late.size === 0 ? event : eventFor(left, erased.union(late));
   ringFor(deps, inserted.ring);
@@ -150,5 +148,5 @@ async function knownEvent(
   keyedByActor: boolean,
 ): Promise<NotificationEvent | null> {
   if (!sourceService || !sourceEventId) return null;
-  return findEvent(deps.mongo, { sourceService, sourceEventId, actorId: keyedByActor ? actorId : null });
+  return deps.intake.findEvent({ sourceService, sourceEventId, actorId: keyedByActor ? actorId : null });
 }

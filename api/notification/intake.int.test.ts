@@ -13,6 +13,7 @@ import {
   notifications,
   SNAPSHOT_IDS,
 } from '#infra/mongo/notification/collections.ts';
+import { openIntakeStore } from '#infra/mongo/notification/intake-store.ts';
 import { patchPreferences } from '#infra/mongo/notification/preferences.ts';
 import { summarizeSupport } from '#infra/mongo/notification/summarize-support.ts';
 import { expireSuppressions } from '#infra/mongo/notification/suppressions.ts';
@@ -39,6 +40,7 @@ function doorOn(on: Mongo) {
   const woken: string[] = [];
   const deps = {
     mongo: on,
+    intake: openIntakeStore(on),
     now: Date.now,
     channels: new Set(['log']),
     pushKey: null,
@@ -226,6 +228,28 @@ t.test('a batch and an event leave nothing of a person whom an erasure overtakes
     }
   }
 });
+
+t.test(
+  'an erasure that overtakes one of the events of a moment leaves nothing of the person, and the others whole',
+  async (t) => {
+    const [person, ...others] = [`person-${newId()}`, `user-${newId()}`, `user-${newId()}`];
+    const erased = erasedBeforeInsert(person, NOTIFICATION_EVENTS);
+    const door = doorOn(erased.mongo);
+    const replies = await Promise.all(
+      [person, ...others].map((userId) => {
+        const event = { sourceService: 's', sourceEventId: newId(), type: 'T', targetUserIds: [userId], payload: {} };
+        const body = { ...event, notifications: [{ ...text, userId }] };
+        return receiveEvent(door.deps, { body, params: {}, identity: { sender: 's' } } as never);
+      }),
+    );
+    t.equal(erased.times(), 1, 'one command inserts the events of all');
+    const data = { created: 0, suppressed: [{ userId: person, reason: 'ERASED' }], event: { targetUserIds: [] } };
+    t.match(replies, [{ data }, { data: { created: 1 } }, { data: { created: 1 } }]);
+    t.strictSame(door.woken.sort(), others.sort(), 'the stream of the person is not woken');
+    await nothingNames(person);
+    for (const userId of others) t.equal(await notifications(mongo).countDocuments({ userId }), 1);
+  },
+);
 
 t.test('a repeated event erases what a killed process has stored of a person whom an erasure overtook', async (t) => {
   const person = `person-${newId()}`;

@@ -4,7 +4,6 @@ import { erasedAmong, isErased } from '#infra/mongo/erased-persons.ts';
 import { countAlertCall } from '#infra/mongo/notification/alert-calls.ts';
 import { idsOfFanOut } from '#infra/mongo/notification/fan-out.ts';
 import { insertNotification } from '#infra/mongo/notification/inbox-changes.ts';
-import { preferencesOf } from '#infra/mongo/notification/preferences.ts';
 import { putSnapshot } from '#infra/mongo/notification/snapshots.ts';
 import { storeSuppressed } from '#infra/mongo/notification/suppressions.ts';
 import { eraseStoredMeanwhile } from '#infra/mongo/person/stored-meanwhile.ts';
@@ -40,8 +39,8 @@ import { type FannedOut, fanOutEvent, fanOutRows } from './fan-out.ts';
 export async function createOneNotification(deps: NotificationDeps, call: Call<CreateRequest>): Promise<Reply> {
   const input = call.body;
   const [preferences, erased] = await Promise.all([
-    preferencesOf(deps.mongo, [input.userId]),
-    erasedAmong(deps.mongo, personsIn([input], null)),
+    deps.intake.preferencesOf([input.userId]),
+    deps.intake.erasedAmong(personsIn([input], null)),
   ]);
   const now = deps.now();
   const wanted = preferences.get(input.userId) ?? null;
@@ -49,7 +48,7 @@ export async function createOneNotification(deps: NotificationDeps, call: Call<C
   if (reason !== null) {
     const { userId, type } = input;
     await storeSuppressed(deps.mongo, [{ userId, reason, type }], { requestId: call.requestId, now });
-    await eraseStoredMeanwhile(deps.mongo, [userId], { known: erased, now });
+    await eraseStoredMeanwhile(deps.mongo, [userId], { known: erased, now, read: deps.intake.erasedAmong });
     return suppressedReply(userId, reason);
   }
   const origin = { fanOutId: null, sourceEventRef: null, organizationId: call.identity.organizationId ?? null };
@@ -62,7 +61,8 @@ export async function createOneNotification(deps: NotificationDeps, call: Call<C
   });
   const deliveries = { channels: deps.channels, maxAttempts: deps.deliveryAttempts, preferences };
   const posted = await insertNotification(deps.mongo, row, { deliveries, now });
-  const late = await eraseStoredMeanwhile(deps.mongo, personsIn([input], null), { known: erased, now });
+  const { erasedAmong: read } = deps.intake;
+  const late = await eraseStoredMeanwhile(deps.mongo, personsIn([input], null), { known: erased, now, read });
   if (concernsErased(input, late)) return suppressedReply(input.userId, 'ERASED');
   ringFor(deps, posted);
   deps.notifyStreams([row.userId]);

@@ -1,5 +1,6 @@
 import type { Route } from '#api/route.ts';
 import type { Mount } from '#api/service.ts';
+import { openIntakeStore } from '#infra/mongo/notification/intake-store.ts';
 import { openChangeFeed } from '#infra/redis/change-feed.ts';
 import type { NotificationDeps } from './deps.ts';
 import { inboxRoutes } from './inbox-routes.ts';
@@ -13,6 +14,7 @@ export const mountNotification: Mount = ({ config, log, mongo, now, redis, doorb
   const { senderTokens, channels, delivery, webpush, pushHosts, unsubscribe } = config.notification;
   return notificationRoutes({
     mongo,
+    intake: openIntakeStore(mongo),
     now,
     doorbells,
     log,

@@ -111,6 +111,14 @@ export function isOutage(error: unknown): boolean {
   return error instanceof MongoDriverError && /Pool|WaitQueue|Topology|NotConnected|ClientClosed/.test(error.name);
 }
 
+/**
+ * Returns true if the server did not answer a command for many callers. Each of them alone would not be answered either. After any other
+ * failure one of them may be the cause, as one whose shard is down.
+ */
+export function isUnanswered(error: unknown): boolean {
+  return isOutage(error) && !(error instanceof MongoError && typeof error.code === 'number');
+}
+
 /** Returns true for an outage of MongoDB. A network fault counts only if MongoDB's driver reports it, and not a channel or neighbour. */
 export function isStoreOutage(error: unknown): boolean {
   return error instanceof MongoError && isOutage(error);

@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type ClientSession, MongoError } from 'mongodb';
+import type { ClientSession } from 'mongodb';
 import { gather, type Part } from '#infra/process/gather.ts';
 import { inSpan } from '#infra/trace/spans.ts';
 import { catchUp, inCausalOrder } from './causal-read.ts';
 import type { Mongo } from './connect.ts';
-import { isOutage } from './faults.ts';
+import { isUnanswered } from './faults.ts';
 import { inOneTransaction, TRANSACTION_SPAN } from './transaction.ts';
 
 /** Work of one caller in its session, and the same work of many in one transaction. */
@@ -64,8 +64,3 @@ export function gatherTransactions<Wanted extends { session?: ClientSession; apa
 
 /** The members of a group are tried alone. */
 class Apart extends Error {}
-
-/** Returns true if the server did not answer. Each member alone would not be answered either. */
-function isUnanswered(error: unknown): boolean {
-  return isOutage(error) && !(error instanceof MongoError && typeof error.code === 'number');
-}

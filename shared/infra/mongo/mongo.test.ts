@@ -26,6 +26,7 @@ import { isDuplicateKey, isOutage, outageInWords, refusedRows } from './faults.t
 import { endsLapses, type NextState } from './mailbox/settle.ts';
 import { REWRITES } from './person/rewrite.ts';
 import { BEHAVIOURS, UnfitServer } from './probe/probe.ts';
+import { shareLookups } from './shared-reads.ts';
 
 const socketError = (code: string) => Object.assign(new Error('This socket has been ended'), { code });
 const server = (code: number, ...errorLabels: string[]) =>
@@ -186,4 +187,27 @@ t.test('the error for an unfit server lists the missing behaviours and their con
   t.match(lines[0], 'MongoDB 5.0.0, replica set rs0) lacks 1 of 2 behaviours');
   t.equal(lines[1], '  freed keys: the key stays taken. Nothing could be posted again.');
   t.equal(lines.length, 3);
+});
+
+t.test('a lookup that fails with others is made alone, unless the server does not answer', async (t) => {
+  const asked: string[][] = [];
+  const lookUp = shareLookups(async (wanted: readonly string[]) => {
+    asked.push([...wanted]);
+    if (wanted.includes('on the shard that is down')) throw server(133);
+    if (wanted.includes('unanswered')) throw new MongoNetworkError('connection closed');
+    return wanted.map((one) => one.toUpperCase());
+  });
+  t.strictSame(await Promise.all(['a', 'b'].map(lookUp)), ['A', 'B']);
+  t.match(await Promise.allSettled(['a', 'on the shard that is down', 'b'].map(lookUp)), [
+    { value: 'A' },
+    { reason: { code: 133 } },
+    { value: 'B' },
+  ]);
+  t.strictSame(
+    asked.splice(0).map((wanted) => wanted.length),
+    [2, 3, 1, 1, 1],
+  );
+  const unanswered = await Promise.allSettled(['a', 'unanswered'].map(lookUp));
+  t.ok(unanswered.every(({ status }) => status === 'rejected'));
+  t.equal(asked.length, 1, 'a server that does not answer is not asked again');
 });

@@ -1,6 +1,7 @@
 import type { ClientSession } from 'mongodb';
-import { gather } from '#infra/process/gather.ts';
+import { gather, type Part } from '#infra/process/gather.ts';
 import { readForAll } from './causal-read.ts';
+import { isUnanswered } from './faults.ts';
 
 /**
  * Returns a read that its callers share if they ask for the same at the same moment. It begins after each of them has asked, and shows
@@ -25,6 +26,26 @@ export function shareReads<Wanted, Found>(
   }
 
   return (wanted, session) => together({ wanted, session });
+}
+
+/**
+ * Returns a read that its callers share although each asks for something else. `read` returns what it has found in the order of what was asked
+ * for, and begins after each caller has asked. If it fails although the server has answered, each caller reads alone. A shard that is down thus
+ * fails only those whose rows it holds.
+ */
+export function shareLookups<Wanted, Found>(
+  read: (wanted: readonly Wanted[]) => Promise<readonly Found[]>,
+): (wanted: Wanted) => Promise<Found> {
+  const alone = async (wanted: Wanted) => (await read([wanted]))[0] as Found;
+  return gather(async (asked: readonly Wanted[]): Promise<readonly Part<Found>[]> => {
+    if (asked.length === 1) return asked.map(alone);
+    try {
+      return await read(asked);
+    } catch (error) {
+      if (isUnanswered(error)) throw error;
+      return asked.map(alone);
+    }
+  });
 }
 
 interface Asked<Wanted> {

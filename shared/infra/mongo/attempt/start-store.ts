@@ -2,7 +2,7 @@ import { MongoBulkWriteError } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { erasedAmong } from '#infra/mongo/erased-persons.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
-import { shareReads } from '#infra/mongo/shared-reads.ts';
+import { shareLookups, shareReads } from '#infra/mongo/shared-reads.ts';
 import { gather, type Part } from '#infra/process/gather.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type EarlierAttempt, earlierAmong } from './attempts.ts';
@@ -33,12 +33,12 @@ export function openStartStore(mongo: Mongo, budgetMs: number): StartStore {
     const refused = await insertAll(mongo, group);
     return group.map((attempt, index) => (refused.has(index) ? alone(attempt) : { kind: 'inserted' }));
   });
-  const isErased = gather(async (ids: readonly string[]) => {
+  const isErased = shareLookups(async (ids: readonly string[]) => {
     const erased = await erasedAmong(mongo, ids);
     return ids.map((id) => erased.has(id));
   });
   return {
-    earlier: gather((wanted: readonly Pick<Attempt, 'examId' | 'studentId'>[]) => earlierAmong(mongo, wanted)),
+    earlier: shareLookups((wanted: readonly Pick<Attempt, 'examId' | 'studentId'>[]) => earlierAmong(mongo, wanted)),
     isErased,
     newestRelease: shareReads(
       (examId) => examId,

@@ -11,7 +11,7 @@ import { isChannelOff, type Preferences } from '#shared/notification/preferences
 import { notificationEvents, notifications } from './collections.ts';
 import { findPreferences } from './preferences.ts';
 
-type DeliveryJobRow = CommandOf<`delivery:${Channel}`>;
+export type DeliveryJobRow = CommandOf<`delivery:${Channel}`>;
 
 /** Settings for the delivery jobs of new rows. */
 export interface Deliveries {
@@ -22,27 +22,39 @@ export interface Deliveries {
 }
 
 /**
- * Queues one job for each row and channel in the transaction of their cause, and returns the jobs to ring for. Ids are
- * deterministic: if a job exists already, its duplicate key error aborts the transaction, so no notification is delivered twice
- * over one channel. Without channels nothing is written. `now` is Unix milliseconds by MongoDB's clock.
+ * Returns one job for each row and channel, to be inserted in the transaction of their cause. Ids are deterministic: if a job exists already,
+ * its duplicate key error aborts the transaction, so no notification is delivered twice over one channel. `now` is Unix milliseconds by
+ * MongoDB's clock.
  */
-export async function queueDeliveries(
-  mongo: Mongo,
+export function deliveryJobs(
   rows: readonly Pick<Notification, '_id' | 'userId'>[],
-  options: Deliveries & { now: number; session: ClientSession },
-): Promise<CommandRef[]> {
-  const { channels, maxAttempts, preferences, now, session } = options;
+  { channels, maxAttempts, preferences, now }: Deliveries & { now: number },
+): DeliveryJobRow[] {
   const posted = rows.length * channels.size;
-  const jobs = rows.flatMap(({ _id: notificationId, userId }) =>
+  return rows.flatMap(({ _id: notificationId, userId }) =>
     [...channels].map((channel) => {
       const order = deliveryOrder({ notificationId, userId, channel });
       const job = newCommand({ ...order, maxAttempts, now, id: order.key, posted });
       return isChannelOff(preferences?.get(userId), channel) ? suppressedJob(job, now) : job;
     }),
   );
+}
+
+/** Returns the jobs to ring for. */
+export function ringsOf(jobs: readonly DeliveryJobRow[]): CommandRef[] {
+  return jobs.filter(({ status }) => status === 'PENDING').map(({ _id, queue, key }) => ({ _id, queue, key }));
+}
+
+/** Inserts the jobs of these rows in the transaction of their cause, and returns those to ring for. Without channels nothing is written. */
+export async function queueDeliveries(
+  mongo: Mongo,
+  rows: readonly Pick<Notification, '_id' | 'userId'>[],
+  { session, ...options }: Deliveries & { now: number; session: ClientSession },
+): Promise<CommandRef[]> {
+  const jobs = deliveryJobs(rows, options);
   // All delivery queues share one mailbox.
   await postCommandsIn(mongo, session, jobs);
-  return jobs.filter(({ status }) => status === 'PENDING').map(({ _id, queue, key }) => ({ _id, queue, key }));
+  return ringsOf(jobs);
 }
 
 /** Returns the job as the worker would end it. It is stored, so that a trace shows why nothing was sent. */

@@ -4,14 +4,14 @@ import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
-import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS, inTransaction } from '#infra/mongo/transaction.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import { type NotificationEvent, type ReplayKey, replayKeyOf, replayKeyText } from '#shared/notification/event.ts';
 import type { Notification } from '#shared/notification/notification.ts';
 import { notificationEvents, notifications } from './collections.ts';
-import { type Deliveries, queueDeliveries } from './deliveries.ts';
+import { type Deliveries, type DeliveryJobRow, deliveryJobs, ringsOf } from './deliveries.ts';
 import { abandonFanOut, findEarlierStaging, openFanOut, publishFanOut, stageRows } from './stage-fan-out.ts';
 
 /** Time limit (ms) for deleting rows that were staged in vain before the caller is answered. The sweep deletes the rest. */
@@ -45,15 +45,21 @@ export interface NewFanOut {
 }
 
 /** `made`: the commands to ring for after the commit. `replayed`: the event existed already, and nothing was made. */
-type InsertedFanOut = { kind: 'made'; ring: readonly CommandRef[] } | { kind: 'replayed'; event: NotificationEvent };
+export type InsertedFanOut =
+  | { kind: 'made'; ring: readonly CommandRef[] }
+  | { kind: 'replayed'; event: NotificationEvent };
 
 /**
  * Stores the event, its rows and their delivery jobs, all or nothing. If the event was inserted before, or is being inserted by
  * another process, the earlier event is returned.
  */
-export async function insertFanOut(mongo: Mongo, wanted: NewFanOut): Promise<InsertedFanOut> {
+export async function insertFanOut(
+  mongo: Mongo,
+  wanted: NewFanOut,
+  jobs: readonly DeliveryJobRow[] = jobsOf(wanted),
+): Promise<InsertedFanOut> {
   try {
-    return await (wanted.staged ? insertStaged(mongo, wanted) : insertAtOnce(mongo, wanted));
+    return await (wanted.staged ? insertStaged(mongo, wanted) : insertAtOnce(mongo, wanted, jobs));
   } catch (error) {
     // Any duplicate key counts: the error of a bulk write does not always name the index.
     const winner = isDuplicateKey(error) ? await findWinner(mongo, wanted.event) : null;
@@ -62,15 +68,38 @@ export async function insertFanOut(mongo: Mongo, wanted: NewFanOut): Promise<Ins
   }
 }
 
-async function insertAtOnce(mongo: Mongo, { event, rows, deliveries, now, audit }: NewFanOut): Promise<InsertedFanOut> {
-  const ring = await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, async (session) => {
-    // Insert the event first, so that a concurrent duplicate fails before its rows are written.
-    if (event !== null) await notificationEvents(mongo).insertOne({ ...event }, { session });
-    if (rows.length > 0) await notifications(mongo).insertMany([...rows], { session, ordered: false });
-    if (audit !== undefined) await postCommandIn(mongo, session, audit);
-    return queueDeliveries(mongo, rows, { ...deliveries, now, session });
-  });
-  return { kind: 'made', ring };
+/** Returns the delivery jobs that a fan-out stores with its rows. Those of staged rows are queued when the fan-out is finished. */
+export function jobsOf({ rows, staged, deliveries, now }: NewFanOut): DeliveryJobRow[] {
+  return staged ? [] : deliveryJobs(rows, { ...deliveries, now });
+}
+
+async function insertAtOnce(mongo: Mongo, wanted: NewFanOut, jobs: readonly DeliveryJobRow[]): Promise<InsertedFanOut> {
+  await inTransaction(mongo, FRONT_DOOR_BUDGET_MS, (session) => insertTogether(mongo, [{ wanted, jobs }], session));
+  return { kind: 'made', ring: ringsOf(jobs) };
+}
+
+/** Inserts fan-outs that are not staged, in the caller's transaction. */
+export async function insertTogether(
+  mongo: Mongo,
+  group: readonly { wanted: NewFanOut; jobs: readonly DeliveryJobRow[] }[],
+  session: ClientSession,
+): Promise<void> {
+  const unordered = { session, ordered: false };
+  const events = group.flatMap(({ wanted }) => (wanted.event === null ? [] : { ...wanted.event }));
+  const rows = group.flatMap(({ wanted }) => wanted.rows);
+  // Insert the events first, so that a concurrent duplicate fails before its rows are written.
+  if (events.length > 0) await notificationEvents(mongo).insertMany(events, unordered);
+  if (rows.length > 0) await notifications(mongo).insertMany(rows, unordered);
+  await postCommandsIn(
+    mongo,
+    session,
+    group.flatMap(({ wanted }) => wanted.audit ?? []),
+  );
+  await postCommandsIn(
+    mongo,
+    session,
+    group.flatMap(({ jobs }) => jobs),
+  );
 }
 
 /** Stages the rows and then publishes them. The command that finishes the fan-out queues the deliveries. */
@@ -140,12 +169,39 @@ export function findEventById(mongo: Mongo, _id: string, session: ClientSession)
 }
 
 /** Returns the event that was stored under this key before, or null. An actor's key finds only events of that actor. */
-export function findEvent(
-  mongo: Mongo,
-  { sourceService, sourceEventId, actorId }: ReplayKey,
-): Promise<NotificationEvent | null> {
-  const owner = actorId === null ? { replayable: true } : { actorId, replayableByActor: true };
-  return notificationEvents(mongo).findOne({ sourceService, sourceEventId, ...owner }, { maxTimeMS: QUERY_LIMIT_MS });
+export async function findEvent(mongo: Mongo, key: ReplayKey): Promise<NotificationEvent | null> {
+  const [found = null] = await findEvents(mongo, [key]);
+  return found;
+}
+
+/** Does the same for many keys, by one command for each producer and actor. Returns the events in the order of the keys. */
+export async function findEvents(mongo: Mongo, keys: readonly ReplayKey[]): Promise<(NotificationEvent | null)[]> {
+  const found = new Map<string, NotificationEvent>();
+  const find = async (of: readonly ReplayKey[]) => {
+    const [first] = of;
+    if (first === undefined) return;
+    const { sourceService, actorId } = first;
+    const owner = actorId === null ? { replayable: true } : { actorId, replayableByActor: true };
+    const ids = { $in: of.map(({ sourceEventId }) => sourceEventId) };
+    const stored = notificationEvents(mongo).find(
+      { sourceService, sourceEventId: ids, ...owner },
+      { maxTimeMS: QUERY_LIMIT_MS },
+    );
+    for (const event of await stored.toArray()) {
+      const { sourceEventId } = event;
+      if (sourceEventId !== null) found.set(keyText({ ...first, sourceEventId }), event);
+    }
+  };
+  await Promise.all(
+    Map.groupBy(keys, (key) => keyText({ ...key, sourceEventId: '' }))
+      .values()
+      .map(find),
+  );
+  return keys.map((key) => found.get(keyText(key)) ?? null);
+}
+
+function keyText({ sourceService, sourceEventId, actorId }: ReplayKey): string {
+  return JSON.stringify([sourceService, actorId, sourceEventId]);
 }
 
 /**

@@ -19,18 +19,22 @@ const LINKS = linksBy('person').filter(({ collection }) => Object.hasOwn(NOTIFIC
 export async function eraseStoredMeanwhile(
   mongo: Mongo,
   ids: readonly string[],
-  { known = new Set(), now, session }: { known?: ReadonlySet<string>; now: number; session?: ClientSession },
+  { known = new Set(), now, session, read = (asked) => erasedAmong(mongo, asked, session) }: StoredMeanwhile,
 ): Promise<ReadonlySet<string>> {
-  const erased = await erasedAmong(
-    mongo,
-    ids.filter((id) => !known.has(id)),
-    session,
-  );
+  const erased = await read(ids.filter((id) => !known.has(id)));
   for (const id of erased) {
     const walk = await walkOf(mongo, id, now);
     for (const link of LINKS) await eraseLink(walk, link, [id]);
   }
   return erased;
+}
+
+interface StoredMeanwhile {
+  known?: ReadonlySet<string>;
+  now: number;
+  session?: ClientSession;
+  /** Reads the tombstones, after it is called. Default: by a command of its own, in the session. */
+  read?: (ids: readonly string[]) => Promise<ReadonlySet<string>>;
 }
 
 /**
