@@ -50,7 +50,9 @@ function filtersOf(name: string, command: Document): SeenFilter[] {
     shape: JSON.stringify([name, collection, shapeOf(filter), sort, hint]),
     explainable: { find: collection, filter, sort, ...hint, ...(limit > 0 ? { limit } : {}) },
   });
-  if (name === 'find') return [asFind(command.filter ?? {}, command.sort, command.limit)];
+  if (name === 'find') {
+    return branchesOf(command.filter ?? {}).map((branch) => asFind(branch, command.sort, command.limit));
+  }
   if (name === 'findAndModify') return [asFind(command.query, command.sort)];
   if (name === 'update') return command.updates.map((update: Document) => asFind(update.q));
   if (name === 'delete') return command.deletes.map((one: Document) => asFind(one.q));
@@ -61,6 +63,14 @@ function filtersOf(name: string, command: Document): SeenFilter[] {
   return [
     { collection, explainable, isPointRead: pinsId(filter), shape: JSON.stringify([name, collection, pipeline, hint]) },
   ];
+}
+
+/**
+ * Returns the branches of a filter that is one `$or`; otherwise the filter. MongoDB plans each branch by itself. The stand-in in Rust explains
+ * such a filter as a scan, although it runs each branch from its index.
+ */
+function branchesOf(filter: Document): Document[] {
+  return Object.keys(filter).join() === '$or' ? filter.$or : [filter];
 }
 
 function pinsId({ _id }: Document): boolean {

@@ -174,36 +174,23 @@ export async function findEvent(mongo: Mongo, key: ReplayKey): Promise<Notificat
   return found;
 }
 
-/** Does the same for many keys, by one command for each producer and actor. Returns the events in the order of the keys. */
+/** Does the same for many keys, by one command. Returns the events in the order of the keys. */
 export async function findEvents(mongo: Mongo, keys: readonly ReplayKey[]): Promise<(NotificationEvent | null)[]> {
-  const found = new Map<string, NotificationEvent>();
-  const find = async (of: readonly ReplayKey[]) => {
-    const [first] = of;
-    if (first === undefined) return;
-    const { sourceService, actorId } = first;
-    const owner = actorId === null ? { replayable: true } : { actorId, replayableByActor: true };
-    const ids = { $in: of.map(({ sourceEventId }) => sourceEventId) };
-    const stored = notificationEvents(mongo).find(
-      { sourceService, sourceEventId: ids, ...owner },
-      { maxTimeMS: QUERY_LIMIT_MS },
-    );
-    for (const event of await stored.toArray()) {
-      const { sourceEventId } = event;
-      if (sourceEventId !== null) found.set(keyText({ ...first, sourceEventId }), event);
-    }
-  };
-  await Promise.all(
-    Map.groupBy(keys, (key) => keyText({ ...key, sourceEventId: '' }))
-      .values()
-      .map(find),
-  );
-  return keys.map((key) => found.get(keyText(key)) ?? null);
+  // Each branch names a whole key, so that each is a point of its index, whichever kind of key it is.
+  const $or = keys.map(({ sourceService, sourceEventId, actorId }) => ({
+    sourceService,
+    sourceEventId,
+    ...(actorId === null ? { replayable: true } : { actorId, replayableByActor: true }),
+  }));
+  const [first = {}, ...others] = $or;
+  const found = await notificationEvents(mongo)
+    .find(others.length === 0 ? first : { $or }, { maxTimeMS: QUERY_LIMIT_MS })
+    .toArray();
+  const byKey = new Map(found.map((event) => [JSON.stringify(replayKeyOf(event)), event]));
+  return keys.map(({ sourceService, sourceEventId, actorId }) => {
+    return byKey.get(JSON.stringify({ sourceService, sourceEventId, actorId } satisfies ReplayKey)) ?? null;
+  });
 }
-
-function keyText({ sourceService, sourceEventId, actorId }: ReplayKey): string {
-  return JSON.stringify([sourceService, actorId, sourceEventId]);
-}
-
 /**
  * Returns the ids of the rows that the fan-out of a stored event made, in their order, including rows deleted since. The second read waits
  * for the commit of the event on the shards of the rows.

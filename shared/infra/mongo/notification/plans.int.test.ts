@@ -10,7 +10,7 @@ import { noneScans, watchFilters } from '#testing/stores/plans.ts';
 import { countAlertCall } from './alert-calls.ts';
 import { fanOuts } from './collections.ts';
 import { insertDeliveryAttempt, listDeliveryAttempts } from './delivery-attempts.ts';
-import { findEvent, idsOfFanOut, insertFanOut } from './fan-out.ts';
+import { findEvent, findEvents, idsOfFanOut, insertFanOut } from './fan-out.ts';
 import {
   countUnread,
   findNotification,
@@ -67,6 +67,10 @@ async function useInboxes(mongo: Mongo): Promise<void> {
   }
   await findEvent(mongo, { ...source, actorId: null });
   await findEvent(mongo, { ...source, actorId: 'teacher-1' });
+  await findEvents(
+    mongo,
+    [null, 'teacher-1'].map((actorId) => ({ ...source, actorId })),
+  );
   await countAlertCall(mongo, 'teacher-1', { limit: 1, now: Date.now() });
   await orphanedFanOuts(mongo, Date.now(), 5);
 
