@@ -43,11 +43,9 @@ export interface ChangeLink {
 
 /** Opens the publishing end alone, for a process that makes changes and does not listen. */
 export function openChangePublisher({ redisUrl, log, of }: ChangeLink): ChangePublisher {
-  const broadcaster = openBroadcaster({ redisUrl, log, purpose: `publishing changes of ${of}`, channel: CHANNELS[of] });
-  return {
-    publish: (ids) => publishIds(broadcaster, [...new Set(ids)]),
-    close: () => broadcaster.close(),
-  };
+  return publishTurns(
+    openBroadcaster({ redisUrl, log, purpose: `publishing changes of ${of}`, channel: CHANNELS[of] }),
+  );
 }
 
 /** Publishes one change by itself, for a program that ends then. Returns false if Redis did not confirm it in time. Never throws. */
@@ -59,7 +57,7 @@ export function publishChange({ redisUrl, of }: Omit<ChangeLink, 'log'>, id: str
 export function openChangeFeed({ redisUrl, log, of }: ChangeLink): ChangeFeed {
   const listeners = new Map<string, Set<() => void>>();
   const channel = CHANNELS[of];
-  const broadcaster = openBroadcaster({ redisUrl, log, purpose: `publishing changes of ${of}`, channel });
+  const publisher = openChangePublisher({ redisUrl, log, of });
   const link = subscribeToBroadcasts({ redisUrl, log, purpose: `receiving changes of ${of}`, channel, receive });
 
   function receive(text: string): void {
@@ -70,11 +68,10 @@ export function openChangeFeed({ redisUrl, log, of }: ChangeLink): ChangeFeed {
   }
 
   return {
-    notify(given) {
-      const ids = [...new Set(given)];
+    notify(ids) {
       // Listeners in this process are called at once, even if Redis is unreachable.
-      if (listeners.size > 0) for (const id of ids) callListeners(id);
-      publishIds(broadcaster, ids);
+      if (listeners.size > 0) for (const id of new Set(ids)) callListeners(id);
+      publisher.publish(ids);
     },
     listen(id, changed) {
       const others = listeners.get(id);
@@ -88,15 +85,33 @@ export function openChangeFeed({ redisUrl, log, of }: ChangeLink): ChangeFeed {
     },
     isConnected: () => link.current() !== null,
     async close() {
-      await Promise.all([broadcaster.close(), link.close()]);
+      await Promise.all([publisher.close(), link.close()]);
     },
   };
 }
 
-function publishIds(broadcaster: Broadcaster, ids: readonly string[]): void {
-  for (let from = 0; from < ids.length; from += IDS_AT_ONCE) {
-    broadcaster.publish(JSON.stringify(ids.slice(from, from + IDS_AT_ONCE)));
+/** Publishes the changes of one turn together: when a class is graded, many inboxes change at the same moment. */
+function publishTurns(broadcaster: Broadcaster): ChangePublisher {
+  const waiting = new Set<string>();
+
+  function publishWaiting(): void {
+    const ids = [...waiting];
+    waiting.clear();
+    for (let from = 0; from < ids.length; from += IDS_AT_ONCE) {
+      broadcaster.publish(JSON.stringify(ids.slice(from, from + IDS_AT_ONCE)));
+    }
   }
+
+  return {
+    publish(ids) {
+      if (waiting.size === 0 && ids.length > 0) setImmediate(publishWaiting);
+      for (const id of ids) waiting.add(id);
+    },
+    close() {
+      publishWaiting();
+      return broadcaster.close();
+    },
+  };
 }
 
 /** Returns the ids of a message; an empty list for a message that is not a JSON array. */
