@@ -223,7 +223,7 @@ const FEATURES: readonly Feature[] = [
       const dead = await again(mongo, poison);
       t.match(dead, { status: 'DEAD', attempts: 2, lockedUntil: null, lastError: { fingerprint: 'WorkerLost' } });
       t.type(dead.settledAt, Date);
-      t.strictSame(kernel.announced, [poison._id]);
+      t.strictSame(kernel.announced, actor.yieldsTo === undefined ? [poison._id] : []);
       t.equal(await subject.effects(poison), 0);
       t.equal(await runCommand(kernel, actor, healthy), subject.ends.result);
     },

@@ -52,7 +52,7 @@ async function claimAndRun<Q extends Queue>(
   scope.cause = command.cause;
   if (claimed.kind === 'dead') {
     const { attempts: attempt, lastError } = command;
-    return announceDead(kernel, command, { attempt, reason: lastError?.message });
+    return announceDead({ kernel, actor, command }, { attempt, reason: lastError?.message });
   }
   if (claimed.kind === 'held') return announceHeld(kernel, command);
   const claimedAt = performance.now();
@@ -128,11 +128,12 @@ async function run<Q extends Queue>(life: Life<Q>): Promise<Outcome<Q>> {
 
 /** Logs how the run ended, notifies the front doors that wait for the command, and starts the best-effort work of `after`. */
 function announce<Q extends Queue>(
-  { kernel, command }: Life<Q>,
+  life: Life<Q>,
   settled: Exclude<SettleResult<Q>, { kind: 'stale' }>,
   claimedAt: number,
 ): RunResult {
   if (settled.kind === 'unsettled') return 'fenced';
+  const { kernel, command } = life;
   const times = { waitMs: waitOf(command, kernel.leaseMs), runMs: Math.round(performance.now() - claimedAt) };
   const ended = { queue: command.queue, commandId: command._id, attempt: command.attempts, ...times };
   const fields = { ...ended, subject: command.subject };
@@ -143,7 +144,7 @@ function announce<Q extends Queue>(
   const { outcome, next } = settled;
   switch (outcome.kind) {
     case 'done':
-      kernel.publishSettled(command._id);
+      publishSettled(life);
       kernel.log.info({ ...ended, ending: 'done' }, 'command settled');
       try {
         outcome.after?.();
@@ -152,7 +153,7 @@ function announce<Q extends Queue>(
       }
       return 'done';
     case 'rejected':
-      kernel.publishSettled(command._id);
+      publishSettled(life);
       kernel.log.info({ ...ended, ending: 'rejected' }, 'command settled');
       return 'rejected';
     case 'snooze':
@@ -161,7 +162,7 @@ function announce<Q extends Queue>(
       return 'failed';
     case 'retry':
     case 'dead':
-      if (next.to === 'DEAD') return announceDead(kernel, command, ended, outcome.error);
+      if (next.to === 'DEAD') return announceDead(life, ended, outcome.error);
       kernel.log.warn({ ...fields, err: outcome.error }, 'command failed; retry scheduled');
       return 'retried';
     default:
@@ -169,9 +170,17 @@ function announce<Q extends Queue>(
   }
 }
 
+type Ended = Pick<Life<Queue>, 'kernel' | 'actor' | 'command'>;
+
+/** Notifies the front doors that wait for the command. None waits for those of an actor that yields. */
+function publishSettled({ kernel, actor, command }: Ended): void {
+  if (actor.yieldsTo === undefined) kernel.publishSettled(command._id);
+}
+
 /** Logs a dead command and notifies front doors. A front door must not wait until an operator replays the command. */
-function announceDead(kernel: Kernel, command: Command, fields: Fields, error?: Error): RunResult {
-  kernel.publishSettled(command._id);
+function announceDead(ended: Ended, fields: Fields, error?: Error): RunResult {
+  const { kernel, command } = ended;
+  publishSettled(ended);
   kernel.log.error(
     {
       commandId: command._id,
