@@ -43,7 +43,8 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
   const intent = await inPieces(intentOf(deps, call));
   if (isRejection(intent)) return intent;
   for (let pass = 0; pass < MAX_PASSES; pass++) {
-    const earlier = await deps.starts.earlier(intent);
+    const seen = await seenBefore(deps, intent);
+    const { earlier } = seen;
     const replayed = earlier.find((attempt) => attempt.startKeys.includes(intent.key));
     if (replayed !== undefined) {
       const end = await existing(deps, call, replayed, { replayed: true });
@@ -61,11 +62,30 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
     }
     const end =
       open === undefined
-        ? await begin(deps, call, intent, { plan, earlier, now })
+        ? await begin(deps, call, intent, { plan, seen, now })
         : await reuse(deps, call, intent, { plan, open });
     if (end.kind === 'answered') return end.answer;
   }
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
+}
+
+/** The reads on which a pass decides. */
+interface Seen {
+  earlier: readonly EarlierAttempt[];
+  /** The student is erased, or is being erased. */
+  erased: boolean;
+  /** Number of the exam's newest release. The attempt is bound by the first one after it. */
+  releasesSeen: number;
+}
+
+/** Reads side by side what a new attempt depends on: one wait less for each student of a class that begins. */
+async function seenBefore({ starts }: AttemptDeps, { examId, studentId }: StartIntent): Promise<Seen> {
+  const [earlier, erased, releasesSeen] = await Promise.all([
+    starts.earlier({ examId, studentId }),
+    starts.isErased(studentId),
+    starts.newestRelease(examId),
+  ]);
+  return { earlier, erased, releasesSeen };
 }
 
 /** Names the unknown fields of `access` to a sender whose student has no access: one of them may be the decision, misspelled. */
@@ -122,16 +142,17 @@ async function begin(
   deps: AttemptDeps,
   call: Call<StartRequest>,
   intent: StartIntent,
-  { plan, earlier, now }: { plan: StartPlan; earlier: readonly EarlierAttempt[]; now: Date },
+  { plan, seen, now }: { plan: StartPlan; seen: Seen; now: Date },
 ): Promise<StartEnd> {
+  const { earlier } = seen;
   const seat = seatNeed(plan, intent.studentId);
   const facts = seat === null ? { seats: 0, hasSeat: false } : await seatFacts(deps.mongo, seat);
   const refused = admitStart(plan, { attempts: countedAttempts(plan, earlier), ...facts });
   if (refused !== null) {
     return (await hasOtherStart(deps, intent, earlier)) ? { kind: 'raced' } : answered(refused);
   }
-  const attempt = await attemptOf(deps, intent, plan, earlier, now);
-  if (attempt === null) return answered({ rejected: 'PERSON_ERASED' });
+  if (seen.erased) return answered({ rejected: 'PERSON_ERASED' });
+  const attempt = await attemptOf(deps, intent, plan, seen, now);
   const taken = facts.hasSeat ? null : seat;
   const result = await deps.starts.insert(attempt, taken);
   switch (result.kind) {
@@ -164,20 +185,15 @@ async function hasOtherStart({ starts }: AttemptDeps, intent: StartIntent, earli
   return (await starts.earlier(intent)).length > earlier.length;
 }
 
-/** Returns the attempt to insert, or null if its student is erased. */
+/** Stores the paper and returns the attempt to insert. */
 async function attemptOf(
   deps: AttemptDeps,
   intent: StartIntent,
   plan: StartPlan,
-  earlier: readonly EarlierAttempt[],
+  { earlier, releasesSeen }: Seen,
   now: Date,
-): Promise<Attempt | null> {
-  const [erased, paperId, releasesSeen] = await Promise.all([
-    deps.starts.isErased(intent.studentId),
-    deps.papers.store(intent.paper),
-    deps.starts.newestRelease(intent.examId),
-  ]);
-  if (erased) return null;
+): Promise<Attempt> {
+  const paperId = await deps.papers.store(intent.paper);
   return newAttempt(intent.body, {
     attemptId: newId(now.getTime()),
     studentId: intent.studentId,
