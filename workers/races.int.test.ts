@@ -11,8 +11,7 @@ import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { scriptActor, testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openChance, scaled } from '#testing/chance.ts';
-import { callOf } from '#testing/doors/calls.ts';
-import { inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
 import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { announcedOnce } from '#testing/stored/stored.ts';
 import {

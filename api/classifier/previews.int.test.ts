@@ -6,7 +6,7 @@ import { countRows, findPerson } from '#infra/mongo/person/find.ts';
 import type { ExplanationRequest, GenerationRequest } from '#shared/generated/classifier.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { captureLog } from '#testing/captured-log.ts';
-import { callWith } from '#testing/doors/calls.ts';
+import { callWith } from '#testing/doors/in-process-door.ts';
 import { openJobDoor } from '#testing/doors/job-door.ts';
 import {
   doorWithWorker,

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { SaveBody } from '#shared/attempt/answer.ts';
 import type { StartQuestion, StartRequest } from '#shared/generated/attempt.ts';
-import type { HttpClient } from './http-client.ts';
-import { TOKEN } from './stage.ts';
+import { type HttpClient, TOKEN } from './stage.ts';
 
 /** Number of questions of each type: the parts of the 2025 national mathematics paper, extended to forty questions. */
 const CHOICES = 28;

@@ -1,8 +1,8 @@
 import { openMongo } from '#infra/mongo/connect.ts';
 import { freePort } from '#scripts/start/services/port.ts';
 import { startChild } from './child.ts';
-import { type HttpClient, openHttpClient } from './http-client.ts';
 import type { BenchContext } from './measure.ts';
+import { type HttpClient, openHttpClient } from './stage.ts';
 
 export const PASSWORD = 'sông hương núi ngự';
 

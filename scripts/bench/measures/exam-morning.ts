@@ -1,13 +1,12 @@
 import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { answerBody, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
-import type { HttpClient } from '#scripts/bench/http-client.ts';
 import { type BenchContext, figuresOf, type Measure, quantile, type Row } from '#scripts/bench/measure.ts';
 import { type Morning, planMorning, QUICK_MORNING, WHOLE_MORNING } from '#scripts/bench/morning.ts';
 import { type Arrival, highestRate, type LoopResult, openLoop, type RouteTimes } from '#scripts/bench/open-loop.ts';
 import { limitOf, openShares, type Shares, sharesText } from '#scripts/bench/processor.ts';
 import { openBacklog } from '#scripts/bench/queue-ages.ts';
-import { openStage, type Stage } from '#scripts/bench/stage.ts';
+import { type HttpClient, openStage, type Stage } from '#scripts/bench/stage.ts';
 import { send } from '#testing/clients/call.ts';
 
 const EXAM = 'bench-morning';

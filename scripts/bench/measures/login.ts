@@ -1,6 +1,5 @@
 import * as bcrypt from 'bcrypt';
 import { readConfig } from '#infra/config/config.ts';
-import type { HttpClient } from '#scripts/bench/http-client.ts';
 import {
   alternate,
   type BenchContext,
@@ -11,7 +10,7 @@ import {
   timed,
 } from '#scripts/bench/measure.ts';
 import { login, openBetterAuth, PASSWORD, register, signIn, signUp } from '#scripts/bench/sign-in.ts';
-import { openStage, type Stage } from '#scripts/bench/stage.ts';
+import { type HttpClient, openStage, type Stage } from '#scripts/bench/stage.ts';
 
 const EMAIL = 'an@truong.example';
 const CROWD = 8;

@@ -4,10 +4,9 @@ import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { startChild } from '#scripts/bench/child.ts';
 import { answerBody, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
-import { type HttpClient, openHttpClient } from '#scripts/bench/http-client.ts';
 import { type BenchContext, figuresOf, type Measure, type Row, ratesOf, timed } from '#scripts/bench/measure.ts';
 import { processorMs } from '#scripts/bench/processor.ts';
-import { openStage } from '#scripts/bench/stage.ts';
+import { type HttpClient, openHttpClient, openStage } from '#scripts/bench/stage.ts';
 import { freePort } from '#scripts/start/services/port.ts';
 
 const AT_ONCE = 16;

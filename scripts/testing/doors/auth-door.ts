@@ -11,7 +11,7 @@ import { openKeyedHash } from '#infra/net/keyed-hash.ts';
 import { type Hasher, openHasher } from '#infra/passwords/hasher.ts';
 import type { AddressTurns } from '#infra/redis/address-turns.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
-import { callWith } from './calls.ts';
+import { callWith } from './in-process-door.ts';
 
 /** A hasher whose costs are so low that tests do not wait for it. */
 export const quickHasher = openHasher({ passwordCost: 4, tokenCost: 4, concurrency: 2 });

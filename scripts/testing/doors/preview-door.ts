@@ -19,7 +19,7 @@ import { type FakeOwners, openFakeOwners } from '#testing/neighbours/fake-owners
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { settlementActor } from '#workers/settlement/actor.ts';
-import { callWith } from './calls.ts';
+import { callWith } from './in-process-door.ts';
 
 /** A model that answers like the mock unless `script` changes the answer, and records its calls. */
 export interface ScriptedModels extends Models {
