@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
-import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
-import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { openMongo } from '#infra/mongo/connect.ts';
 import { startChild } from '#scripts/bench/child.ts';
 import { answerBody, startOverHttp, studentHeaders } from '#scripts/bench/exam.ts';
 import { type BenchContext, figuresOf, type Measure, type Row, ratesOf, timed } from '#scripts/bench/measure.ts';
 import { processorMs } from '#scripts/bench/processor.ts';
+import { openBacklog } from '#scripts/bench/queue-ages.ts';
 import { type HttpClient, openHttpClient, openStage } from '#scripts/bench/stage.ts';
 import { freePort } from '#scripts/start/services/port.ts';
 
@@ -50,7 +49,8 @@ export const measurePlain: Measure = async (context) => {
     for (let round = 0; round <= rounds; round++) {
       for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
         const figures = await sat(side, `bench-plain-${side.name}-${round}`, sizes);
-        await untilSent(stage.mongo);
+        // Notices that are still sent would slow down the next side.
+        await openBacklog(stage.mongo).drained();
         if (round > 0) add(found, side.name, figures);
       }
       context.progress.reach(round + 1, rounds + 1);
@@ -61,13 +61,6 @@ export const measurePlain: Measure = async (context) => {
     await stage.close();
   }
 };
-
-const DUE = { queue: 'gradenotices:student', status: 'PENDING' };
-
-/** Waits until no notice to a student is left, whose sending would slow down the next side. */
-async function untilSent(mongo: Mongo): Promise<void> {
-  while ((await mongo.db.collection(NOTICES).findOne(DUE)) !== null) await delay(100);
-}
 
 function add(found: Map<string, Record<string, number[]>>, side: string, figures: Record<string, number[]>): void {
   const all = found.get(side) ?? {};

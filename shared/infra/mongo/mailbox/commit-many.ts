@@ -2,12 +2,13 @@ import type { ClientSession } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
 import { gatherTransactions } from '#infra/mongo/gathered-transactions.ts';
+import { literal } from '#infra/mongo/guarded-update.ts';
 import { inTransactionOf } from '#infra/mongo/transaction.ts';
 import { applyWrites, type Writes } from '#infra/mongo/writes.ts';
 import { gather, type Part } from '#infra/process/gather.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { type CommandOf, MAILBOX_OF } from './commands.ts';
-import { type NextState, settleCommand, settlement, settlementOfDone } from './settle.ts';
+import { type NextState, settleCommand, settlement } from './settle.ts';
 
 /** The end of one run, with what it has decided. */
 export interface WantedCommit<Q extends Queue = Queue> {
@@ -66,16 +67,29 @@ async function settleAll(mongo: Mongo, wanted: readonly WantedCommit[], session?
       next.to === 'DONE' ? `${queue} ${fence}` : _id,
     );
     const models = [...alike.values()].map((ends) => {
-      const [{ command, next }, ...others] = ends as [WantedCommit, ...WantedCommit[]];
-      return others.length === 0
-        ? { updateOne: settlement(command, next) }
-        : { updateMany: settlementOfDone([{ command, next }, ...others]) };
+      const [{ command, next }] = ends as [WantedCommit];
+      const single = settlement(command, next);
+      return ends.length === 1 ? { updateOne: single } : { updateMany: ofEachDone(single, ends) };
     });
     const options = { ordered: false, ...(session === undefined ? {} : { session }) };
     const { matchedCount } = await mongo.db.collection(name).bulkWrite(models as never, options);
     if (matchedCount !== ofMailbox.length) return false;
   }
   return true;
+}
+
+/**
+ * Returns the write that ends several runs which are done, of one queue and with one fence, made from that of the first. A statement for
+ * each would cost the server some times as much. It finds fewer commands if the worker no longer holds all of them.
+ */
+function ofEachDone({ filter, update }: ReturnType<typeof settlement>, done: readonly WantedCommit[]) {
+  const ids = done.map(({ command }) => command._id);
+  const results = done.map(({ next }) => (next.to === 'DONE' ? next.result : null));
+  const result = { $arrayElemAt: [literal(results), { $indexOfArray: [literal(ids), '$_id'] }] };
+  return {
+    filter: { ...filter, _id: { $in: ids }, key: { $in: done.map(({ command }) => command.key) } },
+    update: [...update, { $set: { result } }],
+  };
 }
 
 /**

@@ -87,29 +87,6 @@ export function settlement<Q extends Queue>(
   };
 }
 
-/**
- * Returns the one write that ends several runs which are done, of one queue and with one fence: a statement for each would cost the server
- * some times as much. It finds fewer commands if the worker no longer holds all of them.
- */
-export function settlementOfDone<Q extends Queue>(
-  done: readonly [WantedEnd<Q>, ...WantedEnd<Q>[]],
-): ReturnType<typeof settlement> {
-  const ids = done.map(({ command }) => command._id);
-  const results = done.map(({ next }) => (next.to === 'DONE' ? next.result : null));
-  const result = { $arrayElemAt: [literal(results), { $indexOfArray: [literal(ids), '$_id'] }] };
-  const { filter, update } = settlement(done[0].command, done[0].next);
-  return {
-    filter: { ...filter, _id: { $in: ids }, key: { $in: done.map(({ command }) => command.key) } },
-    update: [...update, { $set: { result } } as UpdateFilter<Command>],
-  };
-}
-
-/** A run and how it ends. */
-interface WantedEnd<Q extends Queue> {
-  command: CommandOf<Q>;
-  next: NextState<Q>;
-}
-
 /** Ends a row of failed runs. A wait that an actor chose does not: only the next run shows if the cause is gone, unless it is a sweep's turn. */
 const NOT_FAILING = { failing: '$$REMOVE', failingSince: '$$REMOVE' } as const;
 

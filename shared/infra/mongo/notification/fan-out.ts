@@ -191,6 +191,7 @@ export async function findEvents(mongo: Mongo, keys: readonly ReplayKey[]): Prom
     return byKey.get(JSON.stringify({ sourceService, sourceEventId, actorId } satisfies ReplayKey)) ?? null;
   });
 }
+
 /**
  * Returns the ids of the rows that the fan-out of a stored event made, in their order, including rows deleted since. The second read waits
  * for the commit of the event on the shards of the rows.
