@@ -159,6 +159,11 @@ export interface BodyRule {
    */
   anyMarks?: readonly string[];
   /**
+   * Name of a member of the body that many callers send alike, an array: its bytes are parsed and checked once. The handler gets the same
+   * array for each of them and may not change it.
+   */
+  repeated?: string;
+  /**
    * Returns further faults of a body that is refused for `known`, the faults of its shape. Otherwise the handler would report
    * these faults only in a later reply, once the shape is right.
    */
@@ -221,6 +226,7 @@ export interface TextReply {
   kind: 'text';
   status: number;
   data: readonly (string | Buffer)[];
+  headers?: Record<string, string>;
 }
 
 /** A reply that its handler writes itself, such as a stream or metrics. The handler must end the response. */

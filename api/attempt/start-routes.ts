@@ -52,7 +52,7 @@ export function startRoutes(deps: AttemptDeps): Route[] {
         example: COURSE_SERVICE,
       },
     ],
-    body: { schema: 'attempt/start-request', maxBytes: LARGE_BODY, moreFaults: paperFaults },
+    body: { schema: 'attempt/start-request', maxBytes: LARGE_BODY, moreFaults: paperFaults, repeated: 'questions' },
     replies: [
       { status: 201, schema: 'attempt/start-reply', description: 'New attempt', headers: REPLAYED },
       {

@@ -32,11 +32,14 @@ export function* parsedBody(
   if (read.kind === 'refused' || read.kind === 'gone') return read;
   if (read.kind === 'unread' || body === undefined)
     return { kind: 'body', value: undefined, faults: [], dropped: NONE };
+  const soon = yield* byKnownMember(read.bytes, body);
+  if (soon !== undefined) return soon;
   const parsed = yield* parse(read.bytes, body);
   if (isRejection(parsed)) return refused(parsed);
   yield;
   const { faults: ofShape, dropped } = yield* body.check(parsed.value);
   const faults = merge(parsed.faults, ofShape);
+  if (faults.length === 0) body.repeated?.keep(read.bytes, parsed.value);
   // The first work of the handler is a piece of its own.
   yield;
   return { kind: 'body', value: parsed.value, faults, dropped };
@@ -49,6 +52,24 @@ export function* parsedBody(
 export function withIgnored(reply: Reply, dropped: readonly DroppedField[]): Reply {
   const ignored = dropped.flatMap(({ path, name }) => (path.lastIndexOf('/') === 0 ? [shownName(name)] : []));
   return ignored.length === 0 ? reply : { ...reply, data: { ...Object(reply.data), ignored } };
+}
+
+/**
+ * Returns the body if an earlier one had the same large member, as `parsedBody` would. Undefined for any other body, and for one with a
+ * fault: it is read whole, so that its sender gets every fault with its path.
+ */
+function* byKnownMember(bytes: Buffer, { repeated, check }: MountedBody): Pieces<RequestBody | undefined> {
+  const known = repeated?.find(bytes);
+  if (repeated === undefined || known === undefined) return undefined;
+  const parsed = yield* parseBody(known.marked);
+  if (isRejection(parsed) || parsed.faults.length > 0 || !repeated.isMarked(parsed.value)) return undefined;
+  const { value } = parsed;
+  // One item stands for all, which were valid. The check is of shape, so it depends on nothing else in the body.
+  value[repeated.name] = known.value.slice(0, 1);
+  const { faults, dropped } = yield* check(value);
+  if (faults.length > 0) return undefined;
+  value[repeated.name] = known.value;
+  return { kind: 'body', value, faults, dropped };
 }
 
 function* parse(bytes: Buffer, { isForm, anyMarks }: MountedBody): ReturnType<typeof parseBody> {

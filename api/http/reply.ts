@@ -17,8 +17,8 @@ export function writeReply(exchange: Exchange, reply: Reply, closing: boolean): 
 }
 
 /** Writes a success whose data is JSON text already in the same envelope. */
-export function writeText(exchange: Exchange, { status, data }: TextReply, closing: boolean): void {
-  send(exchange, status, ['{"success":true,"data":', ...data, ',"message":"OK"}'], undefined, closing);
+export function writeText(exchange: Exchange, { status, data, headers }: TextReply, closing: boolean): void {
+  send(exchange, status, ['{"success":true,"data":', ...data, ',"message":"OK"}'], headers, closing);
 }
 
 /** A rejection with the headers of its status, such as `Allow`. */

@@ -4,6 +4,7 @@ import type { Route } from '#api/route.ts';
 import type { QueryParser, Schemas } from '#infra/schema/validator.ts';
 import { type Callers, callersOf } from './body-budget.ts';
 import type { Exchange } from './exchange.ts';
+import { RepeatedMember } from './repeated-member.ts';
 
 /** Result of routing. `wrong-method`: the path exists, but only with the methods in `allow`. */
 export type Match =
@@ -163,6 +164,8 @@ export interface MountedBody {
   maxBytes: number;
   isForm: boolean;
   anyMarks: readonly string[];
+  /** Undefined for a route without such a member. */
+  repeated: RepeatedMember | undefined;
   callers: Callers;
 }
 
@@ -175,6 +178,7 @@ export function mountRoute(route: Route, schemas: Pick<Schemas, 'checker' | 'que
       maxBytes: route.body.maxBytes,
       isForm: route.body.isForm === true,
       anyMarks: route.body.anyMarks ?? [],
+      repeated: route.body.repeated === undefined ? undefined : new RepeatedMember(route.body.repeated),
       callers: callersOf(route.guards),
     },
     parseQuery: schemas.queryParser(route.query),

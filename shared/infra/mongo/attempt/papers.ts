@@ -24,8 +24,8 @@ export interface IdentifiedPaper {
 /** Stores papers under their hash and caches the most recently used ones in memory. */
 export interface Papers {
   /**
-   * Copies the questions of a start as `copyPaper` does. A whole class starts with the same questions: they are copied, checked and measured
-   * for its first student alone.
+   * Copies the questions of a start as `copyPaper` does. A whole class starts with the same questions, in the same array: they are copied,
+   * checked and measured for its first student alone.
    */
   copy(questions: readonly QuestionInput[]): Pieces<IdentifiedPaper | Rejection>;
   /**
@@ -42,8 +42,7 @@ export interface Papers {
 /** `cacheBytes` bounds the memory of cached papers, by the length of their JSON or of their stored form. */
 export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
   const cache = new LRUCache<string, Paper>({ maxSize: cacheBytes });
-  // By the hash of the questions as they were sent. Its papers are those of the other cache, as long as that has them.
-  const copies = new LRUCache<string, IdentifiedPaper>({ maxSize: Math.ceil(cacheBytes / 4) });
+  const copies = new WeakMap<readonly QuestionInput[], IdentifiedPaper>();
   const loading = new Map<string, Promise<Paper>>();
 
   async function load(id: string, session?: ClientSession): Promise<Paper> {
@@ -58,13 +57,12 @@ export function openPapers(mongo: Mongo, cacheBytes: number): Papers {
 
   return {
     *copy(questions) {
-      const { hash } = yield* hashOf(questions);
-      const known = copies.get(hash);
+      const known = copies.get(questions);
       if (known !== undefined) return known;
       const copied = yield* copyPaper(questions);
       if (isRejection(copied)) return copied;
       const paper = yield* identified(copied.paper);
-      copies.set(hash, paper, { size: paper.length });
+      copies.set(questions, paper);
       return paper;
     },
     async store({ id, paper, length }) {
@@ -99,7 +97,7 @@ export function* identified(paper: Paper): Pieces<IdentifiedPaper> {
 }
 
 /** Returns the SHA-256 of the JSON of an object that has `questions` first, and the length of that text. */
-function* hashOf(questions: readonly object[], rest: object = {}): Pieces<{ hash: string; length: number }> {
+function* hashOf(questions: readonly object[], rest: object): Pieces<{ hash: string; length: number }> {
   const hash = createHash('sha256');
   let length = 0;
   const add = (text: string) => {
