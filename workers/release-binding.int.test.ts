@@ -7,7 +7,7 @@ import type { CommandRef } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { openChance, scaled } from '#testing/chance.ts';
-import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { callOf, inProcessDoor, startedAttempt } from '#testing/doors/in-process-door.ts';
 import { announcedOnce, announcements, noticeRows } from '#testing/stored/stored.ts';
 import { graded, postGrading, postRelease, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { tappedDb } from '#testing/stores/faulty-mongo.ts';
@@ -64,11 +64,8 @@ async function releaseNow(mongo: TestMongo, release: Parameters<typeof postRelea
   return (await readCommand(mongo, command))?.result;
 }
 
-const started = async (mongo: TestMongo, examId: string, student: string, change: object = {}) => {
-  const reply = await startAttempt(inProcessDoor(mongo, {}), callOf(startOf(examId, change), { examId }, student));
-  if (!('data' in reply)) throw new Error(JSON.stringify(reply));
-  return (reply.data as { attempt: { id: string; exam: { resultsReleasedAt: string | null } } }).attempt;
-};
+const started = async (mongo: TestMongo, examId: string, student: string, change: object = {}) =>
+  startedAttempt(await startAttempt(inProcessDoor(mongo, {}), callOf(startOf(examId, change), { examId }, student)));
 
 t.test('a start that was decided before a release and commits after it takes the release', async (t) => {
   const mongo = await openTestMongo(t);
@@ -236,8 +233,7 @@ t.test(
         const from = performance.now();
         const reply = await startAttempt(door, callOf(startOf(examId), { examId }, `student-${n}`));
         const to = performance.now();
-        if (!('data' in reply)) throw new Error(JSON.stringify(reply));
-        const { attempt } = reply.data as { attempt: { id: string } };
+        const attempt = startedAttempt(reply);
         await jitter.pause(5);
         await submitAttempt(door, callOf({ source: 'STUDENT' }, { attemptId: attempt.id }, `student-${n}`));
         return { id: attempt.id, from, to };

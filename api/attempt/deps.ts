@@ -63,8 +63,8 @@ export async function detailOf(
 }
 
 /**
- * Returns a reply with the detail, like `detailOf`. If this process still has the questions as text, from the attempt's saves, the reply
- * contains that text. Examiners see other questions; all other viewers see the same ones in every status.
+ * Returns a reply with the detail, like `detailOf`. If this process still has the questions as text, from the attempt's start or saves, the
+ * reply contains that text. Examiners see other questions; all other viewers see the same ones in every status.
  */
 export async function detailReply(
   deps: AttemptDeps,
@@ -72,11 +72,27 @@ export async function detailReply(
   viewer: Viewer,
   { status, eventLimit }: { status: number; eventLimit: number },
 ): Promise<Reply | TextReply> {
-  const texts = isExaminer(attempt, viewer) ? undefined : deps.replyTexts.find(attempt._id);
-  if (texts === undefined) return { status, data: await detailOf(deps, attempt, viewer, eventLimit) };
+  if (isExaminer(attempt, viewer) || deps.replyTexts.find(attempt._id) === undefined) {
+    return { status, data: await detailOf(deps, attempt, viewer, eventLimit) };
+  }
+  return { kind: 'text', status, data: await detailText(deps, attempt, viewer, eventLimit) };
+}
+
+/**
+ * Returns the detail as JSON, and keeps its questions as text. The viewer must be no examiner of the attempt. With `texts`, the attempt may
+ * lack the fields from which its questions follow.
+ */
+export async function detailText(
+  deps: AttemptDeps,
+  attempt: Attempt,
+  viewer: Viewer,
+  eventLimit: number,
+  texts = deps.replyTexts.find(attempt._id),
+): Promise<TextReply['data']> {
   const whole = await withTexts(deps, attempt);
   const events = await deps.newestEvents(whole, eventLimit);
-  return { kind: 'text', status, data: texts.ofWhole(whole, events, viewer, new Date(deps.now())) };
+  const known = texts ?? (await deps.replyTexts.add(whole, await deps.papers.find(whole.paperId)));
+  return known.ofWhole(whole, events, viewer, new Date(deps.now()));
 }
 
 /** Viewer of other services on internal routes: such a service sees what the student sees. */

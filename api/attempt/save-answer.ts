@@ -24,7 +24,7 @@ import { type FittedSave, fitSave, whySaveRefused } from '#shared/attempt/save-r
 import type { Viewer } from '#shared/attempt/visibility.ts';
 import type { SaveAnswerRequest } from '#shared/generated/attempt.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { type AttemptDeps, ownAttemptRef, refusalOf, viewerOf, withTexts } from './deps.ts';
+import { type AttemptDeps, detailText, ownAttemptRef, refusalOf, viewerOf, withTexts } from './deps.ts';
 import { submitOverdue } from './submit.ts';
 
 /** Upper bound of the random wait (ms) before a save repeats after a conflict, so that concurrent saves spread out. */
@@ -171,11 +171,8 @@ async function replyTo(deps: AttemptDeps, saved: Saved, viewer: Viewer): Promise
     const text = saved.texts.ofStored(saved.stored, viewer, limits);
     if (text !== null) return text;
   }
-  const attempt = await withTexts(deps, 'stored' in saved ? saved.stored.whole() : saved.attempt);
-  const events = await deps.newestEvents(attempt, SAVE_REPLY_EVENTS);
-  const texts = 'texts' in saved ? saved.texts : deps.replyTexts.find(attempt._id);
-  const known = texts ?? (await deps.replyTexts.add(attempt, await deps.papers.find(attempt.paperId)));
-  return known.ofWhole(attempt, events, viewer, new Date(deps.now()));
+  const [attempt, texts] = 'stored' in saved ? [saved.stored.whole(), saved.texts] : [saved.attempt];
+  return detailText(deps, attempt, viewer, SAVE_REPLY_EVENTS, texts);
 }
 
 function writeOf(ref: AttemptRef, fitted: FittedSave, sourceTabId: string | null): AnswerWrite {

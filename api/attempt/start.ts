@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Call, Reply } from '#api/route.ts';
+import type { Call, TextReply } from '#api/route.ts';
 import { addStartKey, type EarlierAttempt, findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { type SeatNeed, seatFacts, withdrawAttempt } from '#infra/mongo/attempt/insert-attempt.ts';
 import type { IdentifiedPaper } from '#infra/mongo/attempt/papers.ts';
@@ -17,7 +17,7 @@ import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { escapePointer } from '#shared/kernel/json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
-import { type AttemptDeps, detailOf, viewerOf } from './deps.ts';
+import { type AttemptDeps, detailText, viewerOf } from './deps.ts';
 import { submitOverdue } from './submit.ts';
 
 /** A start request that passed every rule that needs no database read. */
@@ -39,7 +39,7 @@ const MAX_PASSES = 20;
  * the rules have checked, so a concurrent start cannot break them. A start that loses a race reads again and repeats every
  * rule: it gets the winner's attempt only if rules 4–8 and 10 admit it.
  */
-export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>): Promise<Reply | Rejection> {
+export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>): Promise<TextReply | Rejection> {
   const intent = await inPieces(intentOf(deps, call));
   if (isRejection(intent)) return intent;
   for (let pass = 0; pass < MAX_PASSES; pass++) {
@@ -97,9 +97,9 @@ function explained(refusal: Rejection, { dropped = [] }: Pick<Call, 'dropped'>):
 }
 
 /** `raced`: a concurrent start changed what this one had read, so the next pass reads everything again. */
-type StartEnd = { kind: 'answered'; answer: Reply | Rejection } | { kind: 'raced' };
+type StartEnd = { kind: 'answered'; answer: TextReply | Rejection } | { kind: 'raced' };
 
-function answered(answer: Reply | Rejection): StartEnd {
+function answered(answer: TextReply | Rejection): StartEnd {
   return { kind: 'answered', answer };
 }
 
@@ -254,10 +254,12 @@ async function startReply(
   call: Call<StartRequest>,
   attempt: Attempt,
   { created, replayed }: { created: boolean; replayed: boolean },
-): Promise<Reply> {
+): Promise<TextReply> {
+  const detail = await detailText(deps, attempt, viewerOf(call.identity), SAVE_REPLY_EVENTS);
   return {
+    kind: 'text',
     status: created ? 201 : 200,
-    data: { attempt: await detailOf(deps, attempt, viewerOf(call.identity), SAVE_REPLY_EVENTS), created },
+    data: ['{"attempt":', ...detail, `,"created":${created}}`],
     headers: { 'Idempotency-Replayed': `${replayed}` },
   };
 }

@@ -13,7 +13,8 @@ import { type MarkSubmitted, openSubmits } from '#infra/mongo/attempt/submit.ts'
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openSettledPoller, type SettledPoller } from '#infra/mongo/mailbox/mailbox.ts';
 
-const PAPER_CACHE_BYTES = 128 * 1_024 * 1_024;
+/** JSON of papers, each of which takes some four times as much in memory. */
+const PAPER_CACHE_BYTES = 64 * 1_024 * 1_024;
 /** Texts of about 1,500 attempts with forty questions. */
 const REPLY_CACHE_BYTES = 128 * 1_024 * 1_024;
 const CACHED_REFS = 20_000;

@@ -78,7 +78,7 @@ export type HeadFacts = Omit<
 >;
 
 /** Returns the questions in the order of the attempt. They stay the same as long as the attempt exists. */
-export function questionsForReply(attempt: Attempt, paper: Paper, forExaminer: boolean) {
+function questionsForReply(attempt: Attempt, paper: Paper, forExaminer: boolean) {
   return attempt.order.map((paperIndex, position) =>
     questionForReply(attempt, questionAt(attempt, paper, paperIndex, position), forExaminer),
   );
@@ -115,14 +115,14 @@ function scopeForReply({ scope }: Attempt) {
   };
 }
 
-interface PositionedQuestion {
+export interface PositionedQuestion {
   question: Question;
   paperIndex: number;
   orderIndex: number;
 }
 
 /** Returns a question with its position, which counts from 0 in the attempt's order. An `orderIndex` belongs to the position. */
-function questionAt(
+export function questionAt(
   attempt: Pick<Attempt, '_id'>,
   paper: Paper,
   paperIndex: number,
@@ -137,14 +137,11 @@ function questionAt(
  * Returns a question for a reply. Only examiners receive the answer key and the options in their authored order, in every
  * status of the attempt. Other viewers must not learn that order, because it may list the correct option first.
  */
-function questionForReply(
-  attempt: Attempt,
-  { question, paperIndex, orderIndex }: PositionedQuestion,
-  forExaminer: boolean,
-) {
-  const ordered = optionsInOrder(question, attempt.optionOrders[paperIndex] ?? []);
+export function questionForReply(attempt: Attempt, placed: PositionedQuestion, forExaminer: boolean) {
+  const { question } = placed;
+  const { id, orderIndex, options, optionOrder } = ownPartOf(attempt, placed);
   return {
-    id: questionIdAt(attempt, paperIndex, question),
+    id,
     examQuestionId: question.examQuestionId,
     questionId: question.questionId,
     questionVersionId: question.questionVersionId,
@@ -153,11 +150,18 @@ function questionForReply(
     type: question.type,
     content: question.content,
     contentText: question.contentText,
-    options: forExaminer ? question.options : ordered,
-    optionOrder: ordered.map((option) => option.id),
+    options: forExaminer ? question.options : options,
+    optionOrder,
     scoringRule: question.scoringRule,
     ...(forExaminer ? { answerKey: question.answerKey } : {}),
   };
+}
+
+/** Returns the members of a question that differ between the attempts of an exam, as a student sees them. */
+export function ownPartOf(attempt: Attempt, { question, paperIndex, orderIndex }: PositionedQuestion) {
+  const options = optionsInOrder(question, attempt.optionOrders[paperIndex] ?? []);
+  const id = questionIdAt(attempt, paperIndex, question);
+  return { id, orderIndex, options, optionOrder: options.map((option) => option.id) };
 }
 
 function optionsInOrder({ questionId, options, optionOrder }: Question, shuffled: readonly number[]): QuestionOption[] {

@@ -1,9 +1,10 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import { openAttemptStores } from '#api/attempt/stores.ts';
-import type { Call, Identity } from '#api/route.ts';
+import type { Call, Identity, TextReply } from '#api/route.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Queue } from '#shared/kernel/command.ts';
+import type { Rejection } from '#shared/kernel/errors.ts';
 import { testConfig } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { until } from '#testing/until.ts';
@@ -65,4 +66,13 @@ export function callWith<Body>(body: Body, change: Partial<Omit<Call<Body>, 'bod
 export function callOf<Body>(body: Body, params: Record<string, string>, studentId: string, key = 'key-1'): Call<Body> {
   const actor: Identity['actor'] = { id: studentId, role: 'STUDENT' };
   return callWith(body, { params, identity: { actor, idempotency: { key, header: 'idempotency-key' } } });
+}
+
+/** Returns the attempt of the reply to a start. @throws Error for a refused one */
+export function startedAttempt(reply: Rejection | TextReply): {
+  id: string;
+  exam: { resultsReleasedAt: string | null };
+} {
+  if (!('kind' in reply)) throw new Error(JSON.stringify(reply));
+  return JSON.parse(reply.data.map(String).join('')).attempt;
 }

@@ -48,7 +48,7 @@ import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import type { Queue } from '#shared/kernel/command.ts';
 import { DAY } from '#shared/kernel/time.ts';
 import { testKernel, testWorker, testWorkerDeps, withStep } from '#testing/actors/test-kernel.ts';
-import { callOf, inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { callOf, inProcessDoor, startedAttempt } from '#testing/doors/in-process-door.ts';
 import { generationCall, previewDoor, scriptedModels } from '#testing/doors/preview-door.ts';
 import { openFakeOwners } from '#testing/neighbours/fake-owners.ts';
 import { openNeighbours } from '#testing/neighbours/neighbours.ts';
@@ -253,9 +253,7 @@ async function runAnExam(t: Parameters<typeof testWorker>[0], mongo: Parameters<
     callOf(sent, { examId: 'exam-1', attemptId }, 'student-1', key);
   const ids: string[] = [];
   for (const key of ['key-1', 'key-1', 'alias']) {
-    const started = await startAttempt(door, call(body as never, '', key));
-    if (!('data' in started)) throw new Error(JSON.stringify(started));
-    ids.push((started.data as { attempt: { id: string } }).attempt.id);
+    ids.push(startedAttempt(await startAttempt(door, call(body as never, '', key))).id);
   }
   const [id = ''] = ids;
   // A long text, a short one in its place, and a long one again. Then so many saves that events leave the tail.

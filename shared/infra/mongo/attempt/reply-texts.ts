@@ -1,17 +1,21 @@
+import { randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { BSON } from 'mongodb';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import type { Attempt, AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
 import { isErasedAttempt } from '#shared/attempt/erased.ts';
-import type { Paper } from '#shared/attempt/question.ts';
+import type { Paper, Question, QuestionOption } from '#shared/attempt/question.ts';
 import {
   type AnswerPlace,
   answerForReply,
   answersForReply,
   eventForReply,
   headForReply,
+  ownPartOf,
+  type PositionedQuestion,
   placesOf,
-  questionsForReply,
+  questionAt,
+  questionForReply,
 } from '#shared/attempt/redact.ts';
 import { type Viewer, visibilityFor } from '#shared/attempt/visibility.ts';
 import { jsonText } from '#shared/kernel/json.ts';
@@ -54,8 +58,42 @@ function textOf(value: object): string {
 }
 
 function* questionsText(attempt: Attempt, paper: Paper): Pieces<Buffer> {
-  const text = yield* jsonText(questionsForReply(attempt, paper, false));
-  return Buffer.from(`,"questions":${text},"answers":[`);
+  const texts: string[] = [];
+  for (const [position, paperIndex] of attempt.order.entries()) {
+    texts.push(questionText(attempt, questionAt(attempt, paper, paperIndex, position)));
+    yield;
+  }
+  return Buffer.from(`,"questions":[${texts.join()}],"answers":[`);
+}
+
+/** The JSON of a question around what differs between attempts, and of each of its options. */
+interface QuestionTexts {
+  around: readonly string[];
+  options: ReadonlyMap<QuestionOption, string>;
+}
+
+const QUESTION_TEXTS = new WeakMap<Question, QuestionTexts>();
+/** A text that no question contains. */
+const MARK = randomUUID();
+
+/** Returns the JSON of a question. A whole class gets the same questions: only their ids, places and orders are written for each student. */
+function questionText(attempt: Attempt, placed: PositionedQuestion): string {
+  const { id, orderIndex, options, optionOrder } = ownPartOf(attempt, placed);
+  const known = QUESTION_TEXTS.get(placed.question) ?? questionTexts(attempt, placed);
+  const [first, second, third, fourth, last] = known.around;
+  const shown = options.map((option) => known.options.get(option)).join();
+  return `${first}${JSON.stringify(id)}${second}${orderIndex}${third}[${shown}]${fourth}${JSON.stringify(optionOrder)}${last}`;
+}
+
+function questionTexts(attempt: Attempt, placed: PositionedQuestion): QuestionTexts {
+  const { question } = placed;
+  const marked = { id: MARK, orderIndex: MARK, options: MARK, optionOrder: MARK };
+  const texts = {
+    around: JSON.stringify({ ...questionForReply(attempt, placed, false), ...marked }).split(JSON.stringify(MARK)),
+    options: new Map(question.options.map((option) => [option, JSON.stringify(option)])),
+  };
+  QUESTION_TEXTS.set(question, texts);
+  return texts;
 }
 
 /** Bytes that an attempt with its answers and events takes here, beside its questions; most attempts take less. */
