@@ -158,7 +158,7 @@ export function addDispatcher(
       ...stores,
       NOTIFICATION_SERVICE_URL: neighbours.clusterUrl,
       PROFILE_SERVICE_URL: neighbours.profileUrl,
-      WORKER_CONCURRENCY: '16',
+      WORKER_CONCURRENCY: '48',
       LOG_LEVEL: 'silent',
     },
     detached: true,

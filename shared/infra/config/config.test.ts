@@ -100,7 +100,7 @@ t.test('only MONGODB_URL is required in development, and every default is as doc
       pollIntervalMs: 1_000,
       maxAttempts: 10,
       leaseMs: 10_000,
-      concurrency: 16,
+      concurrency: 48,
       backgroundWaiting: 1_000,
       retryBaseDelayMs: 1_000,
     },

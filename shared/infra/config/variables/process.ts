@@ -98,7 +98,7 @@ export const WORKERS = inGroup('Workers', {
   ),
   WORKER_CONCURRENCY: integer(
     'worker.concurrency',
-    16,
+    48,
     [1, 256],
     'Commands of one queue that one worker process runs at once.',
   ),
