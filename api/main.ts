@@ -1,7 +1,9 @@
-import { mountAttempt } from '#api/attempt/mount.ts';
+import { openAttemptDeps } from '#api/attempt/mount.ts';
+import { attemptRoutes } from '#api/attempt/routes.ts';
 import { mountAuth } from '#api/auth/mount.ts';
 import { mountClassifier } from '#api/classifier/mount.ts';
 import { mountConsole } from '#api/console/mount.ts';
+import { examRoomRoutes } from '#api/exam-room/routes.ts';
 import { behindGateway, gatewayToken, provenCallers } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { openWrongTokens, TOKEN_KINDS, TOKEN_OUTCOMES, type WrongTokens } from '#api/http/wrong-tokens.ts';
@@ -47,7 +49,10 @@ import { type DoorContext, type Mount, onlyWhenUsable, usableOnce } from './serv
 
 /** Services that a `web` process can open; the environment variable SERVICES selects some. All share one port. */
 const SERVICES: Readonly<Record<string, Mount>> = {
-  attempt: mountAttempt,
+  attempt(context) {
+    const deps = openAttemptDeps(context);
+    return [...attemptRoutes(deps), ...examRoomRoutes(deps)];
+  },
   auth: mountAuth,
   classifier: mountClassifier,
   notification: mountNotification,

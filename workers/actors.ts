@@ -12,6 +12,7 @@ export const ACTORS: Readonly<Record<WorkerType, () => Promise<MakeActor>>> = {
   grading: async () => (await import('#workers/grading/actor.ts')).gradingActor,
   essayhandoff: async () => (await import('#workers/essay-handoff/actor.ts')).essayHandoffActor,
   resultsrelease: async () => (await import('#workers/results-release/actor.ts')).resultsReleaseActor,
+  examroom: async () => (await import('#workers/exam-room/actor.ts')).examRoomActor,
   gradenotices: async () => (await import('#workers/grade-notices/actor.ts')).gradeNoticesActor,
   accountnotices: async () => (await import('#workers/account-notices/actor.ts')).accountNoticesActor,
   classifier: async () => (await import('#workers/classifier/actor.ts')).classifierActor,

@@ -1,6 +1,6 @@
 import type { Document } from 'mongodb';
 import t from 'tap';
-import { attempts, papers, releases } from '#infra/mongo/attempt/collections.ts';
+import { attempts, examActs, papers, releases } from '#infra/mongo/attempt/collections.ts';
 import { storeRelease } from '#infra/mongo/attempt/release.ts';
 import { aiJobBatches, aiJobSelections, aiJobs, generations } from '#infra/mongo/classifier/collections.ts';
 import { type Mongo, openMongo } from '#infra/mongo/connect.ts';
@@ -62,6 +62,10 @@ function queueCases(mongo: Mongo, neighbours: Neighbours): Readonly<Record<Queue
     }),
     resultsrelease: subject('resultsrelease', {
       [releases(mongo).collectionName]: missing,
+      [attempts(mongo).collectionName]: missing,
+    }),
+    examroom: subject('examroom', {
+      [examActs(mongo).collectionName]: missing,
       [attempts(mongo).collectionName]: missing,
     }),
     'gradenotices:student': subject('gradenotices', {}),

@@ -2,13 +2,16 @@ import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { runWorkerUntil, startWorker } from '#testing/processes/worker-process.ts';
 import {
   freshAttempt,
   graded,
+  postExtraTime,
   postGrading,
   postRelease,
   SUBMITTED,
@@ -66,8 +69,27 @@ const RELEASE: CrashScenario = {
   },
 };
 
+const EXTRA_TIME: CrashScenario = {
+  name: 'extra time',
+  status: 'DONE',
+  leastPoints: 20,
+  async post(mongo) {
+    const examId = `exam-${newId()}`;
+    const rows = Array.from({ length: CLASS }, () => freshAttempt({ examId, deadlineAt: new Date(Date.now() + HOUR) }));
+    await attempts(mongo).insertMany(rows);
+    return postExtraTime(mongo, { examId, studentIds: [...rows.map(({ studentId }) => studentId), 'absent'] });
+  },
+  async check(t, { mongo }, { _id, subject: examId }) {
+    const command = await mailboxOf(mongo, 'examroom').findOne({ _id });
+    t.strictSame(command?.result, { id: _id, minutes: 10, updated: CLASS, remembered: 1 }, 'counts');
+    const extended = { examId, extraTime: [_id], extraMinutes: 10, eventSeq: 2, 'events.1.type': 'TIME_EXTENDED' };
+    t.equal(await attempts(mongo).countDocuments(extended), CLASS, 'each deadline moved once');
+    t.equal(await operatorAudit(mongo).countDocuments({ subject: examId }), 1, 'one row of the audit');
+  },
+};
+
 t.test('a worker killed at any await of its run loses no grade and releases none twice', (t) =>
-  crashSuite(t, { grading: [GRADING, THREE_AT_ONCE], resultsrelease: [RELEASE] }),
+  crashSuite(t, { grading: [GRADING, THREE_AT_ONCE], resultsrelease: [RELEASE], examroom: [EXTRA_TIME] }),
 );
 
 t.test('a command that kills every worker ends dead and delays no other command', async (t) => {

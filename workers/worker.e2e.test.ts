@@ -102,6 +102,7 @@ const OWN_CLIENT = 'NativeModule internal/deps/undici/undici';
 const FOLDERS: Readonly<Record<string, string>> = {
   essayhandoff: 'essay-handoff',
   resultsrelease: 'results-release',
+  examroom: 'exam-room',
   gradenotices: 'grade-notices',
   accountnotices: 'account-notices',
 };

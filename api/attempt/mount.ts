@@ -1,10 +1,11 @@
-import type { Mount } from '#api/service.ts';
+import type { DoorContext } from '#api/service.ts';
 import { openWanted } from '#infra/mongo/operations/subscriptions.ts';
-import { attemptRoutes } from './routes.ts';
+import type { AttemptDeps } from './deps.ts';
 import { openAttemptStores } from './stores.ts';
 
-export const mountAttempt: Mount = ({ config, mongo, now, log, doorbells, replies }) =>
-  attemptRoutes({
+/** Opens what the routes of the attempt service share in a process: its stores with their memories, and its workers. */
+export function openAttemptDeps({ config, mongo, now, log, doorbells, replies }: DoorContext): AttemptDeps {
+  return {
     ...openAttemptStores(mongo, config.attempt.startBudgetMs),
     now,
     doorbells,
@@ -12,4 +13,5 @@ export const mountAttempt: Mount = ({ config, mongo, now, log, doorbells, replie
     settings: config.attempt,
     commandAttempts: config.worker.maxAttempts,
     wanted: openWanted(mongo, now, log),
-  });
+  };
+}

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Call, TextReply } from '#api/route.ts';
 import { addStartKey, type EarlierAttempt, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
 import { type SeatNeed, seatFacts, withdrawAttempt } from '#infra/mongo/attempt/insert-attempt.ts';
 import type { IdentifiedPaper } from '#infra/mongo/attempt/papers.ts';
 import { releaseOne } from '#infra/mongo/attempt/release.ts';
@@ -8,6 +9,7 @@ import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { UNKNOWN_FIELD } from '#infra/schema/segment.ts';
 import { type Attempt, type AttemptKey, type CourseContext, isOver } from '#shared/attempt/attempt.ts';
+import { missedGrants, type TimeGrant, withGrantedTime } from '#shared/attempt/extra-time.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { newAttempt } from '#shared/attempt/new-attempt.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
@@ -47,7 +49,7 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
     const { earlier } = seen;
     const replayed = earlier.find((attempt) => attempt.startKeys.includes(intent.key));
     if (replayed !== undefined) {
-      const end = await existing(deps, call, replayed, { replayed: true });
+      const end = await existing(deps, call, replayed, { granted: seen.granted, replayed: true });
       if (end.kind === 'answered') return end.answer;
       continue;
     }
@@ -63,7 +65,7 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
     const end =
       open === undefined
         ? await begin(deps, call, intent, { plan, seen, now })
-        : await reuse(deps, call, intent, { plan, open });
+        : await reuse(deps, call, intent, { plan, open, granted: seen.granted });
     if (end.kind === 'answered') return end.answer;
   }
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
@@ -76,16 +78,19 @@ interface Seen {
   erased: boolean;
   /** Number of the exam's newest release. The attempt is bound by the first one after it. */
   releasesSeen: number;
+  /** Time that examiners have given the student. */
+  granted: readonly TimeGrant[];
 }
 
 /** Reads side by side what a new attempt depends on: one wait less for each student of a class that begins. */
 async function seenBefore({ starts }: AttemptDeps, { examId, studentId }: StartIntent): Promise<Seen> {
-  const [earlier, erased, releasesSeen] = await Promise.all([
+  const [earlier, erased, releasesSeen, granted] = await Promise.all([
     starts.earlier({ examId, studentId }),
     starts.isErased(studentId),
     starts.newestRelease(examId),
+    starts.extraTime({ examId, studentId }),
   ]);
-  return { earlier, erased, releasesSeen };
+  return { earlier, erased, releasesSeen, granted };
 }
 
 /** Names the unknown fields of `access` to a sender whose student has no access: one of them may be the decision, misspelled. */
@@ -124,7 +129,7 @@ async function reuse(
   deps: AttemptDeps,
   call: Call<StartRequest>,
   intent: StartIntent,
-  { plan, open }: { plan: StartPlan; open: EarlierAttempt },
+  { plan, open, granted }: { plan: StartPlan; open: EarlierAttempt; granted: readonly TimeGrant[] },
 ): Promise<StartEnd> {
   const refused = refuseOpenAttempt(open, plan);
   if (refused !== null) return answered(refused);
@@ -134,7 +139,7 @@ async function reuse(
     if (isDuplicateKey(error)) return { kind: 'raced' };
     throw error;
   }
-  return existing(deps, call, open, { replayed: false });
+  return existing(deps, call, open, { granted, replayed: false });
 }
 
 /** Checks rule 9, then inserts the attempt. Of several concurrent starts of a student only one insert succeeds. */
@@ -162,8 +167,9 @@ async function begin(
       // A concurrent start of the same student may have taken the last seat: rule 9 decides after a new read.
       return { kind: 'raced' };
     case 'inserted': {
-      const [released, erased] = await Promise.all([
+      const [released, granted, erased] = await Promise.all([
         applyMissedRelease(deps, attempt),
+        deps.starts.extraTime(intent),
         deps.starts.isErased(intent.studentId),
       ]);
       if (erased) {
@@ -172,7 +178,8 @@ async function begin(
         return answered({ rejected: 'PERSON_ERASED' });
       }
       deps.attemptRefs.add(attempt);
-      return answered(await startReply(deps, call, released, { created: true, replayed: false }));
+      const begun = await applyMissedTime(deps, released, granted);
+      return answered(await startReply(deps, call, begun, { created: true, replayed: false }));
     }
   }
 }
@@ -190,11 +197,11 @@ async function attemptOf(
   deps: AttemptDeps,
   intent: StartIntent,
   plan: StartPlan,
-  { earlier, releasesSeen }: Seen,
+  { earlier, releasesSeen, granted }: Seen,
   now: Date,
 ): Promise<Attempt> {
   const paperId = await deps.papers.store(intent.paper);
-  return newAttempt(intent.body, {
+  const attempt = newAttempt(intent.body, {
     attemptId: newId(now.getTime()),
     studentId: intent.studentId,
     attemptNumber: (earlier.at(-1)?.attemptNumber ?? 0) + 1,
@@ -209,6 +216,18 @@ async function attemptOf(
     seed: randomBytes(16).toString('base64url'),
     now,
   });
+  return withGrantedTime(attempt, granted);
+}
+
+/**
+ * Closes the same race for extra time: a grant that was stored after this start had been decided may have walked the exam before the
+ * insert. If the process is killed before this, the next start of the student, which gets this attempt, gives it the time.
+ */
+async function applyMissedTime(deps: AttemptDeps, attempt: Attempt, granted: readonly TimeGrant[]): Promise<Attempt> {
+  const missed = missedGrants(attempt, granted);
+  if (missed.length === 0) return attempt;
+  for (const grant of missed) await extendDeadline(deps.mongo, attempt, grant);
+  return (await findAttempt(deps.mongo, attempt)) ?? attempt;
 }
 
 /**
@@ -240,13 +259,14 @@ async function existing(
   deps: AttemptDeps,
   call: Call<StartRequest>,
   key: AttemptKey,
-  { replayed }: { replayed: boolean },
+  { granted, replayed }: { granted: readonly TimeGrant[]; replayed: boolean },
 ): Promise<StartEnd> {
   const attempt = await findAttempt(deps.mongo, key);
   // The student was erased, or the attempt was withdrawn, since this start read the student's attempts.
   if (attempt === null) return { kind: 'raced' };
   deps.attemptRefs.add(attempt);
-  return answered(await startReply(deps, call, attempt, { created: false, replayed }));
+  const whole = await applyMissedTime(deps, attempt, granted);
+  return answered(await startReply(deps, call, whole, { created: false, replayed }));
 }
 
 async function startReply(

@@ -114,6 +114,7 @@ export const EFFECTS_VI: Readonly<Record<Effect, string>> = {
   'handoff not applied': 'điểm chấm tay chưa được ghi',
   'results not visible': 'kết quả chưa hiển thị',
   'results not released everywhere': 'kết quả chưa công bố hết',
+  'act of an examiner not finished': 'thao tác của giám thị chưa hoàn tất',
   'no notice queued': 'không có tin báo nào chờ gửi',
   'student not notified': 'học sinh chưa được báo',
   'parents not notified': 'phụ huynh chưa được báo',

@@ -4,6 +4,7 @@ import type { AuthDeps } from '#api/auth/deps.ts';
 import { authRoutes } from '#api/auth/routes.ts';
 import type { ClassifierDeps } from '#api/classifier/deps.ts';
 import { classifierRoutes } from '#api/classifier/mount.ts';
+import { examRoomRoutes } from '#api/exam-room/routes.ts';
 import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import { notificationRoutes } from '#api/notification/mount.ts';
@@ -27,6 +28,7 @@ export function allRoutes(): Route[] {
   const operations = { services: [], production: true, opsToken: 'token' } as unknown as OperationsDeps;
   const served = [
     ...attemptRoutes(attempt),
+    ...examRoomRoutes(attempt),
     ...authRoutes(auth),
     ...classifierRoutes({ jobs: {}, previews: {}, providers: {} } as ClassifierDeps),
     ...notificationRoutes(notification),

@@ -25,6 +25,7 @@ const cluster = await startCluster(t, {
     'grading',
     'essayhandoff',
     'resultsrelease',
+    'examroom',
     'gradenotices',
     'delivery',
     'classifier',

@@ -50,6 +50,9 @@ export interface Attempt {
   wrongCount: number | null;
   pendingManualCount: number | null;
   tally: Tally;
+  /** Minutes that examiners have added to the deadline, and the acts that did. Absent: none. */
+  extraMinutes?: number;
+  extraTime?: string[];
   /** Time at which the student was erased: `studentId` is a pseudonym, and texts are empty. Absent before. */
   erasedAt?: Date | null;
   /** A new random text at every write. A decision that was made on a copy commits only if the stored stamp is unchanged. */
@@ -118,7 +121,14 @@ export const CLIENT_EVENT_TYPES = [
 ] as const;
 export type ClientEventType = (typeof CLIENT_EVENT_TYPES)[number];
 
-export const EVENT_TYPES = ['START', 'SAVE_ANSWER', 'SUBMIT', ...CLIENT_EVENT_TYPES, 'ESSAY_GRADE_HANDOFF'] as const;
+export const EVENT_TYPES = [
+  'START',
+  'SAVE_ANSWER',
+  'SUBMIT',
+  ...CLIENT_EVENT_TYPES,
+  'ESSAY_GRADE_HANDOFF',
+  'TIME_EXTENDED',
+] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
 /** The exam's result policy and description as of the start. Only `resultsReleasedAt` ever changes. */

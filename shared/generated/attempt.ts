@@ -670,7 +670,8 @@ export type EventType =
   | 'TAB_HIDDEN'
   | 'FOCUS_RETURNED'
   | 'NETWORK_RETRY'
-  | 'ESSAY_GRADE_HANDOFF';
+  | 'ESSAY_GRADE_HANDOFF'
+  | 'TIME_EXTENDED';
 
 /**
  * The exam as it runs now. Policy and teacher scope are copied onto the attempt.

@@ -42,6 +42,7 @@ export type Queue =
   | 'grading'
   | 'essayhandoff'
   | 'resultsrelease'
+  | 'examroom'
   | 'gradenotices:student'
   | 'gradenotices:parent'
   | 'accountnotices'

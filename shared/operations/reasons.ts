@@ -60,6 +60,7 @@ export type Effect =
   | 'handoff not applied'
   | 'results not visible'
   | 'results not released everywhere'
+  | 'act of an examiner not finished'
   | 'no notice queued'
   | 'student not notified'
   | 'parents not notified'

@@ -63,6 +63,11 @@ export type AccessLinkMode = 'LOGIN_REQUIRED' | 'GUEST_ALLOWED';
 export type AccountStatus = 'ACTIVE' | 'SUSPENDED' | 'DELETED';
 
 /**
+ * Reason of an act, for the audit and for examiners.
+ */
+export type ActReason = string;
+
+/**
  * Work and workers of one process type, for scaling.
  */
 export interface ActorLoad {
@@ -2102,7 +2107,8 @@ export type EventType =
   | 'TAB_HIDDEN'
   | 'FOCUS_RETURNED'
   | 'NETWORK_RETRY'
-  | 'ESSAY_GRADE_HANDOFF';
+  | 'ESSAY_GRADE_HANDOFF'
+  | 'TIME_EXTENDED';
 
 /**
  * State of an exam: counts of its attempts and notices, and its releases.
@@ -2212,6 +2218,71 @@ export interface Exam {
      */
     releases: ExamRelease[];
   };
+}
+
+/**
+ * An act of an examiner on attempts.
+ */
+export interface ExamAct {
+  /**
+   * Id of the act.
+   */
+  id: Identifier;
+  /**
+   * Kind of act.
+   */
+  kind: ExamActKind;
+  /**
+   * State of the act. One that an operator has to replay stays RUNNING.
+   */
+  state: 'RUNNING' | 'DONE' | 'REJECTED';
+  /**
+   * Result, as the reply to the act has it; null before its end, and if it was refused.
+   */
+  result: {
+    [k: string]: unknown;
+  } | null;
+  /**
+   * Refusal; null without one.
+   */
+  error: ExamActError | null;
+  /**
+   * Time of the first request.
+   */
+  createdAt: Timestamp;
+  /**
+   * Time of its end; null before.
+   */
+  finishedAt: Timestamp | null;
+}
+
+/**
+ * Why a rule refused an act.
+ */
+export interface ExamActError {
+  /**
+   * Code of the refusal, as its reply would have it.
+   */
+  code: string;
+  /**
+   * Message of the refusal.
+   */
+  message: string;
+}
+
+/**
+ * Kind of an act of an examiner.
+ */
+export type ExamActKind = 'EXTRA_TIME';
+
+/**
+ * An act of an examiner.
+ */
+export interface ExamActReply {
+  /**
+   * The act.
+   */
+  act: ExamAct;
 }
 
 /**
@@ -2539,6 +2610,93 @@ export interface ExplanationRequest {
    * Not read: a member of a generated question.
    */
   difficulty?: string | null;
+}
+
+/**
+ * Time that an examiner has given at an exam.
+ */
+export interface ExtraTimeGrant {
+  /**
+   * Id of the grant.
+   */
+  id: Identifier;
+  /**
+   * Minutes to add to the deadline.
+   */
+  minutes: number;
+  /**
+   * The students whom it names; null if all get it.
+   */
+  studentIds: Identifier[] | null;
+  /**
+   * The examiner who gave it.
+   */
+  by: Identifier;
+  /**
+   * Why they get it.
+   */
+  reason: string;
+  /**
+   * Time of the grant.
+   */
+  at: Timestamp;
+  /**
+   * Attempts whose deadline it has moved so far.
+   */
+  updated: number;
+}
+
+/**
+ * Grants of time at an exam.
+ */
+export interface ExtraTimeList {
+  /**
+   * Grants, newest first.
+   */
+  items: ExtraTimeGrant[];
+}
+
+/**
+ * Changes that a grant of time has made.
+ */
+export interface ExtraTimeReply {
+  /**
+   * Id of the grant.
+   */
+  id: Identifier;
+  /**
+   * Minutes to add to the deadline.
+   */
+  minutes: number;
+  /**
+   * Attempts whose deadline it has moved.
+   */
+  updated: number;
+  /**
+   * Named students who are not sitting, and get the time at their next start; null if all get it.
+   */
+  remembered: number | null;
+}
+
+/**
+ * More time for students of an exam.
+ */
+export interface ExtraTimeRequest {
+  /**
+   * Minutes to add to the deadline.
+   */
+  minutes: number;
+  /**
+   * The students who get the time. Absent: all.
+   *
+   * @minItems 1
+   * @maxItems 10000
+   */
+  studentIds?: PersonId[] | null;
+  /**
+   * Why they get it.
+   */
+  reason: ActReason;
 }
 
 /**
@@ -5922,6 +6080,7 @@ export type ServerCode =
   | 'DEAD_LETTER_NOT_FOUND'
   | 'EVENT_LIMIT_REACHED'
   | 'EXAM_ACCESS_DENIED'
+  | 'EXAM_ACT_NOT_FOUND'
   | 'EXAM_CLOSED'
   | 'EXAM_ID_MISMATCH'
   | 'EXAM_NOT_FOUND'
@@ -6234,6 +6393,62 @@ export interface Operations {
       | 'UNAVAILABLE'
       | 'UNSUPPORTED_ENCODING'
       | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Give more time to open attempts, and to named students who start later. */
+  giveExtraTime: {
+    input: { examId: string; body: ExtraTimeRequest };
+    data: ExtraTimeReply;
+    pending: ExamActReply;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'IDEMPOTENCY_KEY_REQUIRED'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** List the extra time that was given at an exam. */
+  listExtraTime: {
+    input: { examId: string };
+    data: ExtraTimeList;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Get an act of an examiner and how it has ended. */
+  readExamAct: {
+    input: { actId: string };
+    data: ExamActReply;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_ACT_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
       | 'VALIDATION_FAILED';
   };
   /** Register an account and sign in. */
@@ -7645,6 +7860,36 @@ export const ROUTES = {
     path: '/v1/events/exam-results-released',
     caller: null,
     reads: ['service'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  giveExtraTime: {
+    method: 'POST',
+    path: '/v1/exams/{examId}/extra-time',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: true,
+    isMinimal: false,
+  },
+  listExtraTime: {
+    method: 'GET',
+    path: '/v1/exams/{examId}/extra-time',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  readExamAct: {
+    method: 'GET',
+    path: '/v1/exam-acts/{actId}',
+    caller: 'user',
+    reads: ['as'],
     isEither: false,
     organization: 'unread',
     readsKey: false,

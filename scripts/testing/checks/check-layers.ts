@@ -11,12 +11,15 @@ export interface Violation {
   readonly reason: string;
 }
 
-const SERVICES = 'attempt|auth|classifier|notification';
+const SERVICES = 'attempt|auth|classifier|exam-room|notification';
+/** Folders that are a part of a service: they import its folders, which do not import them. */
+const SERVICE_OF_PART: Readonly<Record<string, string>> = { 'exam-room': 'attempt' };
 /** The service whose rules an actor applies: `all` sweeps for every service. */
 const SERVICE_OF_ACTOR: Readonly<Record<string, string>> = {
   grading: 'attempt',
   'essay-handoff': 'attempt',
   'results-release': 'attempt',
+  'exam-room': 'exam-room',
   'grade-notices': 'attempt',
   'account-notices': 'auth',
   classifier: 'classifier',
@@ -76,7 +79,9 @@ const ARROWS: readonly (readonly [from: string, to: string, reason: string])[] =
   ['workers/([^/]+)/', 'workers/(?!OWN/)[^/]+/', 'actors share the kernel files of workers/, not each other'],
   ...Object.entries(SERVICE_OF_ACTOR)
     .filter(([, service]) => service !== 'all')
-    .map(([actor, service]) => [`workers/${actor}/`, OTHER_RULES.replace('OWN', service), OTHER_SERVICE] as const),
+    .map(
+      ([actor, service]) => [`workers/${actor}/`, OTHER_RULES.replace('OWN', ownOf(service)), OTHER_SERVICE] as const,
+    ),
 ];
 
 /** Every folder of these, so that a rule holds for it. */
@@ -165,11 +170,17 @@ function targetOf(file: string, specifier: string): string {
     .replace(/^#/, '');
 }
 
+/** Returns the expression of the folders that files of this one may import as their own. */
+function ownOf(folder: string): string {
+  const service = SERVICE_OF_PART[folder];
+  return service === undefined ? folder : `(?:${folder}|${service})`;
+}
+
 function brokenArrow(file: string, target: string): string | undefined {
   const isOurs = /^(?:api|workers|shared|scripts|clients|schemas)\/|^@examhall\//.test(target);
   return ARROWS.find(([from, to]) => {
     const match = new RegExp(`^${from}`).exec(file);
-    return isOurs && match !== null && new RegExp(`^(?:${to.replaceAll('OWN', match[1] ?? '')})`).test(target);
+    return isOurs && match !== null && new RegExp(`^(?:${to.replaceAll('OWN', ownOf(match[1] ?? ''))})`).test(target);
   })?.[2];
 }
 

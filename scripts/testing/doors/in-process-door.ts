@@ -68,11 +68,15 @@ export function callOf<Body>(body: Body, params: Record<string, string>, student
   return callWith(body, { params, identity: { actor, idempotency: { key, header: 'idempotency-key' } } });
 }
 
-/** Returns the attempt of the reply to a start. @throws Error for a refused one */
-export function startedAttempt(reply: Rejection | TextReply): {
+interface StartedAttempt {
   id: string;
+  startedAt: string;
+  deadlineAt: string;
   exam: { resultsReleasedAt: string | null };
-} {
-  if (!('kind' in reply)) throw new Error(JSON.stringify(reply));
+}
+
+/** Returns the attempt of the reply to a start. @throws Error with the code of a refused one */
+export function startedAttempt(reply: Rejection | TextReply): StartedAttempt {
+  if (!('kind' in reply)) throw new Error(reply.rejected);
   return JSON.parse(reply.data.map(String).join('')).attempt;
 }

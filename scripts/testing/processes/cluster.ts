@@ -12,7 +12,7 @@ import { type ClusterProcess, type ProcessPlan, planProcess } from './cluster-pr
 
 /** Default workers: those of the attempt service, which most tests need. */
 const USUAL = ['grading', 'essayhandoff', 'resultsrelease', 'gradenotices', 'upkeep'] as const;
-export const WORKERS = [...USUAL, 'accountnotices', 'delivery', 'classifier', 'settlement'] as const;
+export const WORKERS = [...USUAL, 'examroom', 'accountnotices', 'delivery', 'classifier', 'settlement'] as const;
 export type WorkerName = (typeof WORKERS)[number];
 
 export interface ClusterOptions {

@@ -1,7 +1,8 @@
-import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { attempts, type ExamActRow } from '#infra/mongo/attempt/collections.ts';
 import { identified, openPapers } from '#infra/mongo/attempt/papers.ts';
 import { storeRelease } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import { storeExamAct } from '#infra/mongo/exam-room/exam-acts.ts';
 import { type CommandOf, type Commands, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
@@ -9,6 +10,7 @@ import { gradingOrder, handoffOrder } from '#shared/attempt/commands.ts';
 import type { EssayHandoff } from '#shared/attempt/handoff.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import type { Release } from '#shared/attempt/release.ts';
+import { examActOrder } from '#shared/exam-room/exam-act.ts';
 import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { atOnce } from '#shared/kernel/pieces.ts';
@@ -116,6 +118,30 @@ export async function postRelease(
 ): Promise<Command> {
   const whole: Release = { organizationId: null, releasedAt: new Date(), sourceEventId: newId(), ...release };
   return (await storeRelease(mongo, whole, { ...termsOf(options), budgetMs: 60_000 })).command;
+}
+
+/** Posts a grant of ten minutes for all who sit an exam, by an admin, unless `grant` overrides fields. */
+export async function postExtraTime(
+  mongo: Mongo,
+  grant: Pick<ExamActRow, 'examId'> & Partial<ExamActRow>,
+  options: PostOptions = {},
+): Promise<CommandOf<'examroom'>> {
+  const { maxAttempts, now, ...due } = termsOf(options);
+  const row: ExamActRow = {
+    _id: newId(),
+    kind: 'EXTRA_TIME',
+    minutes: 10,
+    studentIds: null,
+    by: { id: 'admin-1', role: 'ADMIN' },
+    reason: 'the fire alarm',
+    at: new Date(now),
+    updated: 0,
+    sitting: 0,
+    ...grant,
+  };
+  const { _id, kind, examId, by } = row;
+  const order = examActOrder(_id, examId, { kind, examId, by });
+  return storeExamAct(mongo, newCommand({ ...order, id: _id, maxAttempts, now, ...due }), row);
 }
 
 /** Posts the command of an order, due one second ago by default, so that it is due even if the test's clock is ahead of MongoDB's. */

@@ -140,6 +140,9 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   'attempt/attempts': ['attempts find {_id}', 'attempts aggregate {status}'],
   // A release binds attempts of an exam, of any student.
   'attempt/release': ['attempts find {_id $gt, exam.resultsReleasedAt, examId}'],
+  // An act on an exam walks the attempts of any student, and the exam of a teacher is found by one of them.
+  'exam-room/examined': ['attempts find'],
+  'exam-room/extra-time': ['attempts find'],
   // The sweep finds overdue attempts of any student.
   'attempt/submit': ['attempts find {deadlineAt $lte, status}'],
   // A pair is named by a digest of e-mail and address, and an e-mail has several.
@@ -193,13 +196,21 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   // Rows about a person are found by several fields, and some are in the inboxes of others.
   'person/export': [
     'mailboxes find',
+    'attempt_exam_acts find',
     'attempt_link_seats find',
     'auth_known_pairs find',
     'ai_generations find',
     'ai_usage_events find',
     'notifications find',
   ],
-  'person/find': ['mailboxes', 'attempt_link_seats', 'auth_known_pairs', 'ai_generations', 'ai_usage_events']
+  'person/find': [
+    'mailboxes',
+    'attempt_exam_acts',
+    'attempt_link_seats',
+    'auth_known_pairs',
+    'ai_generations',
+    'ai_usage_events',
+  ]
     .concat('notifications', 'notification_delivery_attempts')
     .flatMap((collection) => [`${collection} find`, `${collection} aggregate`]),
   // Old rows of all users end, and the rounds of an expired job are found by the job.

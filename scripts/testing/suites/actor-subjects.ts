@@ -11,12 +11,14 @@ import { gradeNotices } from '#shared/attempt/notices.ts';
 import { ownerKeysOf } from '#shared/classifier/generation.ts';
 import type { Command, CommandStatus } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import type { TestWorkerDeps } from '#testing/actors/test-kernel.ts';
 import type { Neighbours } from '#testing/neighbours/neighbours.ts';
 import { postAccountNotice } from '#testing/stored/stored-accounts.ts';
 import {
   graded,
   type PostOptions,
+  postExtraTime,
   postGrading,
   postHandoff,
   postOrder,
@@ -96,6 +98,18 @@ function subjectsOf(mongo: Mongo, neighbours: Neighbours): Readonly<Record<strin
         const released = await attempts(mongo).countDocuments({ examId, 'exam.resultsReleasedAt': { $ne: null } });
         const rows = await mongo.db.collection(NOTICES).countDocuments({ 'body.examId': examId });
         return rows === released * 2 ? released / CLASS : Number.NaN;
+      },
+    },
+    examroom: {
+      ends: DONE,
+      async post(options) {
+        const examId = `exam-${newId()}`;
+        for (let n = 0; n < CLASS; n++) await storeAttempt(mongo, { examId, deadlineAt: new Date(Date.now() + HOUR) });
+        return postExtraTime(mongo, { examId }, options);
+      },
+      async effects({ _id, subject: examId }) {
+        const extended = await attempts(mongo).countDocuments({ examId, extraTime: [_id], extraMinutes: 10 });
+        return extended / CLASS;
       },
     },
     gradenotices: {

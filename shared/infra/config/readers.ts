@@ -6,6 +6,7 @@ const WORKER_TYPES = [
   'grading',
   'essayhandoff',
   'resultsrelease',
+  'examroom',
   'gradenotices',
   'accountnotices',
   'delivery',

@@ -40,10 +40,13 @@ const LETTER_ACTIONS = ['dead.ack', 'dead.drop', 'dead.replay'] as const;
 const BULK_ACTIONS = ['dead.bulk-begin', 'dead.bulk-end', 'dead.bulk-stop'] as const;
 const SUBSCRIPTION_ACTIONS = ['subscription.change', 'subscription.create', 'subscription.delete'] as const;
 const READ_ACTIONS = ['exam.attempts', 'object.trace'] as const;
+/** Acts of examiners. */
+const EXAM_ACTIONS = ['exam.extra-time'] as const;
 /** Every act that the audit names. */
 export const AUDIT_ACTIONS = [
   ...ACCOUNT_ACTIONS,
   ...BULK_ACTIONS,
+  ...EXAM_ACTIONS,
   ...LETTER_ACTIONS,
   ...READ_ACTIONS,
   ...SUBSCRIPTION_ACTIONS,
@@ -64,6 +67,13 @@ export interface ReadLine {
   action: (typeof READ_ACTIONS)[number];
   subject: string;
   detail: Readonly<Record<string, string | number>>;
+}
+
+/** An act of an examiner. `operator` is the examiner, and `subject` is the id of the exam or attempt. */
+export interface ExamActLine {
+  action: (typeof EXAM_ACTIONS)[number];
+  subject: string;
+  detail: Readonly<Record<string, string | number | null>>;
 }
 
 /** A change of a subscription to events, with what it is afterwards. */
@@ -93,7 +103,7 @@ export function logActs(log: Pick<Log, 'info'>, fields: { requestId?: string } =
   return (row) => log.info({ ...row, ...fields }, 'operator act');
 }
 
-type AuditLine = AccountLine | DeadLetterLine | BulkLine | ReadLine | SubscriptionLine;
+type AuditLine = AccountLine | DeadLetterLine | BulkLine | ExamActLine | ReadLine | SubscriptionLine;
 export type AuditRow = AuditLine & { _id: string; operator: string; reason: string; at: Date } & Link;
 
 /** Returns the names and values of what an act did, as console and command line show them. */

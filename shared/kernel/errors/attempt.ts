@@ -5,8 +5,9 @@ export const ATTEMPT_ERRORS = {
   IDEMPOTENCY_KEY_REQUIRED: {
     status: 400,
     message: '`Idempotency-Key` header required: 1–255 printable ASCII characters',
-    cause: 'The start has no idempotency key, or the first of its key headers is malformed or sent twice.',
-    remedy: 'Make one key for each decision to start an exam, and send the same key with every repeat.',
+    cause:
+      'The start, or the act of an examiner, has no idempotency key, or the first of its key headers is malformed or sent twice.',
+    remedy: 'Make one key for each decision to start or to act, and send the same key with every repeat.',
     retry: 'no',
   },
   ATTEMPT_START_UNTRUSTED: {
@@ -208,6 +209,13 @@ export const ATTEMPT_ERRORS = {
     message: "`score` must be between 0 and the question's score, and at most `maxScore`",
     cause: '`score` is below 0, above `maxScore`, or above the score of the question.',
     remedy: 'Send points of the question: `score` is never converted.',
+    retry: 'no',
+  },
+  EXAM_ACT_NOT_FOUND: {
+    status: 404,
+    message: 'No such act',
+    cause: 'No act has this id, or another examiner made it. A refused act is kept for a week.',
+    remedy: 'Take the path from the `Location` of the reply to the act.',
     retry: 'no',
   },
 } as const satisfies ErrorCatalogue;

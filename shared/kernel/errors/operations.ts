@@ -12,7 +12,8 @@ export const OPERATIONS_ERRORS = {
   EXAM_NOT_FOUND: {
     status: 404,
     message: 'Nothing of this exam is stored',
-    cause: 'No attempt and no release of the exam is stored. Exams themselves belong to another service.',
+    cause:
+      'No attempt and no release of the exam is stored, or the teacher who calls examines none of its attempts. Exams themselves belong to another service.',
     remedy: 'Check the id. An exam is known from its first start on.',
     retry: 'no',
   },

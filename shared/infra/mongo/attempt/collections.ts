@@ -1,6 +1,7 @@
 import type { Collection } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Attempt, AttemptEvent, AttemptKey } from '#shared/attempt/attempt.ts';
+import type { Examiner } from '#shared/attempt/extra-time.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import type { StoredRelease } from '#shared/attempt/release.ts';
 
@@ -49,12 +50,29 @@ interface ReleaseRow extends StoredRelease {
   _id: string;
 }
 
+/** Content of an act on the attempts of an exam. `_id` is that of its command. Starts read the grants of extra time. */
+export interface ExamActRow {
+  _id: string;
+  examId: string;
+  kind: 'EXTRA_TIME';
+  minutes: number;
+  /** The students whom the act names; null means all. */
+  studentIds: string[] | null;
+  by: Examiner;
+  reason: string;
+  at: Date;
+  /** Attempts that the act has changed, and open attempts that it has met. */
+  updated: number;
+  sitting: number;
+}
+
 export const ATTEMPTS = 'attempts';
 const PAPERS = 'attempt_papers';
 export const EVENT_ROWS = 'attempt_events';
 export const TEXT_ROWS = 'attempt_texts';
 export const SEATS = 'attempt_link_seats';
 export const RELEASES = 'attempt_releases';
+export const EXAM_ACTS = 'attempt_exam_acts';
 
 export const attempts = (mongo: Mongo): Collection<Attempt> => mongo.db.collection(ATTEMPTS);
 export const papers = (mongo: Mongo): Collection<StoredPaper> => mongo.db.collection(PAPERS);
@@ -62,3 +80,4 @@ export const eventRows = (mongo: Mongo): Collection<EventRow> => mongo.db.collec
 export const textRows = (mongo: Mongo): Collection<TextRow> => mongo.db.collection(TEXT_ROWS);
 export const seats = (mongo: Mongo): Collection<SeatRow> => mongo.db.collection(SEATS);
 export const releases = (mongo: Mongo): Collection<ReleaseRow> => mongo.db.collection(RELEASES);
+export const examActs = (mongo: Mongo): Collection<ExamActRow> => mongo.db.collection(EXAM_ACTS);

@@ -5,8 +5,10 @@ import { isOutage } from '#infra/mongo/faults.ts';
 import { shareLookups, shareReads } from '#infra/mongo/shared-reads.ts';
 import { gather, type Part } from '#infra/process/gather.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { TimeGrant } from '#shared/attempt/extra-time.ts';
 import { type EarlierAttempt, earlierAmong } from './attempts.ts';
 import { attempts } from './collections.ts';
+import { grantedAmong } from './extra-time.ts';
 import { type InsertResult, insertAttempt, type SeatNeed } from './insert-attempt.ts';
 import { type BindingRelease, newestRelease, openBindingReleases } from './release.ts';
 
@@ -21,6 +23,8 @@ export interface StartStore {
   /** Returns the number of the exam's newest release, or 0. */
   newestRelease(examId: string): Promise<number>;
   bindingRelease: BindingRelease;
+  /** Returns the time that examiners have given this student at this exam, oldest grant first. */
+  extraTime(of: Pick<Attempt, 'examId' | 'studentId'>): Promise<TimeGrant[]>;
   /** Inserts the attempt as `insertAttempt` does, with the seat that it needs. */
   insert(attempt: Attempt, seat: SeatNeed | null): Promise<InsertResult>;
 }
@@ -45,6 +49,7 @@ export function openStartStore(mongo: Mongo, budgetMs: number): StartStore {
       (examId: string, session) => newestRelease(mongo, examId, session),
     ),
     bindingRelease: openBindingReleases(mongo),
+    extraTime: shareLookups((wanted: readonly Pick<Attempt, 'examId' | 'studentId'>[]) => grantedAmong(mongo, wanted)),
     insert: (attempt, seat) => (seat === null ? insert(attempt) : insertAttempt(mongo, attempt, seat, budgetMs)),
   };
 }

@@ -2,6 +2,7 @@ import { causeOfPost } from '#infra/trace/spans.ts';
 import type { AttemptCommands } from '#shared/attempt/commands.ts';
 import type { AuthCommands } from '#shared/auth/notices.ts';
 import type { ClassifierCommands } from '#shared/classifier/commands.ts';
+import type { ExamRoomCommands } from '#shared/exam-room/exam-act.ts';
 import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import type { EventCommands } from '#shared/kernel/event-out.ts';
 import { newId } from '#shared/kernel/ids.ts';
@@ -25,6 +26,7 @@ export interface Commands
     BulkCommands,
     ClassifierCommands,
     EventCommands,
+    ExamRoomCommands,
     NotificationCommands,
     SweepCommands {}
 
@@ -91,6 +93,7 @@ export const MAILBOX_OF: Readonly<Record<Queue, (typeof MAILBOXES)[number]>> = {
   grading: COMMANDS,
   essayhandoff: COMMANDS,
   resultsrelease: COMMANDS,
+  examroom: COMMANDS,
   upkeep: COMMANDS,
   'gradenotices:student': NOTICES,
   'gradenotices:parent': NOTICES,

@@ -156,6 +156,9 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
     case 'resultsrelease':
       await addExam(reading, subject);
       break;
+    case 'examroom':
+      await addExam(reading, command.subject);
+      break;
     case 'delivery:log':
     case 'delivery:webhook':
     case 'delivery:email':

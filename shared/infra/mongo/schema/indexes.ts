@@ -1,5 +1,5 @@
 import type { CreateIndexesOptions } from 'mongodb';
-import { ATTEMPTS, EVENT_ROWS, RELEASES, SEATS, TEXT_ROWS } from '#infra/mongo/attempt/collections.ts';
+import { ATTEMPTS, EVENT_ROWS, EXAM_ACTS, RELEASES, SEATS, TEXT_ROWS } from '#infra/mongo/attempt/collections.ts';
 import { ACCOUNTS, KNOWN_PAIRS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '#infra/mongo/auth/collections.ts';
 import {
   AI_JOB_BATCHES,
@@ -105,6 +105,9 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(TEXT_ROWS, 'by_attempt', { attemptId: 1 }),
   // The newest release of an exam, and the first one above a number.
   plain(RELEASES, 'of_exam', { examId: 1, number: 1 }),
+  // A start reads the time that its student was given; the key of an act for all is null. The export and the erasure of a person read it too.
+  plain(EXAM_ACTS, 'of_student', { studentIds: 1, examId: 1, kind: 1 }),
+  plain(EXAM_ACTS, 'of_exam', { examId: 1, kind: 1, at: 1, _id: 1 }),
   // A seat belongs to one student, and a student has one seat.
   unique(SEATS, 'seat', { linkId: 1, seat: 1 }, { numbered: true }),
   unique(SEATS, 'seat_of_student', { linkId: 1, studentId: 1 }),

@@ -1,4 +1,4 @@
-import type { EventRow, SeatRow, StoredPaper, TextRow } from '#infra/mongo/attempt/collections.ts';
+import type { EventRow, ExamActRow, SeatRow, StoredPaper, TextRow } from '#infra/mongo/attempt/collections.ts';
 import type {
   AccountRow,
   KnownPairRow,
@@ -26,6 +26,27 @@ const BY_ATTEMPT: Link = { by: 'attempt', field: 'attemptId', erase: 'with its a
 /** A worker that is sending the notice would create a notification about the student after the erasure. */
 const BY_NOTICE: Link = { by: 'attempt', field: 'subject', erase: 'delete', waits: whileLeased };
 
+/** Reason of the fields of an act that name an examiner or hold the words of one. */
+const OF_ACT = 'the record of an act on attempts, as in the audit: who did it, and why';
+
+/** An act that names the student goes on under the pseudonym, as the attempts do. An export shows no other student whom it names. */
+const NAMED_BY_ACT: Link = updated(
+  'studentIds',
+  ({ id, pseudonym }) => [
+    {
+      $set: {
+        studentIds: {
+          $map: {
+            input: '$studentIds',
+            in: { $cond: [{ $eq: ['$$this', { $literal: id }] }, { $literal: pseudonym }, '$$this'] },
+          },
+        },
+      },
+    },
+  ],
+  '',
+);
+
 /**
  * An attempt outlives its student, because statistics and results of the exam count it. Scores, selected options and times stay. Free
  * text is the student's own work and may name its author, so it is removed.
@@ -36,7 +57,7 @@ const ATTEMPT_FIELDS = {
     removed: 'startKeys studentInfo answers events',
     stays: `_id v examId organizationId accessLinkId attemptNumber status startedAt submittedAt deadlineAt
       durationSeconds submittedBy exam paperId order optionOrders maxScore eventSeq clientEvents answerBytes releasesSeen
-      releaseEventId waitingHandoffs totalScore correctCount wrongCount pendingManualCount tally erasedAt`,
+      releaseEventId waitingHandoffs totalScore correctCount wrongCount pendingManualCount tally extraMinutes extraTime erasedAt`,
     secret: 'scope seed',
     technical: 'stamp',
     kept: {
@@ -56,6 +77,11 @@ const ATTEMPT_FIELDS = {
   }),
   attempt_releases: declareRows<StoredRelease & { _id: string }>()([], {
     technical: '_id examId organizationId releasedAt sourceEventId number',
+  }),
+  attempt_exam_acts: declareRows<ExamActRow>()([NAMED_BY_ACT], {
+    pseudonym: 'studentIds',
+    technical: '_id examId kind minutes by reason at updated sitting',
+    kept: { by: OF_ACT, reason: OF_ACT },
   }),
   attempt_notices: declareRows<Command<GradeNotice> & Stamped>()([BY_NOTICE], MESSAGE_FIELDS),
 } as const;

@@ -1,0 +1,180 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { saveOneAnswer } from '#api/attempt/save-answer.ts';
+import { startAttempt } from '#api/attempt/start.ts';
+import { submitOverdue } from '#api/attempt/submit.ts';
+import { attempts, examActs } from '#infra/mongo/attempt/collections.ts';
+import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { StartRequest } from '#shared/generated/attempt.ts';
+import type { ExtraTimeRequest } from '#shared/generated/exam-room.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { HOUR, MINUTE } from '#shared/kernel/time.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { type StartChange, startBody } from '#testing/clients/attempt-client.ts';
+import { callOf, callWith, inProcessDoor, startedAttempt } from '#testing/doors/in-process-door.ts';
+import { SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { readExamAct } from './acts.ts';
+import { giveExtraTime } from './extra-time.ts';
+
+const mongo = await openTestMongo(t);
+const worker = testWorker(t, testKernel(mongo), makeActor('examroom', testWorkerDeps(mongo)));
+const deps = inProcessDoor(mongo, { examroom: [worker] });
+
+const TEACHER = { id: 'teacher-1', role: 'TEACHER' };
+const ADMIN = { id: 'admin-1', role: 'ADMIN' };
+const REASON = 'the fire alarm';
+
+/** Returns a call of an examiner with an idempotency key. */
+function byExaminer<Body>(body: Body, params: Record<string, string>, actor = TEACHER, key: string = newId()) {
+  return callWith(body, { params, identity: { actor, idempotency: { key, header: 'idempotency-key' } } });
+}
+
+function give(examId: string, body: Partial<ExtraTimeRequest> = {}, actor = TEACHER, key?: string) {
+  return giveExtraTime(deps, byExaminer({ minutes: 10, reason: REASON, ...body }, { examId }, actor, key));
+}
+
+async function started(examId: string, studentId: string, change: StartChange = {}) {
+  const body = startBody(examId, change) as never as StartRequest;
+  return startedAttempt(await startAttempt(deps, callOf(body, { examId }, studentId)));
+}
+
+const deadlineOf = async (_id: string) => (await attempts(mongo).findOne({ _id }))?.deadlineAt?.getTime() ?? null;
+const eventsOf = (attempt: Attempt | null) => attempt?.events.map(({ type }) => type);
+
+t.test('extra time moves the deadline of open attempts, past close time, and adds up', async (t) => {
+  const examId = `exam-${newId()}`;
+  const closeTime = new Date(Date.now() + HOUR / 2);
+  const exam = { closeTime: closeTime.toISOString() };
+  const [one, two] = [await started(examId, 'time-1', { exam }), await started(examId, 'time-2', { exam })];
+  const over = await storeAttempt(mongo, { ...SUBMITTED, examId });
+  t.equal(Date.parse(one.deadlineAt), closeTime.getTime());
+
+  const first = await give(examId, { studentIds: ['time-1', 'time-3', 'time-1'] });
+  t.match(first, { status: 200, data: { minutes: 10, updated: 1, remembered: 1 } });
+  t.match(await give(examId, { minutes: 5 }, ADMIN), { data: { minutes: 5, updated: 2, remembered: null } });
+  t.equal(await deadlineOf(one.id), closeTime.getTime() + 15 * MINUTE);
+  t.equal(await deadlineOf(two.id), closeTime.getTime() + 5 * MINUTE);
+  t.equal(await deadlineOf(over._id), over.deadlineAt?.getTime(), 'a submitted attempt keeps its deadline');
+
+  const late = await started(examId, 'time-3', { exam });
+  t.equal(Date.parse(late.deadlineAt), closeTime.getTime() + 15 * MINUTE, 'remembered for a later start');
+  const stored = await attempts(mongo).findOne({ _id: late.id });
+  t.match(stored, { extraMinutes: 15, eventSeq: 3 });
+  t.strictSame(eventsOf(stored), ['START', 'TIME_EXTENDED', 'TIME_EXTENDED']);
+  t.equal(
+    (await started(examId, 'time-4', { exam: { ...exam, createdById: 'other', resultViewerTeacherIds: [] } }))
+      .deadlineAt,
+    new Date(closeTime.getTime() + 5 * MINUTE).toISOString(),
+    'a teacher gives time to the own attempts alone',
+  );
+  const closed = { ...exam, closeTime: new Date(Date.now() - 1_000).toISOString() };
+  await t.rejects(started(examId, 'time-5', { exam: closed }), { message: 'EXAM_CLOSED' });
+
+  const rows = await operatorAudit(mongo).find({ subject: examId }).toArray();
+  t.match(rows, [
+    { action: 'exam.extra-time', operator: 'teacher-1', reason: REASON, detail: { minutes: 10, updated: 1, named: 2 } },
+    { operator: 'admin-1', detail: { minutes: 5, updated: 2, remembered: null, named: null } },
+  ]);
+  t.equal((await verifyAudit(mongo, null)).fault, null);
+});
+
+t.test('a repeat of an act answers as the first did, and a key is of one caller, kind and exam', async (t) => {
+  const examId = `exam-${newId()}`;
+  const { id } = await started(examId, 'repeat-1');
+  const [before, key] = [await deadlineOf(id), newId()];
+  const [first, ...others] = await Promise.all(Array.from({ length: 5 }, () => give(examId, {}, TEACHER, key)));
+  for (const other of others) t.strictSame(other, first);
+  t.strictSame(await give(examId, { minutes: 600 }, TEACHER, key), first, 'whatever the body of the repeat is');
+  t.equal(await deadlineOf(id), (before ?? 0) + 10 * MINUTE);
+  t.match(await give(examId, {}, ADMIN, key), { data: { updated: 1 } });
+  t.equal(await examActs(mongo).countDocuments({ examId }), 2);
+
+  const { data } = first as { data: { id: string } };
+  const read = (actor: typeof TEACHER) =>
+    readExamAct(deps, callWith({}, { params: { actId: data.id }, identity: { actor } }));
+  t.match(await read(TEACHER), {
+    data: { act: { id: data.id, state: 'DONE', kind: 'EXTRA_TIME', error: null, result: data } },
+  });
+  t.match(await read(ADMIN), { status: 200 });
+  t.strictSame(await read({ id: 'teacher-2', role: 'TEACHER' }), { rejected: 'EXAM_ACT_NOT_FOUND' });
+});
+
+t.test('an exam is unknown to those who examine none of its attempts', async (t) => {
+  const examId = `exam-${newId()}`;
+  t.strictSame(await give(examId, {}, ADMIN), { rejected: 'EXAM_NOT_FOUND' });
+  await started(examId, 'unknown-1');
+  t.strictSame(await give(examId, {}, { id: 'stranger', role: 'TEACHER' }), { rejected: 'EXAM_NOT_FOUND' });
+  t.match(
+    await give(examId, {}, { id: 'teacher-2', role: 'TEACHER' }),
+    { status: 200 },
+    'a result viewer examines too',
+  );
+  t.equal(await mailboxOf(mongo, 'examroom').countDocuments({ subject: examId }), 1, 'a refused act stores nothing');
+});
+
+t.test('extra time leaves an attempt alone whose new deadline has passed too, or that has none', async (t) => {
+  const examId = `exam-${newId()}`;
+  const ago = (minutes: number) => new Date(Date.now() - minutes * MINUTE);
+  const gone = await storeAttempt(mongo, { examId, deadlineAt: ago(11) });
+  const back = await storeAttempt(mongo, { examId, deadlineAt: ago(9) });
+  const free = await storeAttempt(mongo, { examId, deadlineAt: null });
+  const studentIds = [gone, back, free].map(({ studentId }) => studentId);
+  t.match(await give(examId, { studentIds }), { data: { updated: 1, remembered: 0 } });
+  t.equal(await deadlineOf(gone._id), gone.deadlineAt?.getTime());
+  t.equal(await deadlineOf(back._id), (back.deadlineAt?.getTime() ?? 0) + 10 * MINUTE);
+  t.equal(await deadlineOf(free._id), null);
+});
+
+t.test('a deadline that moves is the old or the new one for a save and a submit of the same instant', async (t) => {
+  const minutes = 3;
+  const instant = fc.record({ from: fc.constantFrom('old', 'new'), inMs: fc.integer({ min: -25, max: 25 }) });
+  const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+  const moment = fc.integer({ min: 0, max: 30 });
+  const seen = new Set<string>();
+  await fc.assert(
+    fc.asyncProperty(instant, moment, moment, moment, async ({ from, inMs }, grantIn, saveIn, sweepIn) => {
+      // The old deadline, or the new one, comes while the three writes race.
+      const old = new Date(Date.now() + inMs + 15 - (from === 'new' ? minutes * MINUTE : 0));
+      const attempt = await storeAttempt(mongo, { deadlineAt: old, answers: {} });
+      const grant = {
+        _id: newId(),
+        minutes,
+        by: { id: 'teacher-1', role: 'TEACHER' as const },
+        reason: REASON,
+        at: old,
+      };
+      const body = { questionId: 'choice', answer: { selectedOptionIds: ['a'] } };
+      const [saved] = await Promise.all([
+        wait(saveIn).then(() => saveOneAnswer(deps, callOf(body, { attemptId: attempt._id }, attempt.studentId))),
+        wait(grantIn).then(() => extendDeadline(mongo, attempt, grant)),
+        wait(sweepIn).then(() => submitOverdue(deps, attempt)),
+      ]);
+
+      const after = await attempts(mongo).findOne({ _id: attempt._id });
+      if (after === null) throw new Error('the attempt is lost');
+      const later = new Date(old.getTime() + minutes * MINUTE);
+      const isMoved = after.extraTime !== undefined;
+      const types = after.events.map(({ type }) => type);
+      seen.add(
+        `${from} ${isMoved ? 'moved' : 'kept'} ${isRejection(saved) ? saved.rejected : 'saved'} ${after.status}`,
+      );
+      t.same(after.deadlineAt, isMoved ? later : old, 'the old deadline or the new one');
+      t.equal(types.includes('TIME_EXTENDED'), isMoved, 'a move is logged');
+      if (after.status === 'SUBMITTED')
+        t.same(after.submittedAt, after.deadlineAt, 'submitted as of the deadline that was in force');
+      if (isRejection(saved))
+        return void t.equal(after.status, 'SUBMITTED', `${saved.rejected} only of a submitted attempt`);
+      const at = after.answers.q0?.updatedAt ?? later;
+      const before = types.indexOf('SAVE_ANSWER') > types.indexOf('TIME_EXTENDED') && isMoved ? later : old;
+      t.ok(at < before, 'a save is before the deadline that was in force');
+    }),
+    { numRuns: 60 },
+  );
+  t.comment([...seen].sort().join('; '));
+});

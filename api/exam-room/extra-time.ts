@@ -1,0 +1,52 @@
+import { once } from 'node:events';
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import type { Call, RawReply, Reply } from '#api/route.ts';
+import { erasedAmong } from '#infra/mongo/erased-persons.ts';
+import { timeGrants } from '#infra/mongo/exam-room/exam-acts.ts';
+import { grantForReply } from '#shared/exam-room/extra-time.ts';
+import type { ExtraTimeRequest } from '#shared/generated/exam-room.ts';
+import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { act, actReply } from './acts.ts';
+import { examOf } from './examiner.ts';
+
+/** Gives minutes to open attempts of an exam, and to the named students who start it later. */
+export async function giveExtraTime(deps: AttemptDeps, call: Call<ExtraTimeRequest>): Promise<Reply | Rejection> {
+  const found = await examOf(deps, call);
+  if (isRejection(found)) return found;
+  const { examId, by } = found;
+  const { minutes, reason } = call.body;
+  const studentIds = call.body.studentIds == null ? null : await withoutErased(deps, call.body.studentIds);
+  const body = { kind: 'EXTRA_TIME', examId, by } as const;
+  return actReply(await act(deps, call, { body, on: examId, row: { examId, minutes, studentIds, by, reason } }));
+}
+
+/** Returns the students once each. The id of an erased one is stored nowhere any more. */
+async function withoutErased({ mongo }: AttemptDeps, studentIds: readonly string[]): Promise<string[]> {
+  const named = [...new Set(studentIds)];
+  const erased = await erasedAmong(mongo, named);
+  return named.filter((id) => !erased.has(id));
+}
+
+/** Streams the grants of an exam, newest first: each of them may name ten thousand students. An error cuts the connection. */
+export async function listExtraTime(deps: AttemptDeps, call: Call): Promise<RawReply | Rejection> {
+  const found = await examOf(deps, call);
+  if (isRejection(found)) return found;
+  return {
+    kind: 'raw',
+    async raw(response) {
+      response.writeHead(200, {
+        'Content-Type': 'application/json; charset=utf-8',
+        'Cache-Control': 'no-store',
+      });
+      response.write('{"success":true,"data":{"items":[');
+      let separator = '';
+      for await (const grant of timeGrants(deps.mongo, found.examId)) {
+        if (call.signal.aborted) return;
+        const flowing = response.write(separator + JSON.stringify(grantForReply(grant)));
+        separator = ',';
+        if (!flowing) await once(response, 'drain', { signal: call.signal });
+      }
+      response.end(']},"message":"OK"}');
+    },
+  };
+}

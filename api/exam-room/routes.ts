@@ -1,0 +1,78 @@
+import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { idempotencyKey } from '#api/http/guards/idempotency-key.ts';
+import { LARGE_BODY, type Route, type Tag } from '#api/route.ts';
+import { readExamAct } from './acts.ts';
+import { EXAMINER } from './examiner.ts';
+import { giveExtraTime, listExtraTime } from './extra-time.ts';
+
+export const EXAM_ROOM: Tag = {
+  name: 'Attempt: exam room',
+  description: 'Teachers and proctors act on the attempts of their exams. An admin may do so with all attempts.',
+};
+
+const EXAM = { examId: 'Id of the exam' };
+/** A reply to an act that its worker has not ended in time. */
+const LATE = {
+  status: 202,
+  schema: 'exam-room/exam-act-reply',
+  description: 'Act that is not done yet',
+  headers: { Location: 'Path of the act, to be read again' },
+} as const;
+
+/** Returns the routes of examiners: teachers of the copied scope, and admins. */
+export function examRoomRoutes(deps: AttemptDeps): Route[] {
+  return actRoutes(deps);
+}
+
+/** Acts on attempts. Each needs an idempotency key and a reason. */
+function actRoutes(deps: AttemptDeps): Route[] {
+  const acting = [...EXAMINER, idempotencyKey()];
+  return [
+    {
+      method: 'POST',
+      path: '/v1/exams/:examId/extra-time',
+      params: EXAM,
+      operation: 'giveExtraTime',
+      summary: 'Give more time to open attempts, and to named students who start later',
+      description:
+        'Moves the deadline of open attempts of the exam by minutes, past its close and due time too, and counts them in `updated`. A deadline that has passed moves only if the new one is ahead. Attempts that these students start later get the minutes at their start; `remembered` counts named students who are not sitting. Grants add up. A repeat with the same key returns the first result. After 202 read the act.',
+      tag: EXAM_ROOM,
+      guards: acting,
+      body: { schema: 'exam-room/extra-time-request', maxBytes: LARGE_BODY },
+      replies: [
+        { status: 200, schema: 'exam-room/extra-time-reply', description: 'Changes that the grant has made' },
+        LATE,
+      ],
+      errors: ['EXAM_NOT_FOUND'],
+      handle: (call) => giveExtraTime(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/exams/:examId/extra-time',
+      params: EXAM,
+      operation: 'listExtraTime',
+      summary: 'List the extra time that was given at an exam',
+      description:
+        'Returns all grants of the exam, newest first, with the attempts that each has changed so far. The reply is streamed.',
+      tag: EXAM_ROOM,
+      guards: EXAMINER,
+      replies: [{ status: 200, schema: 'exam-room/extra-time-list', description: 'Grants, newest first' }],
+      errors: ['EXAM_NOT_FOUND'],
+      handle: (call) => listExtraTime(deps, call),
+    },
+    {
+      method: 'GET',
+      path: '/v1/exam-acts/:actId',
+      params: { actId: 'Id of the act, from the `Location` of its reply' },
+      operation: 'readExamAct',
+      summary: 'Get an act of an examiner and how it has ended',
+      description:
+        'Returns the act to the examiner who made it, and to admins. Poll it every second or two after a 202 until `state` is no longer `RUNNING`.',
+      tag: EXAM_ROOM,
+      guards: EXAMINER,
+      replies: [{ status: 200, schema: 'exam-room/exam-act-reply', description: 'Act with its result or its refusal' }],
+      errors: ['EXAM_ACT_NOT_FOUND'],
+      handle: (call) => readExamAct(deps, call),
+    },
+  ];
+}

@@ -1,0 +1,69 @@
+import type { Examiner } from '#shared/attempt/extra-time.ts';
+import type { Command, Order } from '#shared/kernel/command.ts';
+import { ERRORS, isRejection } from '#shared/kernel/errors.ts';
+import { derivedId } from '#shared/kernel/ids.ts';
+
+/** Acts of examiners. Each is a command, an event of every attempt that it changes, and a row of the operators' audit. */
+
+/** An act on the attempts of an exam. What it is about is stored in a row of its own (`ExamActRow`). */
+interface OnExam {
+  kind: 'EXTRA_TIME';
+  examId: string;
+  by: Examiner;
+}
+
+export type ExamActBody = OnExam;
+export type ExamActKind = ExamActBody['kind'];
+
+/** Body, progress and result of the commands of the exam room. */
+export interface ExamRoomCommands {
+  examroom: { body: ExamActBody; progress: ExamActProgress | null; result: ExamActResult };
+}
+
+/** Progress of an act in steps: the id of the last attempt of the newest step. */
+export interface ExamActProgress {
+  afterId: string;
+}
+
+/** Result of an act, as its reply shows it. `remembered`: named students who are not sitting; null if the act names none. */
+export type ExamActResult = { id: string; minutes: number; updated: number; remembered: number | null };
+
+/**
+ * Returns the id of an act. A key of a caller makes one act of a kind on one exam or attempt, for ever, so a repeat meets the id of the
+ * first.
+ */
+export function examActId(kind: ExamActKind, by: Examiner, on: string, idempotencyKey: string): string {
+  return derivedId(on, `act:${JSON.stringify([kind, by.id, idempotencyKey])}`);
+}
+
+/** Returns the order of an act. Its key follows from its id, which alone leads to the command on its shard. */
+export function examActOrder(id: string, subject: string, body: ExamActBody): Order<'examroom', ExamActBody> {
+  return { ...examActRef(id), subject, body };
+}
+
+/** Returns the fields that lead to the command of an act. */
+export function examActRef(_id: string) {
+  return { _id, queue: 'examroom', key: `examroom:${_id}` } as const;
+}
+
+type ExamActCommand = Pick<
+  Command<ExamActBody, ExamActProgress | null, ExamActResult>,
+  '_id' | 'body' | 'status' | 'result' | 'createdAt' | 'settledAt'
+>;
+
+/** Returns the act as a reply shows it. A dead one is still RUNNING: it goes on when an operator replays it. */
+export function examActView({ _id, body, status, result, createdAt, settledAt }: ExamActCommand) {
+  const isOver = status === 'DONE' || status === 'REJECTED';
+  const error = isRejection(result)
+    ? { code: result.rejected, message: result.message ?? ERRORS[result.rejected].message }
+    : null;
+  return {
+    id: _id,
+    kind: body.kind,
+    state: isOver ? status : ('RUNNING' as const),
+    result: isRejection(result) ? null : result,
+    error,
+    createdAt: createdAt.toISOString(),
+    finishedAt: isOver ? (settledAt?.toISOString() ?? null) : null,
+  };
+}
