@@ -88,8 +88,28 @@ const EXTRA_TIME: CrashScenario = {
   },
 };
 
+const SUBMIT_ALL: CrashScenario = {
+  name: 'submit-all',
+  status: 'DONE',
+  leastPoints: 20,
+  async post(mongo) {
+    const examId = `exam-${newId()}`;
+    await attempts(mongo).insertMany(Array.from({ length: CLASS }, () => freshAttempt({ examId })));
+    return postExtraTime(mongo, { examId, kind: 'SUBMIT_ALL', minutes: 0 });
+  },
+  async check(t, { mongo }, { _id, subject: examId }) {
+    const command = await mailboxOf(mongo, 'examroom').findOne({ _id });
+    t.strictSame(command?.result, { id: _id, submitted: CLASS }, 'counts');
+    const rows = await attempts(mongo).find({ examId, submittedBy: 'TEACHER' }).toArray();
+    t.equal(rows.length, CLASS, 'each attempt submitted');
+    const gradings = { queue: 'grading', subject: { $in: rows.map((row) => row._id) } } as const;
+    t.equal(await mailboxOf(mongo, 'grading').countDocuments(gradings), CLASS, 'one grading each');
+    t.equal(await operatorAudit(mongo).countDocuments({ subject: examId }), 1, 'one row of the audit');
+  },
+};
+
 t.test('a worker killed at any await of its run loses no grade and releases none twice', (t) =>
-  crashSuite(t, { grading: [GRADING, THREE_AT_ONCE], resultsrelease: [RELEASE], examroom: [EXTRA_TIME] }),
+  crashSuite(t, { grading: [GRADING, THREE_AT_ONCE], resultsrelease: [RELEASE], examroom: [EXTRA_TIME, SUBMIT_ALL] }),
 );
 
 t.test('a command that kills every worker ends dead and delays no other command', async (t) => {

@@ -2,6 +2,7 @@ import { SpanKind } from '@opentelemetry/api';
 import t, { type Test } from 'tap';
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import { attemptRoutes } from '#api/attempt/routes.ts';
+import { examRoomRoutes } from '#api/exam-room/routes.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { notificationRoutes } from '#api/notification/mount.ts';
 import type { Route } from '#api/route.ts';
@@ -74,20 +75,17 @@ async function openHall(t: Test) {
   const workers: Partial<Record<Queue, readonly Worker[]>> = {};
   const deps: AttemptDeps = inProcessDoor(mongo, workers);
   const settings = { ...testConfig(TOKEN).attempt, gradingWaitMs: 0 };
+  const hasty: AttemptDeps = {
+    ...deps,
+    settings,
+    replies: { ...deps.replies, register: () => ({ settled: async () => false, cancel: () => undefined }) },
+  };
   const env = { ...TOKEN, ...neighbours.env, ...neighbours.webhookEnv, NOTIFICATION_SERVICE_URL: notificationUrl };
   const workerDeps = testWorkerDeps(mongo, env);
   return {
     mongo,
     neighbours,
-    attemptUrl: await openDoor(
-      t,
-      logs,
-      attemptRoutes({
-        ...deps,
-        settings,
-        replies: { ...deps.replies, register: () => ({ settled: async () => false, cancel: () => undefined }) },
-      }),
-    ),
+    attemptUrl: await openDoor(t, logs, [...attemptRoutes(hasty), ...examRoomRoutes(hasty)]),
     /** Runs the commands of these actors to their end, one actor after the other. */
     async run(...actors: MakeActor[]): Promise<void> {
       for (const makeActor of actors) {

@@ -100,6 +100,7 @@ export async function summarizeAttempts(deps: AttemptDeps): Promise<Reply> {
       bySubmitSource: {
         STUDENT: sum('attempts', { submittedBy: 'STUDENT' }),
         TIMEOUT: sum('attempts', { submittedBy: 'TIMEOUT' }),
+        TEACHER: sum('attempts', { submittedBy: 'TEACHER' }),
         NONE: sum('attempts', { submittedBy: null }),
       },
       withScores: sum('scored'),

@@ -269,7 +269,7 @@ t.test('the summary agrees with a recount of every attempt', async (t) => {
     attempts: {
       total: 0,
       byStatus: { IN_PROGRESS: 0, SUBMITTED: 0, GRADED: 0 },
-      bySubmitSource: { STUDENT: 0, TIMEOUT: 0, NONE: 0 },
+      bySubmitSource: { STUDENT: 0, TIMEOUT: 0, TEACHER: 0, NONE: 0 },
       withScores: 0,
       withAccessLink: 0,
       withIdempotencyKey: 0,

@@ -8,7 +8,7 @@ import { receiveHandoff, receiveRelease } from './intake.ts';
 import { listOwnAttempts, readAttempt, readEvents, readResult, summarizeAttempts } from './queries.ts';
 import { saveOneAnswer } from './save-answer.ts';
 import { startRoutes, TAKING } from './start-routes.ts';
-import { postEvent, submitAttempt } from './submit.ts';
+import { postEvent } from './submit.ts';
 
 /** Returns the attempt service's internal `/v1` routes: attempts behind the gateway, grades and releases from services. */
 export function attemptRoutes(deps: AttemptDeps): Route[] {
@@ -117,24 +117,6 @@ function studentRoutes(deps: AttemptDeps): Route[] {
       ],
       failureData: { ANSWER_VERSION_CONFLICT: 'attempt/answer-conflict' },
       handle: (call) => saveOneAnswer(deps, call),
-    },
-    {
-      method: 'POST',
-      path: '/v1/attempts/:attemptId/submit',
-      params: ATTEMPT,
-      operation: 'submitAttempt',
-      summary: 'Submit the attempt and wait for the grade',
-      description:
-        'Submits the attempt and waits up to ATTEMPT_GRADING_WAIT_MS (10 s) for its grade. A repeat waits for the same grading and returns the graded attempt: an attempt is graded once. After 202 the submit is stored and the grade is late. Then read the attempt until `status` is `GRADED`.',
-      tag: TAKING,
-      guards: student,
-      body: { schema: 'attempt/submit-request', maxBytes: SMALL_BODY },
-      replies: [
-        { status: 200, schema: 'attempt/attempt-detail', description: 'Graded attempt' },
-        { status: 202, schema: 'attempt/attempt-detail', description: 'Submitted attempt that is not graded yet' },
-      ],
-      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
-      handle: (call) => submitAttempt(deps, call),
     },
     {
       method: 'POST',

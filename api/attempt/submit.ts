@@ -65,8 +65,13 @@ export async function submitOverdue(deps: AttemptDeps, attempt: AttemptKey): Pro
   return true;
 }
 
+/** Returns the grading command of an attempt, or null if it is not submitted. */
+export function gradingOf({ mongo }: AttemptDeps, { _id }: AttemptKey): Promise<CommandOf<'grading'> | null> {
+  return inCausalOrder(mongo, (session) => findLive(mongo, 'grading', gradingKey(_id), session));
+}
+
 /** Waits for the grade up to `gradingWaitMs`. Returns 200 with the graded attempt, or 202 with it as stored if late. */
-async function gradedReply(
+export async function gradedReply(
   deps: AttemptDeps,
   call: Call<unknown>,
   ref: AttemptKey,

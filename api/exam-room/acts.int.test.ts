@@ -8,8 +8,8 @@ import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
-import type { StartRequest } from '#shared/generated/attempt.ts';
-import type { ExtraTimeRequest } from '#shared/generated/exam-room.ts';
+import type { StartRequest, SubmitRequest } from '#shared/generated/attempt.ts';
+import type { ExtraTimeRequest, SubmitAllRequest } from '#shared/generated/exam-room.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR, MINUTE } from '#shared/kernel/time.ts';
@@ -19,12 +19,15 @@ import { callOf, callWith, inProcessDoor, startedAttempt } from '#testing/doors/
 import { SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { until } from '#testing/until.ts';
 import { readExamAct } from './acts.ts';
 import { giveExtraTime } from './extra-time.ts';
+import { submitAll, submitOrHandIn } from './submit.ts';
 
 const mongo = await openTestMongo(t);
-const worker = testWorker(t, testKernel(mongo), makeActor('examroom', testWorkerDeps(mongo)));
-const deps = inProcessDoor(mongo, { examroom: [worker] });
+const open = (actor: string) =>
+  testWorker(t, testKernel(mongo), makeActor(actor, testWorkerDeps(mongo)), { pollMs: 200 });
+const deps = inProcessDoor(mongo, { examroom: [open('examroom')], grading: [open('grading')] });
 
 const TEACHER = { id: 'teacher-1', role: 'TEACHER' };
 const ADMIN = { id: 'admin-1', role: 'ADMIN' };
@@ -162,14 +165,14 @@ t.test('a deadline that moves is the old or the new one for a save and a submit 
       const isMoved = after.extraTime !== undefined;
       const types = after.events.map(({ type }) => type);
       seen.add(
-        `${from} ${isMoved ? 'moved' : 'kept'} ${isRejection(saved) ? saved.rejected : 'saved'} ${after.status}`,
+        `${from} ${isMoved ? 'moved' : 'kept'} ${isRejection(saved) ? saved.rejected : 'saved'} ${after.status === 'IN_PROGRESS'}`,
       );
       t.same(after.deadlineAt, isMoved ? later : old, 'the old deadline or the new one');
       t.equal(types.includes('TIME_EXTENDED'), isMoved, 'a move is logged');
-      if (after.status === 'SUBMITTED')
+      if (after.status !== 'IN_PROGRESS')
         t.same(after.submittedAt, after.deadlineAt, 'submitted as of the deadline that was in force');
       if (isRejection(saved))
-        return void t.equal(after.status, 'SUBMITTED', `${saved.rejected} only of a submitted attempt`);
+        return void t.not(after.status, 'IN_PROGRESS', `${saved.rejected} only of a submitted attempt`);
       const at = after.answers.q0?.updatedAt ?? later;
       const before = types.indexOf('SAVE_ANSWER') > types.indexOf('TIME_EXTENDED') && isMoved ? later : old;
       t.ok(at < before, 'a save is before the deadline that was in force');
@@ -177,4 +180,69 @@ t.test('a deadline that moves is the old or the new one for a save and a submit 
     { numRuns: 60 },
   );
   t.comment([...seen].sort().join('; '));
+});
+
+function handIn(attemptId: string, body: Partial<SubmitRequest> = {}, actor = TEACHER, key?: string) {
+  return submitOrHandIn(deps, byExaminer({ source: 'TEACHER', reason: REASON, ...body }, { attemptId }, actor, key));
+}
+
+t.test('an examiner hands an attempt in, and gets the grade as its student would', async (t) => {
+  const attempt = await storeAttempt(mongo, { deadlineAt: new Date(Date.now() - MINUTE) });
+  const before = Date.now();
+  const reply = await handIn(attempt._id);
+  const stored = await attempts(mongo).findOne({ _id: attempt._id });
+  t.match(stored, { status: 'GRADED', submittedBy: 'TEACHER', totalScore: 1 });
+  t.ok((stored?.submittedAt?.getTime() ?? 0) >= before - 1_000, 'submitted now, although the deadline has passed');
+  t.match(JSON.parse(stored?.events.at(-1)?.metadata ?? ''), { source: 'TEACHER', totalScore: 1 });
+  t.equal(stored?.events.at(-1)?.type, 'SUBMIT');
+  t.match(reply, { status: 200, data: { status: 'GRADED', submittedBy: 'TEACHER', totalScore: 1 } });
+
+  t.match(
+    await handIn(attempt._id),
+    { status: 200, data: { status: 'GRADED' } },
+    'a submitted attempt is not handed in again',
+  );
+  t.strictSame(await handIn(attempt._id, {}, { id: 'stranger', role: 'TEACHER' }), { rejected: 'FORBIDDEN' });
+  t.strictSame(await handIn(newId()), { rejected: 'ATTEMPT_NOT_FOUND' });
+  const rows = await operatorAudit(mongo).find({ subject: attempt._id }).toArray();
+  t.match(rows, [{ action: 'attempt.submit', operator: 'teacher-1', reason: REASON }]);
+  t.equal(rows.length, 1);
+});
+
+t.test('a submit names who makes it, and an examiner states why', async (t) => {
+  const { _id: attemptId, studentId } = await storeAttempt(mongo, { deadlineAt: null });
+  const byStudent = (body: SubmitRequest) => submitOrHandIn(deps, callOf(body, { attemptId }, studentId));
+  const faults = async (reply: ReturnType<typeof byStudent>) => {
+    const rejection = await reply;
+    if (!isRejection(rejection)) throw new Error('a faulty submit was accepted');
+    return [rejection.rejected, ...(rejection.details ?? []).map(({ path }) => path)];
+  };
+  t.strictSame(await faults(byStudent({ source: 'TEACHER' })), ['VALIDATION_FAILED', '/source']);
+  t.strictSame(await faults(byStudent({ reason: REASON })), ['VALIDATION_FAILED', '/reason']);
+  const wrong = byExaminer({ source: 'STUDENT' } as SubmitRequest, { attemptId });
+  t.strictSame(await faults(submitOrHandIn(deps, wrong)), ['VALIDATION_FAILED', '/source', '/reason']);
+  t.match(await attempts(mongo).findOne({ _id: attemptId }), { status: 'IN_PROGRESS', eventSeq: 1 });
+});
+
+t.test('submit-all submits whom it names, once each, and leaves the attempts of other examiners', async (t) => {
+  const examId = `exam-${newId()}`;
+  const deadlineAt = new Date(Date.now() + HOUR);
+  const rows = await Promise.all(Array.from({ length: 5 }, () => storeAttempt(mongo, { examId, deadlineAt })));
+  const foreign = await storeAttempt(mongo, {
+    examId,
+    deadlineAt,
+    scope: { createdById: 'other', assignedClassroomIds: [], resultViewerTeacherIds: [] },
+  });
+  const all = (body: Partial<SubmitAllRequest>, key: string = newId()) =>
+    submitAll(deps, byExaminer({ reason: REASON, ...body }, { examId }, TEACHER, key));
+  const key = newId();
+  const named = [rows[0]?.studentId ?? '', foreign.studentId];
+  t.match(await all({ studentIds: named }), { status: 200, data: { submitted: 1 } });
+  const [first, second] = await Promise.all([all({}, key), all({}, key)]);
+  t.match(first, { data: { submitted: 4 } });
+  t.strictSame(second, first);
+  const status = async (status: Attempt['status']) => attempts(mongo).countDocuments({ examId, status });
+  await until('all are graded', async () => (await status('GRADED')) === 5);
+  t.equal(await status('IN_PROGRESS'), 1, 'the attempt of another teacher is open');
+  t.equal(await attempts(mongo).countDocuments({ examId, submittedBy: 'TEACHER' }), 5);
 });

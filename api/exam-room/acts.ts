@@ -4,15 +4,16 @@ import type { Call, Identity, Reply } from '#api/route.ts';
 import type { ExamActRow } from '#infra/mongo/attempt/collections.ts';
 import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import { storeExamAct } from '#infra/mongo/exam-room/exam-acts.ts';
-import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { readCommand, readEnd } from '#infra/mongo/mailbox/mailbox.ts';
+import type { AttemptKey } from '#shared/attempt/attempt.ts';
 import {
-  type ExamActBody,
   type ExamActResult,
   examActId,
   examActOrder,
   examActRef,
   examActView,
+  type OnAttempt,
 } from '#shared/exam-room/exam-act.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { examinerOf } from './examiner.ts';
@@ -23,29 +24,47 @@ type ActEnd =
   | { kind: 'rejected'; rejection: Rejection }
   | { kind: 'late'; reply: Reply };
 
-/** An act to post: its body, the attempt or exam that it is on, and the row of an act on an exam. */
-interface Wanted {
-  body: ExamActBody;
-  on: string;
-  row?: Omit<ExamActRow, '_id' | 'kind' | 'at' | 'updated' | 'sitting'>;
-}
+/** An act on the attempts of an exam, with the content of its row. */
+type ActOnExam = Pick<ExamActRow, 'kind' | 'examId' | 'by' | 'minutes' | 'studentIds' | 'reason'>;
+/** An act on one attempt. */
+type ActOnAttempt = Omit<OnAttempt, 'attemptId' | 'studentId'> & { attempt: AttemptKey };
 
 /**
- * Posts the act of an examiner and waits for its worker, as long as a submit does. A repeat with the same key waits for the first act and
- * ends as that one did.
+ * Posts an act on an exam and waits for its worker, as long as a submit does. A repeat with the same key waits for the first act and ends as
+ * that one did.
  */
-export async function act(deps: AttemptDeps, call: Call<unknown>, { body, on, row }: Wanted): Promise<ActEnd> {
+export function actOnExam(deps: AttemptDeps, call: Call<unknown>, wanted: ActOnExam): Promise<ActEnd> {
+  const { kind, examId, by } = wanted;
+  const id = examActId(kind, by, examId, keyOf(call.identity));
   const now = deps.now();
-  const id = examActId(body.kind, body.by, on, keyOf(call.identity));
-  const wanted = newCommand({ ...examActOrder(id, on, body), id, maxAttempts: deps.commandAttempts, now });
-  const about =
-    row === undefined ? null : { ...row, _id: id, kind: body.kind, at: new Date(now), updated: 0, sitting: 0 };
-  const command = await storeExamAct(deps.mongo, wanted, about);
+  const order = examActOrder(id, examId, { kind, examId, by });
+  const command = newCommand({ ...order, id, maxAttempts: deps.commandAttempts, now });
+  return endOf(deps, call, command, { ...wanted, _id: id, at: new Date(now), updated: 0, sitting: 0 });
+}
+
+/** Posts an act on one attempt and waits for its worker, as `actOnExam` does. */
+export function actOnAttempt(
+  deps: AttemptDeps,
+  call: Call<unknown>,
+  { attempt: { _id: attemptId, studentId }, ...act }: ActOnAttempt,
+): Promise<ActEnd> {
+  const id = examActId(act.kind, act.by, attemptId, keyOf(call.identity));
+  const order = examActOrder(id, attemptId, { ...act, attemptId, studentId });
+  return endOf(deps, call, newCommand({ ...order, id, maxAttempts: deps.commandAttempts, now: deps.now() }), null);
+}
+
+async function endOf(
+  deps: AttemptDeps,
+  call: Call<unknown>,
+  wanted: CommandOf<'examroom'>,
+  row: ExamActRow | null,
+): Promise<ActEnd> {
+  const command = await storeExamAct(deps.mongo, wanted, row);
   await ringAndWait(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
   return inCausalOrder(deps.mongo, async (session): Promise<ActEnd> => {
     const end = await readEnd(deps.mongo, command, session);
     if (end.kind === 'done' || end.kind === 'rejected') return end;
-    const headers = { Location: `/v1/exam-acts/${id}` };
+    const headers = { Location: `/v1/exam-acts/${command._id}` };
     return { kind: 'late', reply: { status: 202, data: { act: examActView(command) }, headers } };
   });
 }

@@ -6,7 +6,7 @@ import { timeGrants } from '#infra/mongo/exam-room/exam-acts.ts';
 import { grantForReply } from '#shared/exam-room/extra-time.ts';
 import type { ExtraTimeRequest } from '#shared/generated/exam-room.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
-import { act, actReply } from './acts.ts';
+import { actOnExam, actReply } from './acts.ts';
 import { examOf } from './examiner.ts';
 
 /** Gives minutes to open attempts of an exam, and to the named students who start it later. */
@@ -15,13 +15,16 @@ export async function giveExtraTime(deps: AttemptDeps, call: Call<ExtraTimeReque
   if (isRejection(found)) return found;
   const { examId, by } = found;
   const { minutes, reason } = call.body;
-  const studentIds = call.body.studentIds == null ? null : await withoutErased(deps, call.body.studentIds);
-  const body = { kind: 'EXTRA_TIME', examId, by } as const;
-  return actReply(await act(deps, call, { body, on: examId, row: { examId, minutes, studentIds, by, reason } }));
+  const studentIds = await namedStudents(deps, call.body.studentIds);
+  return actReply(await actOnExam(deps, call, { kind: 'EXTRA_TIME', examId, by, minutes, studentIds, reason }));
 }
 
-/** Returns the students once each. The id of an erased one is stored nowhere any more. */
-async function withoutErased({ mongo }: AttemptDeps, studentIds: readonly string[]): Promise<string[]> {
+/** Returns the students whom an act names, each once; null means all. The id of an erased one is stored nowhere any more. */
+export async function namedStudents(
+  { mongo }: AttemptDeps,
+  studentIds: readonly string[] | null | undefined,
+): Promise<string[] | null> {
+  if (studentIds == null) return null;
   const named = [...new Set(studentIds)];
   const erased = await erasedAmong(mongo, named);
   return named.filter((id) => !erased.has(id));

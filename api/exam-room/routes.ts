@@ -1,9 +1,12 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { TAKING } from '#api/attempt/start-routes.ts';
 import { idempotencyKey } from '#api/http/guards/idempotency-key.ts';
-import { LARGE_BODY, type Route, type Tag } from '#api/route.ts';
+import { identity, role } from '#api/http/guards/identity.ts';
+import { LARGE_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { readExamAct } from './acts.ts';
 import { EXAMINER } from './examiner.ts';
 import { giveExtraTime, listExtraTime } from './extra-time.ts';
+import { submitAll, submitOrHandIn } from './submit.ts';
 
 export const EXAM_ROOM: Tag = {
   name: 'Attempt: exam room',
@@ -28,6 +31,24 @@ export function examRoomRoutes(deps: AttemptDeps): Route[] {
 function actRoutes(deps: AttemptDeps): Route[] {
   const acting = [...EXAMINER, idempotencyKey()];
   return [
+    {
+      method: 'POST',
+      path: '/v1/attempts/:attemptId/submit',
+      params: { attemptId: 'Id of the attempt' },
+      operation: 'submitAttempt',
+      summary: 'Submit the attempt, as its student or examiner, and wait for the grade',
+      description:
+        'Submits the attempt and waits up to ATTEMPT_GRADING_WAIT_MS (10 s) for its grade. A repeat waits for the same grading and returns the graded attempt: an attempt is graded once. After 202 the submit is stored and the grade is late. Then read the attempt until `status` is `GRADED`. An examiner sends `source: TEACHER`, a `reason` and an idempotency key.',
+      tag: TAKING,
+      guards: [identity(), role('STUDENT', 'TEACHER', 'ADMIN'), idempotencyKey('TEACHER', 'ADMIN')],
+      body: { schema: 'attempt/submit-request', maxBytes: SMALL_BODY },
+      replies: [
+        { status: 200, schema: 'attempt/attempt-detail', description: 'Graded attempt' },
+        { status: 202, schema: 'attempt/attempt-detail', description: 'Submitted attempt that is not graded yet' },
+      ],
+      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
+      handle: (call) => submitOrHandIn(deps, call),
+    },
     {
       method: 'POST',
       path: '/v1/exams/:examId/extra-time',
@@ -59,6 +80,24 @@ function actRoutes(deps: AttemptDeps): Route[] {
       replies: [{ status: 200, schema: 'exam-room/extra-time-list', description: 'Grants, newest first' }],
       errors: ['EXAM_NOT_FOUND'],
       handle: (call) => listExtraTime(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/exams/:examId/submit-all',
+      params: EXAM,
+      operation: 'submitAll',
+      summary: 'Submit the open attempts of an exam',
+      description:
+        'Submits every open attempt of the exam, or those of the named students, as of now, and counts them in `submitted`. They are graded like other submits. A repeat with the same key returns the first result. After 202 read the act.',
+      tag: EXAM_ROOM,
+      guards: acting,
+      body: { schema: 'exam-room/submit-all-request', maxBytes: LARGE_BODY },
+      replies: [
+        { status: 200, schema: 'exam-room/submit-all-reply', description: 'Number of submitted attempts' },
+        LATE,
+      ],
+      errors: ['EXAM_NOT_FOUND'],
+      handle: (call) => submitAll(deps, call),
     },
     {
       method: 'GET',

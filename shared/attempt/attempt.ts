@@ -63,7 +63,8 @@ export interface Attempt {
 export type AttemptKey = Pick<Attempt, '_id' | 'studentId'>;
 
 export type AttemptStatus = 'IN_PROGRESS' | 'SUBMITTED' | 'GRADED';
-export type SubmitSource = 'STUDENT' | 'TIMEOUT';
+/** Cause of a submit. TEACHER: an examiner of the attempt. */
+export type SubmitSource = 'STUDENT' | 'TIMEOUT' | 'TEACHER';
 
 export interface StoredAnswer extends AnswerContent {
   /** The text is stored in a row of its own. The store fills `text` when it loads the answer for grading or detail. */

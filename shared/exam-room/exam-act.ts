@@ -1,3 +1,4 @@
+import type { AboutAttempt } from '#shared/attempt/commands.ts';
 import type { Examiner } from '#shared/attempt/extra-time.ts';
 import type { Command, Order } from '#shared/kernel/command.ts';
 import { ERRORS, isRejection } from '#shared/kernel/errors.ts';
@@ -5,16 +6,23 @@ import { derivedId } from '#shared/kernel/ids.ts';
 
 /** Acts of examiners. Each is a command, an event of every attempt that it changes, and a row of the operators' audit. */
 
-/** An act on the attempts of an exam. What it is about is stored in a row of its own (`ExamActRow`). */
+/** An act on the attempts of an exam. Its content is stored in a row of its own (`ExamActRow`). */
 interface OnExam {
-  kind: 'EXTRA_TIME';
+  kind: 'EXTRA_TIME' | 'SUBMIT_ALL';
   examId: string;
   by: Examiner;
 }
 
-export type ExamActBody = OnExam;
-export type ExamActKind = ExamActBody['kind'];
+/** An act on one attempt. */
+export interface OnAttempt extends AboutAttempt {
+  kind: 'SUBMIT';
+  by: Examiner;
+  /** Absent after the erasure of the student. */
+  statedReason?: string;
+}
 
+export type ExamActBody = OnExam | OnAttempt;
+export type ExamActKind = ExamActBody['kind'];
 /** Body, progress and result of the commands of the exam room. */
 export interface ExamRoomCommands {
   examroom: { body: ExamActBody; progress: ExamActProgress | null; result: ExamActResult };
@@ -25,8 +33,11 @@ export interface ExamActProgress {
   afterId: string;
 }
 
-/** Result of an act, as its reply shows it. `remembered`: named students who are not sitting; null if the act names none. */
-export type ExamActResult = { id: string; minutes: number; updated: number; remembered: number | null };
+/** Result of an act. That of an act on an exam is its reply; `remembered`: named students who are not sitting, null if it names none. */
+export type ExamActResult =
+  | { id: string; minutes: number; updated: number; remembered: number | null }
+  | { id: string; submitted: number }
+  | { attemptId: string };
 
 /**
  * Returns the id of an act. A key of a caller makes one act of a kind on one exam or attempt, for ever, so a repeat meets the id of the

@@ -60,7 +60,7 @@ export interface ExamActError {
 /**
  * Kind of an act of an examiner.
  */
-export type ExamActKind = 'EXTRA_TIME';
+export type ExamActKind = 'EXTRA_TIME' | 'SUBMIT' | 'SUBMIT_ALL';
 
 /**
  * An act of an examiner.
@@ -155,6 +155,37 @@ export interface ExtraTimeRequest {
   studentIds?: PersonId[];
   /**
    * Why they get it.
+   */
+  reason: ActReason;
+}
+
+/**
+ * Attempts that an act has submitted.
+ */
+export interface SubmitAllReply {
+  /**
+   * Id of the act.
+   */
+  id: Identifier;
+  /**
+   * Attempts that it has submitted.
+   */
+  submitted: number;
+}
+
+/**
+ * Submit of the open attempts of an exam.
+ */
+export interface SubmitAllRequest {
+  /**
+   * The students whose attempts are submitted. Absent: all.
+   *
+   * @minItems 1
+   * @maxItems 10000
+   */
+  studentIds?: PersonId[];
+  /**
+   * Reason of the submit.
    */
   reason: ActReason;
 }

@@ -1,13 +1,14 @@
 import type { Guard } from '#api/route.ts';
+import type { Role } from './identity.ts';
 
 const HEADERS = ['idempotency-key', 'x-idempotency-key', 'x-correlation-id'] as const;
 const PRINTABLE = /^[\x20-\x7e]{1,255}$/;
 
 /**
  * Requires a key in the first present of three headers and fills `identity.idempotency`. If that header is malformed, the
- * next one is not read: two retries of one request could otherwise use different keys.
+ * next one is not read: two retries of one request could otherwise use different keys. With `only`, callers of other roles need no key.
  */
-export function idempotencyKey(): Guard {
+export function idempotencyKey(...only: Role[]): Guard {
   return {
     name: 'idempotencyKey',
     codes: ['IDEMPOTENCY_KEY_REQUIRED'],
@@ -18,6 +19,7 @@ export function idempotencyKey(): Guard {
       ...(i === 0 ? { example: 'start-2026-09-01-student-1' } : {}),
     })),
     check(head, known) {
+      if (only.length > 0 && !only.some((role) => role === known.actor?.role)) return undefined;
       for (const header of HEADERS) {
         const key = head.headers[header];
         // Gateways that always send a header leave it empty when they have no value.

@@ -143,6 +143,10 @@ export interface AdminSummary {
        */
       TIMEOUT: number;
       /**
+       * Attempts that an examiner submitted.
+       */
+      TEACHER: number;
+      /**
        * Attempts without a submit.
        */
       NONE: number;
@@ -2273,7 +2277,7 @@ export interface ExamActError {
 /**
  * Kind of an act of an examiner.
  */
-export type ExamActKind = 'EXTRA_TIME';
+export type ExamActKind = 'EXTRA_TIME' | 'SUBMIT' | 'SUBMIT_ALL';
 
 /**
  * An act of an examiner.
@@ -5057,19 +5061,54 @@ export interface StudentListItem {
 }
 
 /**
- * A submit by the student.
+ * Attempts that an act has submitted.
  */
-export interface SubmitRequest {
+export interface SubmitAllReply {
   /**
-   * Default STUDENT.
+   * Id of the act.
    */
-  source?: 'STUDENT' | null;
+  id: Identifier;
+  /**
+   * Attempts that it has submitted.
+   */
+  submitted: number;
 }
 
 /**
- * The cause of the submit.
+ * Submit of the open attempts of an exam.
  */
-export type SubmitSource = 'STUDENT' | 'TIMEOUT';
+export interface SubmitAllRequest {
+  /**
+   * The students whose attempts are submitted. Absent: all.
+   *
+   * @minItems 1
+   * @maxItems 10000
+   */
+  studentIds?: PersonId[] | null;
+  /**
+   * Reason of the submit.
+   */
+  reason: ActReason;
+}
+
+/**
+ * A submit by the student, or by an examiner of the attempt.
+ */
+export interface SubmitRequest {
+  /**
+   * Sender of the submit: STUDENT, the default, or TEACHER for an examiner.
+   */
+  source?: 'STUDENT' | 'TEACHER' | null;
+  /**
+   * Reason of an examiner; required from examiners, and for them alone.
+   */
+  reason?: ActReason | null;
+}
+
+/**
+ * The cause of the submit; TEACHER: an examiner submitted the attempt.
+ */
+export type SubmitSource = 'STUDENT' | 'TIMEOUT' | 'TEACHER';
 
 /**
  * A subscription to events, without its secret.
@@ -6271,27 +6310,6 @@ export interface Operations {
       | 'UNSUPPORTED_MEDIA_TYPE'
       | 'VALIDATION_FAILED';
   };
-  /** Submit the attempt and wait for the grade. */
-  submitAttempt: {
-    input: { attemptId: string; body?: SubmitRequest };
-    data: AttemptDetail;
-    pending: AttemptDetail;
-    needs: 'as';
-    oneOf: never;
-    codes:
-      | 'ATTEMPT_NOT_FOUND'
-      | 'FORBIDDEN'
-      | 'INTERNAL'
-      | 'INVALID_JSON'
-      | 'PAYLOAD_TOO_LARGE'
-      | 'REQUEST_TIMEOUT'
-      | 'ROUTE_NOT_FOUND'
-      | 'UNAUTHENTICATED'
-      | 'UNAVAILABLE'
-      | 'UNSUPPORTED_ENCODING'
-      | 'UNSUPPORTED_MEDIA_TYPE'
-      | 'VALIDATION_FAILED';
-  };
   /** Log an event of the client; TIMEOUT submits an open attempt. */
   postEvent: {
     input: { attemptId: string; body: PostEventRequest };
@@ -6395,6 +6413,28 @@ export interface Operations {
       | 'UNSUPPORTED_MEDIA_TYPE'
       | 'VALIDATION_FAILED';
   };
+  /** Submit the attempt, as its student or examiner, and wait for the grade. */
+  submitAttempt: {
+    input: { attemptId: string; body?: SubmitRequest };
+    data: AttemptDetail;
+    pending: AttemptDetail;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'ATTEMPT_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'IDEMPOTENCY_KEY_REQUIRED'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
   /** Give more time to open attempts, and to named students who start later. */
   giveExtraTime: {
     input: { examId: string; body: ExtraTimeRequest };
@@ -6432,6 +6472,28 @@ export interface Operations {
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Submit the open attempts of an exam. */
+  submitAll: {
+    input: { examId: string; body: SubmitAllRequest };
+    data: SubmitAllReply;
+    pending: ExamActReply;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'IDEMPOTENCY_KEY_REQUIRED'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
       | 'VALIDATION_FAILED';
   };
   /** Get an act of an examiner and how it has ended. */
@@ -7805,16 +7867,6 @@ export const ROUTES = {
     readsKey: false,
     isMinimal: true,
   },
-  submitAttempt: {
-    method: 'POST',
-    path: '/v1/attempts/{attemptId}/submit',
-    caller: 'user',
-    reads: ['as'],
-    isEither: false,
-    organization: 'unread',
-    readsKey: false,
-    isMinimal: false,
-  },
   postEvent: {
     method: 'POST',
     path: '/v1/attempts/{attemptId}/events',
@@ -7865,6 +7917,16 @@ export const ROUTES = {
     readsKey: false,
     isMinimal: false,
   },
+  submitAttempt: {
+    method: 'POST',
+    path: '/v1/attempts/{attemptId}/submit',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: true,
+    isMinimal: false,
+  },
   giveExtraTime: {
     method: 'POST',
     path: '/v1/exams/{examId}/extra-time',
@@ -7883,6 +7945,16 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
+  },
+  submitAll: {
+    method: 'POST',
+    path: '/v1/exams/{examId}/submit-all',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: true,
     isMinimal: false,
   },
   readExamAct: {

@@ -142,7 +142,7 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   'attempt/release': ['attempts find {_id $gt, exam.resultsReleasedAt, examId}'],
   // An act on an exam walks the attempts of any student, and the exam of a teacher is found by one of them.
   'exam-room/examined': ['attempts find'],
-  'exam-room/extra-time': ['attempts find'],
+  'exam-room/sitting': ['attempts find'],
   // The sweep finds overdue attempts of any student.
   'attempt/submit': ['attempts find {deadlineAt $lte, status}'],
   // A pair is named by a digest of e-mail and address, and an e-mail has several.

@@ -54,7 +54,8 @@ interface ReleaseRow extends StoredRelease {
 export interface ExamActRow {
   _id: string;
   examId: string;
-  kind: 'EXTRA_TIME';
+  kind: 'EXTRA_TIME' | 'SUBMIT_ALL';
+  /** 0: the act gives no time. */
   minutes: number;
   /** The students whom the act names; null means all. */
   studentIds: string[] | null;

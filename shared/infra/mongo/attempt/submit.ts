@@ -10,7 +10,8 @@ import { gradingOrder, submittedOrder } from '#shared/attempt/commands.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import { attempts, whereKey, whereKeys } from './collections.ts';
 
-interface WantedSubmit {
+/** A submit. */
+export interface Submit {
   attempt: AttemptKey;
   source: SubmitSource;
   /** Metadata of the client's TIMEOUT event, as JSON text. The event that is written with the grade contains it. */
@@ -19,9 +20,12 @@ interface WantedSubmit {
   overdueByMs: number | null;
   maxAttempts: number;
   now: number;
-  budgetMs: number;
   /** True if the submit is published to subscribers. Default: false. */
   isWanted?: boolean;
+}
+
+interface WantedSubmit extends Submit {
+  budgetMs: number;
   /** Runs the transaction. Later reads in it show the submit that made this one change nothing. Default: a session of its own. */
   session?: ClientSession;
 }
@@ -38,19 +42,61 @@ export async function markSubmitted(
   posted = commandsOf(wanted),
 ): Promise<SubmitResult> {
   const { budgetMs, session: given } = wanted;
-  const write = async (session: ClientSession) => {
-    // An update costs the server less than a findAndModify and returns all that is needed: whether it changed the attempt.
-    const written = await attempts(mongo).updateOne(whereKey(wanted.attempt), submitUpdate(wanted).pipeline, {
-      session,
-    });
-    if (written.modifiedCount !== 1) return false;
-    await applyWrites(mongo, [inserts(COMMANDS, posted)], session);
-    return true;
-  };
-  const accepted = await (given === undefined
-    ? inTransaction(mongo, budgetMs, write)
-    : inTransactionOf(mongo, given, budgetMs, write));
-  return accepted ? { kind: 'submitted', command: posted[0] } : { kind: 'unchanged' };
+  const write = (session: ClientSession) => submitIn(mongo, wanted, session, posted);
+  return given === undefined ? inTransaction(mongo, budgetMs, write) : inTransactionOf(mongo, given, budgetMs, write);
+}
+
+/** Submits as `markSubmitted` does, in the caller's transaction. */
+export async function submitIn(
+  mongo: Mongo,
+  wanted: Submit,
+  session: ClientSession,
+  posted = commandsOf(wanted),
+): Promise<SubmitResult> {
+  // An update costs the server less than a findAndModify and returns all that is needed: whether it changed the attempt.
+  const written = await attempts(mongo).updateOne(whereKey(wanted.attempt), submitUpdate(wanted).pipeline, { session });
+  if (written.modifiedCount !== 1) return { kind: 'unchanged' };
+  await applyWrites(mongo, [inserts(COMMANDS, posted)], session);
+  return { kind: 'submitted', command: posted[0] };
+}
+
+interface Prepared {
+  wanted: Submit;
+  posted: Posted;
+}
+
+/** Submits many attempts in the caller's transaction, each as `markSubmitted` does. */
+export function submitAll(mongo: Mongo, wanted: readonly Submit[], session: ClientSession): Promise<SubmitResult[]> {
+  return submitTogether(
+    mongo,
+    wanted.map((one) => ({ wanted: one, posted: commandsOf(one) })),
+    session,
+  );
+}
+
+async function submitTogether(
+  mongo: Mongo,
+  group: readonly Prepared[],
+  session: ClientSession,
+): Promise<SubmitResult[]> {
+  const stamps = new Map<Prepared, string>();
+  let changed = 0;
+  for (const alike of Map.groupBy(group, ({ wanted }) => `${wanted.source} ${wanted.overdueByMs}`).values()) {
+    const [{ wanted }] = alike as [Prepared];
+    const update = ofMany(submitUpdate(wanted));
+    for (const one of alike) stamps.set(one, update.stampOf(one.wanted.attempt._id));
+    const keys = whereKeys(alike.map((one) => one.wanted.attempt));
+    changed += (await attempts(mongo).updateMany(keys, update.pipeline, { session })).modifiedCount;
+  }
+  // Students who send their submit again must not undo those of the others: the stamps show which submits stand, each once.
+  const standing = new Set(changed === group.length ? stamps.values() : await stampsOf(mongo, group, session));
+  const results = group.map((one): SubmitResult => {
+    const stands = standing.delete(stamps.get(one) ?? '');
+    return stands ? { kind: 'submitted', command: one.posted[0] } : { kind: 'unchanged' };
+  });
+  const posted = group.flatMap((one, index) => (results[index]?.kind === 'submitted' ? one.posted : []));
+  await applyWrites(mongo, [inserts(COMMANDS, posted)], session);
+  return results;
 }
 
 /** Submits as `markSubmitted` does. Submits of the same moment share one transaction. */
@@ -58,37 +104,17 @@ export type MarkSubmitted = (wanted: WantedSubmit & { session: ClientSession }) 
 
 /** Opens the submits of a front door. `budgetMs` is the time limit of one transaction. */
 export function openSubmits(mongo: Mongo, budgetMs: number): MarkSubmitted {
-  type Prepared = { wanted: WantedSubmit; posted: Posted; session: ClientSession };
-  const submit = gatherTransactions<Prepared, SubmitResult>(mongo, {
+  const submit = gatherTransactions<Prepared & { session: ClientSession }, SubmitResult>(mongo, {
     budgetMs,
-    alone: ({ wanted, posted }) => markSubmitted(mongo, wanted, posted),
-    async together(group, session) {
-      const stamps = new Map<Prepared, string>();
-      let changed = 0;
-      for (const alike of Map.groupBy(group, ({ wanted }) => `${wanted.source} ${wanted.overdueByMs}`).values()) {
-        const [{ wanted }] = alike as [Prepared];
-        const update = ofMany(submitUpdate(wanted));
-        for (const one of alike) stamps.set(one, update.stampOf(one.wanted.attempt._id));
-        const keys = whereKeys(alike.map((one) => one.wanted.attempt));
-        changed += (await attempts(mongo).updateMany(keys, update.pipeline, { session })).modifiedCount;
-      }
-      // Students who send their submit again must not undo those of the others: the stamps show which submits stand, each once.
-      const standing = new Set(changed === group.length ? stamps.values() : await stampsOf(mongo, group, session));
-      const results = group.map((one): SubmitResult => {
-        const stands = standing.delete(stamps.get(one) ?? '');
-        return stands ? { kind: 'submitted', command: one.posted[0] } : { kind: 'unchanged' };
-      });
-      const posted = group.flatMap((one, index) => (results[index]?.kind === 'submitted' ? one.posted : []));
-      await applyWrites(mongo, [inserts(COMMANDS, posted)], session);
-      return results;
-    },
+    alone: ({ wanted, session, posted }) => markSubmitted(mongo, { ...wanted, budgetMs, session }, posted),
+    together: (group, session) => submitTogether(mongo, group, session),
   });
   // The commands name the request that causes them, so they are made in its scope.
   return (wanted) => submit({ wanted, posted: commandsOf(wanted), session: wanted.session });
 }
 
 /** Returns the stamps of these attempts as the transaction of the session sees them. */
-async function stampsOf(mongo: Mongo, group: readonly { wanted: WantedSubmit }[], session: ClientSession) {
+async function stampsOf(mongo: Mongo, group: readonly { wanted: Submit }[], session: ClientSession) {
   const found = await attempts(mongo)
     .find(whereKeys(group.map(({ wanted }) => wanted.attempt)), { session, projection: { stamp: 1 }, hint: BY_ID })
     .toArray();
@@ -98,14 +124,14 @@ async function stampsOf(mongo: Mongo, group: readonly { wanted: WantedSubmit }[]
 type Posted = readonly [CommandOf<'grading'>, ...CommandOf<'upkeep:publish'>[]];
 
 /** Returns the grading command of a submit, and the one that publishes it if a subscription wants that. */
-function commandsOf(wanted: WantedSubmit): Posted {
+function commandsOf(wanted: Submit): Posted {
   const { maxAttempts, now } = wanted;
   const grading = newCommand({ ...gradingOrder(wanted.attempt, wanted.client), maxAttempts, now });
   if (wanted.isWanted !== true) return [grading];
   return [grading, newCommand({ ...submittedOrder(wanted.attempt), maxAttempts: EVENT_ATTEMPTS, now })];
 }
 
-function submitUpdate(wanted: WantedSubmit) {
+function submitUpdate(wanted: Submit) {
   const late = { $and: [{ $ne: ['$deadlineAt', null] }, { $gt: [NOW_MS, msOf('$deadlineAt')] }] };
   const submittedAt: Document | string =
     wanted.source === 'TIMEOUT' ? { $cond: [late, '$deadlineAt', '$$NOW'] } : '$$NOW';

@@ -45,6 +45,16 @@ export function findExamAct(
   return examActs(mongo).findOne({ _id, examId }, readIn(session));
 }
 
+/** Adds to the counts of an act, in the transaction of a step: the attempts that it has changed, and those that it has met. */
+export async function countMet(
+  mongo: Mongo,
+  { _id, examId }: Pick<ExamActRow, '_id' | 'examId'>,
+  met: Pick<ExamActRow, 'updated' | 'sitting'>,
+  session: ClientSession,
+): Promise<void> {
+  await examActs(mongo).updateOne({ _id, examId }, { $inc: met }, { session });
+}
+
 /** Returns the grants of extra time of an exam, newest first. A cursor, because each may name thousands of students. */
 export function timeGrants(mongo: Mongo, examId: string): FindCursor<ExamActRow> {
   return examActs(mongo).find(

@@ -22,10 +22,11 @@ export const MESSAGE_FIELDS = {
   technical: RUN_FIELDS,
 } as const;
 
-/** Parts of bodies that are about a person: the student of the attempt, metadata of a client's TIMEOUT event, and remarks on an essay. */
+/** Parts of bodies that are about a person: the student of the attempt, metadata of a client's TIMEOUT event, the reason of an act, and remarks. */
 export const PERSONAL_PARTS = [
   'body.studentId',
   'body.client',
+  'body.statedReason',
   'body.handoff.feedback',
   'body.handoff.criteria',
 ] as const;

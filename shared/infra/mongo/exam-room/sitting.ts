@@ -1,18 +1,22 @@
 import type { ClientSession } from 'mongodb';
-import { attempts, type ExamActRow, examActs, whereKey, whereKeys } from '#infra/mongo/attempt/collections.ts';
+import { attempts, type ExamActRow, whereKeys } from '#infra/mongo/attempt/collections.ts';
 import { extendedBy } from '#infra/mongo/attempt/extra-time.ts';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { ofMany } from '#infra/mongo/guarded-update.ts';
 import type { AttemptKey } from '#shared/attempt/attempt.ts';
+import type { TimeGrant } from '#shared/attempt/extra-time.ts';
 import { examinedBy } from './examined.ts';
+
+/** An open attempt that an act meets. */
+export type Sitting = AttemptKey;
 
 /** Returns the next open attempts of an act on an exam, by id after `afterId`, at most `limit`. */
 export async function sittingAttempts(
   mongo: Mongo,
   { examId, by, studentIds }: Pick<ExamActRow, 'examId' | 'by' | 'studentIds'>,
   { afterId, limit, session }: { afterId: string; limit: number; session: ClientSession },
-): Promise<AttemptKey[]> {
+): Promise<Sitting[]> {
   const found = await attempts(mongo)
     .find(
       {
@@ -25,22 +29,16 @@ export async function sittingAttempts(
       { projection: { studentId: 1 }, ...readIn(session), sort: { _id: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
     )
     .toArray();
-  return found.map(whereKey);
+  return found.map(({ _id, studentId }) => ({ _id, studentId }));
 }
 
-/** Moves the deadlines of one step, and counts in the row of the act whom it has met. Each attempt takes an act once. */
+/** Moves the deadlines of one step by a grant. Returns how many have moved. */
 export async function extendDeadlines(
   mongo: Mongo,
-  act: ExamActRow & { minutes: number },
-  step: readonly AttemptKey[],
+  grant: TimeGrant,
+  step: readonly Sitting[],
   session: ClientSession,
-): Promise<void> {
-  const update = ofMany(extendedBy(act));
-  const { modifiedCount } = await attempts(mongo).updateMany(whereKeys(step), update.pipeline, { session });
-  const { _id, examId } = act;
-  await examActs(mongo).updateOne(
-    { _id, examId },
-    { $inc: { updated: modifiedCount, sitting: step.length } },
-    { session },
-  );
+): Promise<number> {
+  const update = ofMany(extendedBy(grant));
+  return (await attempts(mongo).updateMany(whereKeys(step), update.pipeline, { session })).modifiedCount;
 }
