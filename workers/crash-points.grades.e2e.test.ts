@@ -1,9 +1,14 @@
 import t from 'tap';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { queueNotices } from '#infra/mongo/attempt/release.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
+import { gradeNotices } from '#shared/attempt/notices.ts';
+import { examActOrder } from '#shared/exam-room/exam-act.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';
@@ -13,6 +18,7 @@ import {
   graded,
   postExtraTime,
   postGrading,
+  postOrder,
   postRelease,
   SUBMITTED,
   storeAttempt,
@@ -108,8 +114,71 @@ const SUBMIT_ALL: CrashScenario = {
   },
 };
 
+/** Posts an act of an admin on a graded attempt whose notices wait. */
+async function postActOn(mongo: Mongo, kind: 'REOPEN' | 'VOID' | 'RESTORE', change: Partial<Attempt> = {}) {
+  const attempt = await storeAttempt(mongo, { ...graded(), ...change });
+  const notices = gradeNotices(attempt);
+  if (kind !== 'RESTORE') {
+    const terms = { maxAttempts: 10, now: Date.now() };
+    await inTransaction(mongo, 60_000, (session) => queueNotices(mongo, session, notices, terms));
+  }
+  const { _id: attemptId, studentId } = attempt;
+  const by = { id: 'admin-1', role: 'ADMIN' } as const;
+  const body = { kind, attemptId, studentId, by, statedReason: 'the fire alarm', minutes: 10 };
+  const id = newId();
+  return postOrder(mongo, { ...examActOrder(id, attemptId, body), id });
+}
+
+const noticesOf = (mongo: Mongo, attemptId: string) =>
+  mongo.db.collection(NOTICES).countDocuments({ 'body.attemptId': attemptId });
+
+const REOPEN: CrashScenario = {
+  name: 'reopen',
+  status: 'DONE',
+  leastPoints: 10,
+  post: (mongo) => postActOn(mongo, 'REOPEN'),
+  async check(t, { mongo }, { subject }) {
+    const attempt = await attempts(mongo).findOne({ _id: subject });
+    t.match(attempt, { status: 'IN_PROGRESS', round: 2, totalScore: null, eventSeq: 2 });
+    t.strictSame(
+      attempt?.scoreHistory?.map(({ cause }) => cause),
+      ['GRADE', 'REOPEN'],
+    );
+    t.equal(await noticesOf(mongo, subject), 0, 'the old grade is announced no longer');
+    t.equal(await operatorAudit(mongo).countDocuments({ subject }), 1, 'one row of the audit');
+  },
+};
+
+const VOID: CrashScenario = {
+  name: 'void',
+  status: 'DONE',
+  leastPoints: 10,
+  post: (mongo) => postActOn(mongo, 'VOID'),
+  async check(t, { mongo }, { subject }) {
+    t.match(await attempts(mongo).findOne({ _id: subject }), { voidedBy: 'admin-1', voidedAt: Date, eventSeq: 2 });
+    t.equal(await noticesOf(mongo, subject), 0, 'its result is announced no longer');
+    t.equal(await operatorAudit(mongo).countDocuments({ subject }), 1, 'one row of the audit');
+  },
+};
+
+const RESTORE: CrashScenario = {
+  name: 'restore',
+  status: 'DONE',
+  leastPoints: 10,
+  post: (mongo) => postActOn(mongo, 'RESTORE', { voidedAt: new Date(), voidedBy: 'admin-1', voidReason: 'a mistake' }),
+  async check(t, { mongo }, { subject }) {
+    t.match(await attempts(mongo).findOne({ _id: subject }), { voidedAt: null, status: 'GRADED', eventSeq: 2 });
+    t.equal(await noticesOf(mongo, subject), 2, 'announced once');
+    t.equal(await operatorAudit(mongo).countDocuments({ subject }), 1, 'one row of the audit');
+  },
+};
+
 t.test('a worker killed at any await of its run loses no grade and releases none twice', (t) =>
-  crashSuite(t, { grading: [GRADING, THREE_AT_ONCE], resultsrelease: [RELEASE], examroom: [EXTRA_TIME, SUBMIT_ALL] }),
+  crashSuite(t, {
+    grading: [GRADING, THREE_AT_ONCE],
+    resultsrelease: [RELEASE],
+    examroom: [EXTRA_TIME, SUBMIT_ALL, REOPEN, VOID, RESTORE],
+  }),
 );
 
 t.test('a command that kills every worker ends dead and delays no other command', async (t) => {

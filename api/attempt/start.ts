@@ -8,7 +8,7 @@ import { releaseOne } from '#infra/mongo/attempt/release.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { UNKNOWN_FIELD } from '#infra/schema/segment.ts';
-import { type Attempt, type AttemptKey, type CourseContext, isOver } from '#shared/attempt/attempt.ts';
+import { type Attempt, type AttemptKey, type CourseContext, isOver, isVoided } from '#shared/attempt/attempt.ts';
 import { missedGrants, type TimeGrant, withGrantedTime } from '#shared/attempt/extra-time.ts';
 import { MAX_START_BYTES, MAX_START_KEY_ALIASES, SAVE_REPLY_EVENTS } from '#shared/attempt/limits.ts';
 import { newAttempt } from '#shared/attempt/new-attempt.ts';
@@ -159,7 +159,10 @@ async function begin(
   if (seen.erased) return answered({ rejected: 'PERSON_ERASED' });
   const attempt = await attemptOf(deps, intent, plan, seen, now);
   const taken = facts.hasSeat ? null : seat;
-  const result = await deps.starts.insert(attempt, taken);
+  const result = await deps.starts.insert(attempt, {
+    seat: seat === null ? null : { ...seat, isHeld: facts.hasSeat },
+    voided: earlier.filter(isVoided),
+  });
   switch (result.kind) {
     case 'raced':
       return result;
@@ -242,9 +245,9 @@ async function applyMissedRelease(deps: AttemptDeps, attempt: Attempt): Promise<
   return applyRelease(attempt, release);
 }
 
-/** Returns rule 9's count: the student's finished attempts at the exam, or on the link. */
+/** Returns rule 9's count: the student's finished attempts at the exam, or on the link. A voided one does not count. */
 function countedAttempts(plan: StartPlan, earlier: readonly EarlierAttempt[]): number {
-  const finished = earlier.filter((attempt) => attempt.status !== 'IN_PROGRESS');
+  const finished = earlier.filter((attempt) => attempt.status !== 'IN_PROGRESS' && !isVoided(attempt));
   if (plan.limitScope === 'exam') return finished.length;
   return finished.filter((attempt) => attempt.accessLinkId === plan.link?.id).length;
 }

@@ -1,13 +1,13 @@
 import { ringAndWait } from '#api/ring-and-wait.ts';
 import type { Call, Reply, TextReply } from '#api/route.ts';
-import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { findAttempt, readSitting } from '#infra/mongo/attempt/attempts.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';
 import { findLive, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import type { Attempt, AttemptKey, SubmitSource } from '#shared/attempt/attempt.ts';
+import { type Attempt, type AttemptKey, roundOf, type Sitting, type SubmitSource } from '#shared/attempt/attempt.ts';
 import { gradingKey } from '#shared/attempt/commands.ts';
 import { metadataFault } from '#shared/attempt/events.ts';
 import { DETAIL_EVENTS } from '#shared/attempt/limits.ts';
@@ -28,29 +28,41 @@ export async function submitAttempt(
   return gradedReply(deps, call, ref, command);
 }
 
+/** Rounds that a submit may meet. Each further one means that the attempt was submitted and reopened once more meanwhile. */
+const MAX_ROUNDS = 5;
+
 /**
- * Submits the attempt if it is in progress. Returns its only grading command, or null if it has none. A number in
+ * Submits the attempt if it is in progress. Returns the grading command of its round, or null if it has none. A number in
  * `overdueByMs` submits only if the deadline has passed by that many ms; null submits at any time.
  */
 async function ensureSubmitted(
   deps: AttemptDeps,
-  attempt: AttemptKey,
+  attempt: Sitting,
   source: SubmitSource,
   overdueByMs: number | null,
 ): Promise<CommandOf<'grading'> | null> {
   return inCausalOrder(deps.mongo, async (session) => {
-    const submitted = await deps.markSubmitted({
-      attempt,
-      source,
-      overdueByMs,
-      maxAttempts: deps.commandAttempts,
-      now: deps.now(),
-      isWanted: await deps.wanted.wants('attempt.submitted'),
-      budgetMs: deps.settings.startBudgetMs,
-      session,
-    });
-    if (submitted.kind === 'submitted') return submitted.command;
-    return findLive(deps.mongo, 'grading', gradingKey(attempt._id), session);
+    let sitting = attempt;
+    for (let pass = 1; pass <= MAX_ROUNDS; pass++) {
+      const submitted = await deps.markSubmitted({
+        attempt: sitting,
+        source,
+        overdueByMs,
+        maxAttempts: deps.commandAttempts,
+        now: deps.now(),
+        isWanted: await deps.wanted.wants('attempt.submitted'),
+        budgetMs: deps.settings.startBudgetMs,
+        session,
+      });
+      if (submitted.kind === 'submitted') return submitted.command;
+      const stored = await readSitting(deps.mongo, sitting, session);
+      if (stored === null) return null;
+      // The attempt was reopened since this process has read it.
+      const isOther = stored.status === 'IN_PROGRESS' && roundOf(stored) !== roundOf(sitting);
+      if (!isOther) return findLive(deps.mongo, 'grading', gradingKey(stored), session);
+      sitting = stored;
+    }
+    return null;
   });
 }
 
@@ -58,16 +70,16 @@ async function ensureSubmitted(
  * Submits an attempt whose deadline has passed by MongoDB's clock, and rings for its grade without waiting for it. Returns true if it is
  * submitted now, by this call or by another.
  */
-export async function submitOverdue(deps: AttemptDeps, attempt: AttemptKey): Promise<boolean> {
+export async function submitOverdue(deps: AttemptDeps, attempt: Sitting): Promise<boolean> {
   const command = await ensureSubmitted(deps, attempt, 'TIMEOUT', 0);
   if (command === null) return false;
   void deps.doorbells.ring(command, command.attempts);
   return true;
 }
 
-/** Returns the grading command of an attempt, or null if it is not submitted. */
-export function gradingOf({ mongo }: AttemptDeps, { _id }: AttemptKey): Promise<CommandOf<'grading'> | null> {
-  return inCausalOrder(mongo, (session) => findLive(mongo, 'grading', gradingKey(_id), session));
+/** Returns the grading command of an attempt in this round, or null if it is not submitted. */
+export function gradingOf({ mongo }: AttemptDeps, attempt: Sitting): Promise<CommandOf<'grading'> | null> {
+  return inCausalOrder(mongo, (session) => findLive(mongo, 'grading', gradingKey(attempt), session));
 }
 
 /** Waits for the grade up to `gradingWaitMs`. Returns 200 with the graded attempt, or 202 with it as stored if late. */
@@ -119,8 +131,9 @@ export async function postEvent(
   if (tooLarge !== null) return tooLarge;
 
   if (type === 'TIMEOUT') {
+    const sitting = (await inCausalOrder(deps.mongo, (session) => readSitting(deps.mongo, ref, session))) ?? ref;
     const submitted = await markSubmitted(deps.mongo, {
-      attempt: ref,
+      attempt: sitting,
       source: 'TIMEOUT',
       ...client,
       overdueByMs: null,

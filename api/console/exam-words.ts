@@ -28,6 +28,7 @@ const RESULTS_EN: Names<ExamResults> = {
   NOT_SUBMITTED: 'not submitted',
   NOT_GRADED: 'not graded',
   WAITS_FOR_CLOSE: 'after the close',
+  VOIDED: 'voided',
   WAITS_FOR_RELEASE: 'waits for release',
   VISIBLE: 'visible',
 };
@@ -35,6 +36,7 @@ const RESULTS_VI: Names<ExamResults> = {
   NOT_SUBMITTED: 'chưa nộp',
   NOT_GRADED: 'chưa chấm',
   WAITS_FOR_CLOSE: 'sau khi đóng',
+  VOIDED: 'đã huỷ',
   WAITS_FOR_RELEASE: 'chờ công bố',
   VISIBLE: 'đã hiển thị',
 };

@@ -5,9 +5,11 @@ import { startAttempt } from '#api/attempt/start.ts';
 import { submitOverdue } from '#api/attempt/submit.ts';
 import { attempts, examActs } from '#infra/mongo/attempt/collections.ts';
 import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
+import { type CommandOf, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
+import { redactAttempt } from '#shared/attempt/redact.ts';
 import type { StartRequest, SubmitRequest } from '#shared/generated/attempt.ts';
 import type { ExtraTimeRequest, SubmitAllRequest } from '#shared/generated/exam-room.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
@@ -16,11 +18,13 @@ import { HOUR, MINUTE } from '#shared/kernel/time.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { type StartChange, startBody } from '#testing/clients/attempt-client.ts';
 import { callOf, callWith, inProcessDoor, startedAttempt } from '#testing/doors/in-process-door.ts';
-import { SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
+import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
 import { readExamAct } from './acts.ts';
+import { reopenAttempt, restoreAttempt, voidAttempt } from './attempt-acts.ts';
 import { giveExtraTime } from './extra-time.ts';
 import { submitAll, submitOrHandIn } from './submit.ts';
 
@@ -44,7 +48,7 @@ function give(examId: string, body: Partial<ExtraTimeRequest> = {}, actor = TEAC
 
 async function started(examId: string, studentId: string, change: StartChange = {}) {
   const body = startBody(examId, change) as never as StartRequest;
-  return startedAttempt(await startAttempt(deps, callOf(body, { examId }, studentId)));
+  return startedAttempt(await startAttempt(deps, callOf(body, { examId }, studentId, newId())));
 }
 
 const deadlineOf = async (_id: string) => (await attempts(mongo).findOne({ _id }))?.deadlineAt?.getTime() ?? null;
@@ -219,8 +223,13 @@ t.test('a submit names who makes it, and an examiner states why', async (t) => {
   };
   t.strictSame(await faults(byStudent({ source: 'TEACHER' })), ['VALIDATION_FAILED', '/source']);
   t.strictSame(await faults(byStudent({ reason: REASON })), ['VALIDATION_FAILED', '/reason']);
-  const wrong = byExaminer({ source: 'STUDENT' } as SubmitRequest, { attemptId });
-  t.strictSame(await faults(submitOrHandIn(deps, wrong)), ['VALIDATION_FAILED', '/source', '/reason']);
+  const asExaminer = (body: SubmitRequest, key?: string) => {
+    const call = byExaminer(body, { attemptId });
+    return submitOrHandIn(deps, key === '' ? { ...call, identity: { actor: TEACHER } } : call);
+  };
+  t.strictSame(await faults(asExaminer({ source: 'STUDENT' })), ['FORBIDDEN'], 'a teacher is not its student');
+  t.strictSame(await faults(asExaminer({ source: 'TEACHER' })), ['VALIDATION_FAILED', '/reason']);
+  t.strictSame(await faults(asExaminer({ source: 'TEACHER', reason: REASON }, '')), ['IDEMPOTENCY_KEY_REQUIRED']);
   t.match(await attempts(mongo).findOne({ _id: attemptId }), { status: 'IN_PROGRESS', eventSeq: 1 });
 });
 
@@ -245,4 +254,188 @@ t.test('submit-all submits whom it names, once each, and leaves the attempts of 
   await until('all are graded', async () => (await status('GRADED')) === 5);
   t.equal(await status('IN_PROGRESS'), 1, 'the attempt of another teacher is open');
   t.equal(await attempts(mongo).countDocuments({ examId, submittedBy: 'TEACHER' }), 5);
+});
+
+type Acted = Awaited<ReturnType<typeof reopenAttempt>>;
+
+/** Returns the attempt of a reply, which is JSON in parts or an object. */
+function attemptOf(reply: Acted): Record<string, unknown> {
+  if (isRejection(reply)) throw new Error(reply.rejected);
+  return (reply.kind === 'text' ? JSON.parse(reply.data.join('')) : reply.data) as Record<string, unknown>;
+}
+
+const reopen = (attemptId: string, minutes = 20) =>
+  reopenAttempt(deps, byExaminer({ minutes, reason: REASON }, { attemptId }));
+const makeVoid = (attemptId: string) => voidAttempt(deps, byExaminer({ reason: REASON }, { attemptId }));
+const restore = (attemptId: string) => restoreAttempt(deps, byExaminer({ reason: REASON }, { attemptId }));
+const noticesOf = async (attemptId: string) =>
+  (await mongo.db.collection(NOTICES).find({ 'body.attemptId': attemptId }).toArray())
+    .map(({ _id }) => `${_id}`)
+    .sort();
+const noticeIds = (id: string, end = '') => [
+  `${id}:notification:grade_released${end}`,
+  `${id}:notification:grade_released_parent${end}`,
+];
+
+t.test(
+  'a voided attempt counts for no limit, has no notice and hides its result, and a restore undoes it',
+  async (t) => {
+    const examId = `exam-${newId()}`;
+    const change = { exam: { maxAttempts: 1 } };
+    const { id } = await started(examId, 'void-1', change);
+    const reply = attemptOf(await makeVoid(id));
+    t.match(
+      reply,
+      { voidedBy: 'teacher-1', voidReason: REASON, submittedBy: 'TEACHER' },
+      'an open one is submitted first',
+    );
+    await until('it is graded', async () => (await attempts(mongo).findOne({ _id: id }))?.status === 'GRADED');
+    t.strictSame(await noticesOf(id), [], 'no notice of a voided attempt');
+    const again = attemptOf(await makeVoid(id));
+    t.equal(again.voidedAt, reply.voidedAt, 'a void of a voided attempt changes nothing');
+
+    const stored = await attempts(mongo).findOne({ _id: id });
+    if (stored === null) throw new Error('the attempt is lost');
+    const seen = (role: 'STUDENT' | 'TEACHER') =>
+      redactAttempt(
+        { attempt: stored, paper: samplePaper({}), events: stored.events },
+        { role, id: role === 'STUDENT' ? 'void-1' : 'teacher-1' },
+        new Date(),
+      );
+    t.match(seen('STUDENT'), {
+      resultVisible: false,
+      hiddenReason: 'Bài làm đã bị huỷ.',
+      totalScore: null,
+      voidedBy: 'teacher-1',
+    });
+    t.notMatch(
+      JSON.stringify(seen('STUDENT')),
+      new RegExp(`${REASON}|scoreHistory`),
+      'a student sees neither reason nor history',
+    );
+    t.match(seen('TEACHER'), {
+      resultVisible: true,
+      totalScore: 0,
+      voidReason: REASON,
+      scoreHistory: [{ cause: 'GRADE' }],
+    });
+
+    t.match(attemptOf(await restore(id)), { status: 'GRADED', resultVisible: true });
+    t.strictSame(await noticesOf(id), noticeIds(id), 'announced once it counts again');
+    t.strictSame(await restore(id), { rejected: 'ATTEMPT_NOT_VOIDED' });
+    await makeVoid(id);
+    t.strictSame(await noticesOf(id), [], 'undelivered notices are withdrawn');
+
+    const second = await started(examId, 'void-1', change);
+    t.match(await attempts(mongo).findOne({ _id: second.id }), { attemptNumber: 2 }, 'the voided one does not count');
+    t.strictSame(await restore(id), { rejected: 'ATTEMPT_LIMIT_REACHED' });
+    const types = eventsOf(await attempts(mongo).findOne({ _id: id }));
+    t.strictSame(types, ['START', 'VOIDED', 'SUBMIT', 'RESTORED', 'VOIDED']);
+  },
+);
+
+t.test('of a start and a restore that would both use the last attempt, one is refused', async (t) => {
+  for (let n = 0; n < 12; n++) {
+    const examId = `exam-${newId()}`;
+    const [change, studentId] = [{ exam: { maxAttempts: 1 } }, `last-${n}`];
+    const { id } = await started(examId, studentId, change);
+    await makeVoid(id);
+    const [restored, again] = await Promise.allSettled([restore(id), started(examId, studentId, change)]);
+    const ends = [restored.status === 'fulfilled' && !isRejection(restored.value), again.status === 'fulfilled'];
+    t.equal(ends.filter(Boolean).length, 1, JSON.stringify(ends));
+    t.equal(await attempts(mongo).countDocuments({ examId, voidedAt: null }), 1);
+  }
+});
+
+t.test('a voided attempt frees its seat, and its restore takes one again or is refused', async (t) => {
+  const examId = `exam-${newId()}`;
+  const link = { id: `link-${newId()}`, mode: 'GUEST_ALLOWED', active: true, studentLimit: 1 };
+  const change = { access: { assigned: false, link } };
+  const { id } = await started(examId, 'seat-1', change);
+  await t.rejects(started(examId, 'seat-2', change), { message: 'ACCESS_LINK_FULL' });
+  await makeVoid(id);
+  const other = await started(examId, 'seat-2', change);
+  t.strictSame(await restore(id), { rejected: 'ACCESS_LINK_FULL' });
+  await makeVoid(other.id);
+  t.match(attemptOf(await restore(id)), { studentId: 'seat-1' });
+  await t.rejects(started(examId, 'seat-2', change), { message: 'ACCESS_LINK_FULL' });
+});
+
+t.test('a reopened attempt keeps its answers, and its next submit has keys and notices of its own', async (t) => {
+  const essay = { q0: sampleAnswer({ selected: ['a'] }), q1: sampleAnswer({ text: 'Sông Hương' }) };
+  const attempt = await storeAttempt(mongo, { answers: essay, order: [0, 1], deadlineAt: new Date(Date.now() + HOUR) });
+  const [id, student] = [attempt._id, attempt.studentId];
+  const submit = async () => attemptOf(await submitOrHandIn(deps, callOf({}, { attemptId: id }, student)));
+  const save = (text: string) =>
+    saveOneAnswer(deps, callOf({ questionId: 'essay', answer: { textAnswer: text } }, { attemptId: id }, student));
+  t.strictSame(await reopen(id), { rejected: 'ATTEMPT_NOT_SUBMITTED' });
+  t.match(await submit(), { status: 'GRADED', totalScore: 1, pendingManualCount: 1 });
+  const handoff = testWorker(t, testKernel(mongo), makeActor('essayhandoff', testWorkerDeps(mongo)));
+  await handoff.tryRun((await postHandoff(mongo, attempt, { gradedById: 'teacher-2' })) as CommandOf<'essayhandoff'>);
+  await handoff.idle();
+
+  const before = Date.now();
+  const opened = attemptOf(await reopen(id, 20));
+  t.match(opened, {
+    status: 'IN_PROGRESS',
+    totalScore: null,
+    submittedAt: null,
+    submittedBy: null,
+    durationSeconds: null,
+  });
+  t.match(opened.answers, [
+    { score: null, serverVersion: 1 },
+    { score: null, serverVersion: 1 },
+  ]);
+  t.ok(
+    Math.abs(Date.parse(`${opened.deadlineAt}`) - before - 20 * MINUTE) < MINUTE,
+    'its deadline is 20 minutes ahead',
+  );
+  t.match(opened.scoreHistory, [
+    { cause: 'GRADE', totalScore: 1, by: null },
+    { cause: 'HANDOFF', totalScore: 2.5, by: 'teacher-2' },
+    { cause: 'REOPEN', totalScore: null, by: 'teacher-1', reason: REASON },
+  ]);
+  t.strictSame(await noticesOf(id), [], 'the notices of the old grade are withdrawn');
+
+  t.match(await submit(), { totalScore: 2.5, pendingManualCount: 0 }, 'a grade by hand stands with its answer');
+  t.strictSame(await noticesOf(id), noticeIds(id, ':2'));
+  await reopen(id);
+  t.notOk(isRejection(await save('Sông Hồng')));
+  t.match(await submit(), { totalScore: 1, pendingManualCount: 1 }, 'a new answer needs a new grade');
+  t.strictSame(await noticesOf(id), noticeIds(id, ':3'));
+  const gradings = await mailboxOf(mongo, 'grading').find({ subject: id, queue: 'grading' }).toArray();
+  t.strictSame(
+    gradings.map(({ key }) => key).sort(),
+    ['', ':2', ':3'].map((end) => `grading:${id}${end}`),
+  );
+  t.match(attemptOf(await reopen(id)), { status: 'IN_PROGRESS' });
+  t.match(attemptOf(await makeVoid(id)), { status: /SUBMITTED|GRADED/ });
+  t.strictSame(await reopen(id), { rejected: 'ATTEMPT_VOIDED' });
+});
+
+t.test('an attempt is not reopened beside another open one, whichever comes first', async (t) => {
+  for (let n = 0; n < 12; n++) {
+    const [examId, studentId] = [`exam-${newId()}`, `beside-${n}`];
+    const { id } = await started(examId, studentId);
+    await handIn(id);
+    const [opened, begun] = await Promise.allSettled([reopen(id), started(examId, studentId)]);
+    t.equal(await attempts(mongo).countDocuments({ examId, status: 'IN_PROGRESS' }), 1, 'one open attempt');
+    t.equal(begun.status, 'fulfilled', 'the start gets an open attempt in any case');
+    const reply = opened.status === 'fulfilled' ? opened.value : null;
+    if (isRejection(reply)) t.match(reply, { rejected: 'ATTEMPT_ALREADY_OPEN', data: { attemptId: String } });
+    else t.match(reply, { status: 200 });
+  }
+});
+
+t.test('a grading that is late for its round leaves the reopened attempt alone', async (t) => {
+  const attempt = await storeAttempt(mongo, { ...SUBMITTED });
+  const grading = await postGrading(mongo, attempt, { runAt: Date.now() + HOUR });
+  t.match(attemptOf(await reopen(attempt._id)), { status: 'IN_PROGRESS' });
+  await mailboxOf(mongo, 'grading').updateOne({ _id: grading._id }, { $set: { nextRunAt: new Date(0) } });
+  await until(
+    'the grading has ended',
+    async () => (await mailboxOf(mongo, 'grading').findOne({ _id: grading._id }))?.status === 'DONE',
+  );
+  t.match(await attempts(mongo).findOne({ _id: attempt._id }), { status: 'IN_PROGRESS', round: 2, totalScore: null });
 });

@@ -20,7 +20,7 @@ import { examinerOf } from './examiner.ts';
 
 /** How an act has ended. `late`: it goes on, and its reply is 202. */
 type ActEnd =
-  | { kind: 'done'; result: ExamActResult }
+  | { kind: 'done'; id: string; result: ExamActResult }
   | { kind: 'rejected'; rejection: Rejection }
   | { kind: 'late'; reply: Reply };
 
@@ -63,7 +63,8 @@ async function endOf(
   await ringAndWait(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
   return inCausalOrder(deps.mongo, async (session): Promise<ActEnd> => {
     const end = await readEnd(deps.mongo, command, session);
-    if (end.kind === 'done' || end.kind === 'rejected') return end;
+    if (end.kind === 'rejected') return end;
+    if (end.kind === 'done') return { ...end, id: command._id };
     const headers = { Location: `/v1/exam-acts/${command._id}` };
     return { kind: 'late', reply: { status: 202, data: { act: examActView(command) }, headers } };
   });

@@ -4,6 +4,7 @@ import { idempotencyKey } from '#api/http/guards/idempotency-key.ts';
 import { identity, role } from '#api/http/guards/identity.ts';
 import { LARGE_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { readExamAct } from './acts.ts';
+import { reopenAttempt, restoreAttempt, voidAttempt } from './attempt-acts.ts';
 import { EXAMINER } from './examiner.ts';
 import { giveExtraTime, listExtraTime } from './extra-time.ts';
 import { submitAll, submitOrHandIn } from './submit.ts';
@@ -14,6 +15,7 @@ export const EXAM_ROOM: Tag = {
 };
 
 const EXAM = { examId: 'Id of the exam' };
+const ATTEMPT = { attemptId: 'Id of the attempt' };
 /** A reply to an act that its worker has not ended in time. */
 const LATE = {
   status: 202,
@@ -34,19 +36,19 @@ function actRoutes(deps: AttemptDeps): Route[] {
     {
       method: 'POST',
       path: '/v1/attempts/:attemptId/submit',
-      params: { attemptId: 'Id of the attempt' },
+      params: ATTEMPT,
       operation: 'submitAttempt',
       summary: 'Submit the attempt, as its student or examiner, and wait for the grade',
       description:
         'Submits the attempt and waits up to ATTEMPT_GRADING_WAIT_MS (10 s) for its grade. A repeat waits for the same grading and returns the graded attempt: an attempt is graded once. After 202 the submit is stored and the grade is late. Then read the attempt until `status` is `GRADED`. An examiner sends `source: TEACHER`, a `reason` and an idempotency key.',
       tag: TAKING,
-      guards: [identity(), role('STUDENT', 'TEACHER', 'ADMIN'), idempotencyKey('TEACHER', 'ADMIN')],
+      guards: [identity(), role('STUDENT', 'TEACHER', 'ADMIN'), idempotencyKey({ required: false })],
       body: { schema: 'attempt/submit-request', maxBytes: SMALL_BODY },
       replies: [
         { status: 200, schema: 'attempt/attempt-detail', description: 'Graded attempt' },
         { status: 202, schema: 'attempt/attempt-detail', description: 'Submitted attempt that is not graded yet' },
       ],
-      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
+      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN', 'IDEMPOTENCY_KEY_REQUIRED'],
       handle: (call) => submitOrHandIn(deps, call),
     },
     {
@@ -98,6 +100,52 @@ function actRoutes(deps: AttemptDeps): Route[] {
       ],
       errors: ['EXAM_NOT_FOUND'],
       handle: (call) => submitAll(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/attempts/:attemptId/reopen',
+      params: ATTEMPT,
+      operation: 'reopenAttempt',
+      summary: 'Reopen a submitted attempt for some minutes',
+      description:
+        'Opens the attempt again until `minutes` from now. Answers stay; totals and scores are null until the next submit, and the old grade is in `scoreHistory`. A grade by hand stands at the next submit if its answer has not changed. Notices of the old grade that are not delivered are withdrawn. A repeat with the same key returns the attempt as it now is. After 202 read the act.',
+      tag: EXAM_ROOM,
+      guards: acting,
+      body: { schema: 'exam-room/reopen-request', maxBytes: SMALL_BODY },
+      replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Attempt after the act' }, LATE],
+      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN', 'ATTEMPT_ALREADY_OPEN', 'ATTEMPT_NOT_SUBMITTED', 'ATTEMPT_VOIDED'],
+      failureData: { ATTEMPT_ALREADY_OPEN: 'attempt/open-attempt' },
+      handle: (call) => reopenAttempt(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/attempts/:attemptId/void',
+      params: ATTEMPT,
+      operation: 'voidAttempt',
+      summary: 'Void an attempt, so that it counts no longer',
+      description:
+        'Makes the attempt count for no limit, seat or release; an open one is submitted first. Its student sees no result. Events, answers and grade stay for examiners. An attempt that is voided already is returned unchanged. After 202 read the act.',
+      tag: EXAM_ROOM,
+      guards: acting,
+      body: { schema: 'exam-room/reasoned-request', maxBytes: SMALL_BODY },
+      replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Attempt after the act' }, LATE],
+      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN'],
+      handle: (call) => voidAttempt(deps, call),
+    },
+    {
+      method: 'POST',
+      path: '/v1/attempts/:attemptId/restore',
+      params: ATTEMPT,
+      operation: 'restoreAttempt',
+      summary: 'Restore a voided attempt',
+      description:
+        'Makes a voided attempt count again, with its answers and its grade. A visible result that was never announced is announced. It is refused if the student has used the limit of attempts, or others the seats of the link, meanwhile. A repeat with the same key returns the attempt as it now is. After 202 read the act.',
+      tag: EXAM_ROOM,
+      guards: acting,
+      body: { schema: 'exam-room/reasoned-request', maxBytes: SMALL_BODY },
+      replies: [{ status: 200, schema: 'attempt/attempt-detail', description: 'Attempt after the act' }, LATE],
+      errors: ['ATTEMPT_NOT_FOUND', 'FORBIDDEN', 'ATTEMPT_NOT_VOIDED', 'ATTEMPT_LIMIT_REACHED', 'ACCESS_LINK_FULL'],
+      handle: (call) => restoreAttempt(deps, call),
     },
     {
       method: 'GET',

@@ -13,32 +13,32 @@ export async function submitOrHandIn(
   deps: AttemptDeps,
   call: Call<SubmitRequest>,
 ): Promise<Reply | TextReply | Rejection> {
-  const isStudent = call.identity.actor?.role === 'STUDENT';
-  const details = isStudent ? faultsOfStudent(call.body) : faultsOfExaminer(call.body);
-  if (details.length > 0) return { rejected: 'VALIDATION_FAILED', details };
-  return isStudent ? submitAttempt(deps, call) : handIn(deps, call);
-}
-
-function faultsOfStudent({ source, reason }: SubmitRequest): FaultDetail[] {
-  return [
-    ...(source === undefined || source === 'STUDENT' ? [] : [{ path: '/source', message: 'must be one of STUDENT' }]),
-    ...(reason === undefined ? [] : [{ path: '/reason', message: 'is for examiners alone' }]),
-  ];
-}
-
-function faultsOfExaminer({ source, reason }: SubmitRequest): FaultDetail[] {
-  return [
-    ...(source === 'TEACHER' ? [] : [{ path: '/source', message: 'must be one of TEACHER' }]),
-    ...(reason === undefined ? [{ path: '/reason', message: 'is required' }] : []),
-  ];
+  const { source, reason } = call.body;
+  if (call.identity.actor?.role === 'STUDENT') {
+    const details: FaultDetail[] = [
+      ...(source === 'TEACHER' ? [{ path: '/source', message: 'must be one of STUDENT' }] : []),
+      ...(reason === undefined ? [] : [{ path: '/reason', message: 'is for examiners alone' }]),
+    ];
+    return details.length > 0 ? { rejected: 'VALIDATION_FAILED', details } : submitAttempt(deps, call);
+  }
+  // Only its student may submit an attempt as the student.
+  if (source !== 'TEACHER') return { rejected: 'FORBIDDEN' };
+  if (call.identity.idempotency === undefined) return { rejected: 'IDEMPOTENCY_KEY_REQUIRED' };
+  if (reason === undefined) {
+    return { rejected: 'VALIDATION_FAILED', details: [{ path: '/reason', message: 'is required' }] };
+  }
+  return handIn(deps, call, reason);
 }
 
 /** Submits an attempt for an examiner and waits for its grade, as for the submit of its student. */
-async function handIn(deps: AttemptDeps, call: Call<SubmitRequest>): Promise<Reply | TextReply | Rejection> {
+async function handIn(
+  deps: AttemptDeps,
+  call: Call<SubmitRequest>,
+  statedReason: string,
+): Promise<Reply | TextReply | Rejection> {
   const found = await examinedAttempt(deps, call);
   if (isRejection(found)) return found;
   const { attempt, by } = found;
-  const statedReason = call.body.reason ?? '';
   const end = await actOnAttempt(deps, call, { kind: 'SUBMIT', attempt, by, statedReason });
   if (end.kind === 'rejected') return end.rejection;
   return gradedReply(deps, call, attempt, await gradingOf(deps, attempt));

@@ -1,5 +1,5 @@
 import { percentOf } from '#shared/kernel/decimal.ts';
-import { type Attempt, answerKeyOf, courseContextOnWire } from './attempt.ts';
+import { type Attempt, answerKeyOf, courseContextOnWire, ofRound } from './attempt.ts';
 import { ATTEMPT_ENTITY, ATTEMPT_SERVICE } from './notices.ts';
 import type { Paper } from './question.ts';
 
@@ -16,7 +16,7 @@ export function analyticsEvents(attempt: Attempt, paper: Paper, gradedAt: Date) 
   const payload = payloadOf(attempt, paper);
   const event = (sourceEventId: string, type: string, at: string) => ({
     sourceService: ATTEMPT_SERVICE,
-    sourceEventId: `${attempt._id}:${sourceEventId}`,
+    sourceEventId: `${attempt._id}:${sourceEventId}${ofRound(attempt)}`,
     type,
     entity: ATTEMPT_ENTITY,
     entityId: attempt._id,

@@ -53,6 +53,16 @@ export interface Attempt {
   /** Minutes that examiners have added to the deadline, and the acts that did. Absent: none. */
   extraMinutes?: number;
   extraTime?: string[];
+  /** 2, 3, … after the attempt was reopened. Absent: it is in its first round. Keys and source events of a later round end with it. */
+  round?: number;
+  /** Set while the attempt is voided: it counts for no limit, seat or release, and its student sees no result. */
+  voidedAt?: Date | null;
+  voidedBy?: string | null;
+  voidReason?: string | null;
+  /** Limits of the start, for an act that makes the attempt count again. Absent in attempts that started before they were stored. */
+  startLimits?: StartLimits;
+  /** The grades that the attempt has had, oldest first. Absent: none since they are stored. */
+  scoreHistory?: ScoreChange[];
   /** Time at which the student was erased: `studentId` is a pseudonym, and texts are empty. Absent before. */
   erasedAt?: Date | null;
   /** A new random text at every write. A decision that was made on a copy commits only if the stored stamp is unchanged. */
@@ -61,6 +71,45 @@ export interface Attempt {
 
 /** Names one attempt for a command of MongoDB: its id and its shard key. The student of an attempt changes only by an erasure. */
 export type AttemptKey = Pick<Attempt, '_id' | 'studentId'>;
+
+/** An attempt in one of its rounds. */
+export type Sitting = AttemptKey & Pick<Attempt, 'round'>;
+
+/** The round of an attempt, counted from 1. */
+export function roundOf({ round }: Pick<Attempt, 'round'>): number {
+  return round ?? 1;
+}
+
+/** Returns the end of the keys and source events of this round: empty in the first one. */
+export function ofRound(attempt: Pick<Attempt, 'round'>): string {
+  return roundOf(attempt) === 1 ? '' : `:${roundOf(attempt)}`;
+}
+
+/** Returns true while the attempt is voided. */
+export function isVoided({ voidedAt }: Pick<Attempt, 'voidedAt'>): boolean {
+  return voidedAt !== undefined && voidedAt !== null;
+}
+
+/** Limits of a start, as its plan had them. `seats` counts only if the link admits guests. */
+export interface StartLimits {
+  attempts: number | null;
+  scope: 'exam' | 'link';
+  guests: boolean;
+  seats: number | null;
+}
+
+/** The grade that a cause has left. */
+export interface ScoreChange {
+  at: Date;
+  /** The examiner; null for the grading worker and for a service. */
+  by: string | null;
+  cause: 'GRADE' | 'HANDOFF' | 'REOPEN' | 'REGRADE';
+  /** null after a reopening. */
+  totalScore: number | null;
+  maxScore: number;
+  regradeId: string | null;
+  reason: string | null;
+}
 
 export type AttemptStatus = 'IN_PROGRESS' | 'SUBMITTED' | 'GRADED';
 /** Cause of a submit. TEACHER: an examiner of the attempt. */
@@ -80,6 +129,8 @@ export interface StoredAnswer extends AnswerContent {
   score: number | null;
   /** Grader of a grade by hand; absent before the first one. */
   grader?: Grader;
+  /** The grade by hand that stands in a new round as long as the answer does not change. A save drops it. */
+  standing?: { isCorrect: boolean; score: number };
 }
 
 /** Rank of a grade by hand: a person's counts before a machine's, then the later one. */
@@ -129,6 +180,9 @@ export const EVENT_TYPES = [
   ...CLIENT_EVENT_TYPES,
   'ESSAY_GRADE_HANDOFF',
   'TIME_EXTENDED',
+  'REOPENED',
+  'VOIDED',
+  'RESTORED',
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 

@@ -1,6 +1,6 @@
 import type { CommandRef, Order } from '#shared/kernel/command.ts';
 import { type EventOut, publishOrder } from '#shared/kernel/event-out.ts';
-import type { Attempt, AttemptKey } from './attempt.ts';
+import { type Attempt, type AttemptKey, ofRound, type Sitting } from './attempt.ts';
 import type { EssayHandoff, SupersededBy } from './handoff.ts';
 import type { GradeNotice } from './notices.ts';
 import type { StoredRelease } from './release.ts';
@@ -37,6 +37,8 @@ export interface AboutAttempt {
 interface GradingBody extends AboutAttempt {
   /** Metadata of the client's TIMEOUT event that submitted the attempt, as JSON text; absent if the client sent none. */
   client?: string;
+  /** The round that it grades; absent for the first one. */
+  round?: number;
 }
 
 /**
@@ -44,6 +46,8 @@ interface GradingBody extends AboutAttempt {
  * grade follows from the paper and the answers alone, so it is computed again.
  */
 interface AnalyticsBody extends AboutAttempt {
+  /** The round that was graded; absent for the first one. */
+  round?: number;
   gradedAt: Date;
   resultsReleasedAt: Date | null;
 }
@@ -70,18 +74,19 @@ export interface ReleaseProgress extends ReleaseCounts {
 /** The recurring command that submits overdue attempts. */
 export const OVERDUE_ATTEMPTS_SWEEP = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts' } as const;
 
-/** Returns the only grading command of an attempt. `client` is the metadata of a client's TIMEOUT event, as JSON text. */
-export function gradingOrder(
-  { _id: attemptId, studentId }: AttemptKey,
-  client?: string,
-): Order<'grading', GradingBody> {
-  const body = { attemptId, studentId, ...(client === undefined ? {} : { client }) };
-  return { queue: 'grading', key: gradingKey(attemptId), subject: attemptId, body };
+/** Returns the only grading command of an attempt and round. `client` is the metadata of a client's TIMEOUT event, as JSON text. */
+export function gradingOrder(attempt: Sitting, client?: string): Order<'grading', GradingBody> {
+  const body = { ...aboutRound(attempt), ...(client === undefined ? {} : { client }) };
+  return { queue: 'grading', key: gradingKey(attempt), subject: attempt._id, body };
 }
 
-/** Returns the key of the grading command: one per attempt. */
-export function gradingKey(attemptId: string): string {
-  return `grading:${attemptId}`;
+function aboutRound({ _id: attemptId, studentId, round }: Sitting) {
+  return { attemptId, studentId, ...(round === undefined ? {} : { round }) };
+}
+
+/** Returns the key of the grading command: one per attempt and round. */
+export function gradingKey(attempt: Pick<Attempt, '_id' | 'round'>): string {
+  return `grading:${attempt._id}${ofRound(attempt)}`;
 }
 
 /** Returns the handoff command of an attempt and source event. */
@@ -113,26 +118,28 @@ export function releaseKey(sourceEventId: string): string {
   return `resultsrelease:${sourceEventId}`;
 }
 
-/** Returns the command that reports the first grading of an attempt: one per attempt. `graded` is the attempt as the grade stores it. */
+/** Returns the command that reports the first grading of a round: one per attempt and round. `graded` is the attempt as the grade stores it. */
 export function analyticsOrder(
-  { _id: attemptId, studentId, exam }: AttemptKey & Pick<Attempt, 'exam'>,
+  graded: Sitting & Pick<Attempt, 'exam'>,
   gradedAt: Date,
 ): Order<'upkeep:analytics', AnalyticsBody> {
-  const body = { attemptId, studentId, gradedAt, resultsReleasedAt: exam.resultsReleasedAt };
-  return { queue: 'upkeep:analytics', key: `analytics:${attemptId}`, subject: attemptId, body };
+  const { _id, exam } = graded;
+  const body = { ...aboutRound(graded), gradedAt, resultsReleasedAt: exam.resultsReleasedAt };
+  return { queue: 'upkeep:analytics', key: `analytics:${_id}${ofRound(graded)}`, subject: _id, body };
 }
 
-/** Returns the command that publishes the submit of an attempt: one per attempt. */
-export function submittedOrder({ _id: attemptId, studentId }: AttemptKey): Order<'upkeep:publish', EventOut> {
-  return publishOrder({ type: 'attempt.submitted', attemptId, studentId }, attemptId);
+/** Returns the command that publishes the submit of an attempt: one per attempt and round. */
+export function submittedOrder(attempt: Sitting): Order<'upkeep:publish', EventOut> {
+  return publishOrder({ type: 'attempt.submitted', ...aboutRound(attempt) }, `${attempt._id}${ofRound(attempt)}`);
 }
 
-/** Returns the command that publishes the first grading of an attempt: one per attempt. `isVisible`: the student sees the result at once. */
+/** Returns the command that publishes the first grading of a round: one per attempt and round. `isVisible`: the student sees the result at once. */
 export function gradedOrder(
-  { _id: attemptId, studentId }: AttemptKey,
+  attempt: Sitting,
   { at, isVisible }: { at: Date; isVisible: boolean },
 ): Order<'upkeep:publish', EventOut> {
-  return publishOrder({ type: 'attempt.graded', attemptId, studentId, gradedAt: at, isVisible }, attemptId);
+  const source = `${attempt._id}${ofRound(attempt)}`;
+  return publishOrder({ type: 'attempt.graded', ...aboutRound(attempt), gradedAt: at, isVisible }, source);
 }
 
 /** Returns the command that publishes a release: one per exam and release. */

@@ -57,15 +57,33 @@ const GRADE_FIELDS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
   ESSAY_GRADE_HANDOFF: ['score', 'feedback', 'criteria'],
 };
 
+/** Metadata fields that only examiners see, by event type: who acted, and why. */
+const EXAMINER_FIELDS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
+  TIME_EXTENDED: ['by', 'reason'],
+  REOPENED: ['by', 'reason'],
+  VOIDED: ['by', 'reason'],
+  RESTORED: ['by', 'reason'],
+};
+
 /** Returns the metadata for a reply: its stored text, unless a field is hidden. */
-export function metadataForReply(event: AttemptEvent, showsGrades: boolean): JsonPart | Record<string, unknown> {
-  const isWhole = showsGrades || GRADE_FIELDS[event.type] === undefined;
-  return isWhole ? new JsonPart(event.metadata) : visibleMetadata(event, showsGrades);
+export function metadataForReply(
+  event: AttemptEvent,
+  showsGrades: boolean,
+  forExaminer: boolean,
+): JsonPart | Record<string, unknown> {
+  const hidesGrades = !showsGrades && GRADE_FIELDS[event.type] !== undefined;
+  const hidesActs = !forExaminer && EXAMINER_FIELDS[event.type] !== undefined;
+  return hidesGrades || hidesActs ? visibleMetadata(event, showsGrades, forExaminer) : new JsonPart(event.metadata);
 }
 
-/** Returns the metadata for a reader. While grades are hidden, fields that reveal a grade are null. */
-export function visibleMetadata(event: AttemptEvent, showsGrades: boolean): Record<string, unknown> {
+/** Returns the metadata for a reader. While grades are hidden, fields that reveal a grade are null; fields for examiners are left out. */
+export function visibleMetadata(
+  event: AttemptEvent,
+  showsGrades: boolean,
+  forExaminer = false,
+): Record<string, unknown> {
   const metadata: Record<string, unknown> = JSON.parse(event.metadata);
+  if (!forExaminer) for (const field of EXAMINER_FIELDS[event.type] ?? []) delete metadata[field];
   if (showsGrades) return metadata;
   for (const field of GRADE_FIELDS[event.type] ?? []) if (Object.hasOwn(metadata, field)) metadata[field] = null;
   return metadata;

@@ -84,6 +84,12 @@ export function newAttempt(body: StartBody, facts: NewAttemptFacts): Attempt {
       answers: 0,
       graded: 0,
     },
+    startLimits: {
+      attempts: plan.limit,
+      scope: plan.limitScope,
+      guests: plan.link?.mode === 'GUEST_ALLOWED',
+      seats: plan.seatLimit,
+    },
     stamp: attemptId,
   };
 }

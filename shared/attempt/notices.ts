@@ -1,4 +1,4 @@
-import type { Attempt } from './attempt.ts';
+import { type Attempt, isVoided, ofRound } from './attempt.ts';
 import { isErasedAttempt } from './erased.ts';
 import { visibilityForStudent } from './visibility.ts';
 
@@ -34,13 +34,22 @@ type NoticeCause = Pick<GradeNotice, 'releaseEventId' | 'notBefore'>;
 
 type NoticedAttempt = Pick<
   Attempt,
-  '_id' | 'examId' | 'studentId' | 'organizationId' | 'status' | 'exam' | 'releaseEventId' | 'erasedAt'
+  | '_id'
+  | 'examId'
+  | 'studentId'
+  | 'organizationId'
+  | 'status'
+  | 'exam'
+  | 'releaseEventId'
+  | 'erasedAt'
+  | 'round'
+  | 'voidedAt'
 >;
 
 const BY_GRADE: NoticeCause = { releaseEventId: null, notBefore: null };
 
 /**
- * Returns the two rows of an attempt, the student's first; none if the student was erased. `noticesOnGrade` and `releaseEffect` decide
+ * Returns the two rows of an attempt and round, the student's first; none if the student was erased. `noticesOnGrade` and `releaseEffect` decide
  * when to queue them.
  */
 export function gradeNotices(
@@ -49,7 +58,7 @@ export function gradeNotices(
 ): GradeNotice[] {
   if (isErasedAttempt(attempt)) return [];
   return (['STUDENT', 'PARENT'] as const).map((recipient) => ({
-    sourceEventId: `${attempt._id}:notification:${RECIPIENTS[recipient].idSuffix}`,
+    sourceEventId: `${attempt._id}:notification:${RECIPIENTS[recipient].idSuffix}${ofRound(attempt)}`,
     kind: GRADE_NOTICE_KIND,
     recipient,
     attemptId: attempt._id,
@@ -66,13 +75,13 @@ export function gradeNotices(
  * - If the student may see the result without any release: both rows, to be sent at once.
  * - Otherwise, if there is a release time: both rows, to be sent at that time. A future time queues them too, because no
  *   later event would.
- * - Otherwise: []. If a later closeTime makes the result visible, no row is ever queued.
+ * - Otherwise, and while the attempt is voided: []. If a later closeTime makes the result visible, no row is ever queued.
  */
 export function noticesOnGrade(attempt: NoticedAttempt, now: Date): GradeNotice[] {
   const { resultsReleasedAt: notBefore } = attempt.exam;
   const unreleased = { ...attempt, exam: { ...attempt.exam, resultsReleasedAt: null } };
   if (visibilityForStudent(unreleased, now).resultVisible) return gradeNotices(attempt);
-  if (attempt.status !== 'GRADED' || notBefore === null) return [];
+  if (attempt.status !== 'GRADED' || notBefore === null || isVoided(attempt)) return [];
   return gradeNotices(attempt, { releaseEventId: attempt.releaseEventId, notBefore });
 }
 

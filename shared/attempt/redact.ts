@@ -4,7 +4,8 @@ import { answerFields } from './answer.ts';
 import { type Attempt, type AttemptEvent, answerKeyOf, courseContextOnWire, type StoredAnswer } from './attempt.ts';
 import { metadataForReply } from './events.ts';
 import { type Paper, type Question, type QuestionOption, questionIdAt } from './question.ts';
-import { isExaminer, type Viewer, visibilityFor, visibilityForStudent } from './visibility.ts';
+import { historyForReply } from './score-history.ts';
+import { isExaminer, type Viewer, visibilityFor, visibilityForStudent, voidForReply } from './visibility.ts';
 
 export type AttemptDetail = ReturnType<typeof redactAttempt>;
 
@@ -24,9 +25,9 @@ export function redactAttempt(
     ...headForReply(attempt, viewer, now),
     questions: questionsForReply(attempt, paper, forExaminer),
     answers: answersForReply(placesOf(attempt, paper), attempt.answers, showsGrades),
-    events: events.map((event) => eventForReply(attempt._id, event, showsGrades)),
+    events: events.map((event) => eventForReply(attempt._id, event, showsGrades, forExaminer)),
     eventCount: attempt.eventSeq,
-    ...(forExaminer ? { scope: scopeForReply(attempt) } : {}),
+    ...(forExaminer ? { scope: scopeForReply(attempt), scoreHistory: historyForReply(attempt) } : {}),
   };
 }
 
@@ -56,6 +57,7 @@ export function headForReply(attempt: HeadFacts, viewer: Viewer, now: Date) {
     courseContext: courseContextOnWire(attempt.courseContext),
     resultVisible: visibility.resultVisible,
     hiddenReason: visibility.hiddenReason,
+    ...voidForReply(attempt, viewer),
     serverTime: now.toISOString(),
     exam: {
       id: attempt.examId,
@@ -74,7 +76,16 @@ export function headForReply(attempt: HeadFacts, viewer: Viewer, now: Date) {
 /** The fields that the head of a detail shows, or that decide what it shows. */
 export type HeadFacts = Omit<
   Attempt,
-  'answers' | 'events' | 'eventSeq' | 'order' | 'optionOrders' | 'seed' | 'startKeys' | 'stamp' | 'tally'
+  | 'answers'
+  | 'events'
+  | 'eventSeq'
+  | 'order'
+  | 'optionOrders'
+  | 'seed'
+  | 'startKeys'
+  | 'startLimits'
+  | 'stamp'
+  | 'tally'
 >;
 
 /** Returns the questions in the order of the attempt. They stay the same as long as the attempt exists. */
@@ -204,13 +215,13 @@ export function savedAnswer(
 
 type EventReply = ReturnType<typeof eventForReply>;
 
-/** Returns an event as a reply shows it. Unless `showsGrades`, its metadata contains no grade. */
-export function eventForReply(attemptId: string, event: AttemptEvent, showsGrades: boolean) {
+/** Returns an event as a reply shows it. Unless `showsGrades`, its metadata contains no grade; only examiners see who acted, and why. */
+export function eventForReply(attemptId: string, event: AttemptEvent, showsGrades: boolean, forExaminer = false) {
   return {
     id: derivedId(attemptId, `event:${event.seq}`),
     attemptId,
     type: event.type,
-    metadata: metadataForReply(event, showsGrades),
+    metadata: metadataForReply(event, showsGrades, forExaminer),
     createdAt: event.createdAt.toISOString(),
   };
 }
@@ -227,7 +238,8 @@ export function redactEvents(
   now: Date,
 ): EventReply[] {
   const showsGrades = visibilityFor(attempt, viewer, now).resultVisible;
-  return events.map((event) => eventForReply(attempt._id, event, showsGrades));
+  const forExaminer = isExaminer(attempt, viewer);
+  return events.map((event) => eventForReply(attempt._id, event, showsGrades, forExaminer));
 }
 
 /**
@@ -253,6 +265,7 @@ export type ListedAttempt = Pick<
   | 'correctCount'
   | 'wrongCount'
   | 'exam'
+  | 'voidedAt'
 >;
 
 /** Returns one line of a student's own list. Counts and total are null until the student may see the result. */

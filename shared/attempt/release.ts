@@ -1,7 +1,7 @@
 import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { isJsonObject } from '#shared/kernel/json.ts';
 import { parseInstant } from '#shared/kernel/time.ts';
-import type { Attempt } from './attempt.ts';
+import { type Attempt, isVoided } from './attempt.ts';
 import { visibilityForStudent } from './visibility.ts';
 
 const RELEASE_TYPE = 'exam.results_released.v1';
@@ -121,12 +121,12 @@ export function applyRelease(attempt: Attempt, release: StoredRelease | null): A
  * attempt that still needs notices queues them when it is graded.
  */
 export function releaseEffect(
-  attempt: Pick<Attempt, 'status' | 'exam'>,
+  attempt: Pick<Attempt, 'status' | 'exam' | 'voidedAt'>,
   now: Date,
 ): { setsTime: boolean; notifies: boolean } {
   if (attempt.exam.resultsReleasedAt !== null) return { setsTime: false, notifies: false };
   const wasHidden = !visibilityForStudent(attempt, now).resultVisible;
-  return { setsTime: true, notifies: attempt.status === 'GRADED' && wasHidden };
+  return { setsTime: true, notifies: attempt.status === 'GRADED' && wasHidden && !isVoided(attempt) };
 }
 
 type Fields = Record<string, unknown>;

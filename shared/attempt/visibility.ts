@@ -1,10 +1,11 @@
-import type { Attempt } from './attempt.ts';
+import { type Attempt, isVoided } from './attempt.ts';
 
 export const HIDDEN_REASONS = {
   inProgress: 'Bài làm chưa được nộp.',
   beingGraded: 'Bài làm đang được chấm.',
   untilClose: 'Kết quả sẽ được hiển thị sau khi bài thi đóng.',
   untilRelease: 'Kết quả sẽ được hiển thị khi giáo viên công bố.',
+  voided: 'Bài làm đã bị huỷ.',
 } as const;
 
 type HiddenReason = (typeof HIDDEN_REASONS)[keyof typeof HIDDEN_REASONS];
@@ -22,7 +23,7 @@ export interface Viewer {
   id: string;
 }
 
-type VisibilityFacts = Pick<Attempt, 'status' | 'scope'> & {
+type VisibilityFacts = Pick<Attempt, 'status' | 'scope' | 'voidedAt'> & {
   exam: Pick<Attempt['exam'], 'showResultMode' | 'closeTime' | 'resultsReleasedAt'>;
 };
 
@@ -40,6 +41,7 @@ export function visibilityFor(attempt: VisibilityFacts, viewer: Viewer, now: Dat
 /** Returns the visibility for the student of the attempt. Grading and releases also use it to decide about notices. */
 export function visibilityForStudent(attempt: Omit<VisibilityFacts, 'scope'>, now: Date): Visibility {
   if (attempt.status === 'IN_PROGRESS') return hidden('inProgress');
+  if (isVoided(attempt)) return hidden('voided');
   if (attempt.status === 'SUBMITTED') return hidden('beingGraded');
   const { closeTime, resultsReleasedAt, showResultMode } = attempt.exam;
   if (showResultMode === 'IMMEDIATE') return VISIBLE;
@@ -72,4 +74,15 @@ export function isOwner(attempt: Pick<Attempt, 'studentId'>, viewer: Viewer): bo
 /** Returns true if the viewer may read detail, events and result: the owner or an examiner. */
 export function mayRead(attempt: Pick<Attempt, 'studentId' | 'scope'>, viewer: Viewer): boolean {
   return isOwner(attempt, viewer) || isExaminer(attempt, viewer);
+}
+
+/** Returns who voided an attempt and when; nothing of any other one. The reason is for examiners alone. */
+export function voidForReply(attempt: Pick<Attempt, 'scope' | 'voidedAt' | 'voidedBy' | 'voidReason'>, viewer: Viewer) {
+  if (!isVoided(attempt)) return {};
+  const { voidedAt, voidedBy, voidReason } = attempt;
+  return {
+    voidedAt: voidedAt?.toISOString() ?? null,
+    voidedBy: voidedBy ?? null,
+    ...(isExaminer(attempt, viewer) ? { voidReason: voidReason ?? null } : {}),
+  };
 }

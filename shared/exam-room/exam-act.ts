@@ -15,8 +15,10 @@ interface OnExam {
 
 /** An act on one attempt. */
 export interface OnAttempt extends AboutAttempt {
-  kind: 'SUBMIT';
+  kind: 'SUBMIT' | 'REOPEN' | 'VOID' | 'RESTORE';
   by: Examiner;
+  /** Minutes that a reopened attempt is open; absent for other acts. */
+  minutes?: number;
   /** Absent after the erasure of the student. */
   statedReason?: string;
 }

@@ -390,6 +390,22 @@ export interface AttemptDetail {
    * Present only for admins and for teachers whom it names.
    */
   scope?: TeacherScope;
+  /**
+   * Time at which an examiner voided the attempt; present only while it is voided.
+   */
+  voidedAt?: Timestamp;
+  /**
+   * The examiner who voided it; present only while it is voided.
+   */
+  voidedBy?: Identifier | null;
+  /**
+   * Reason of the void; present only while it is voided, and for examiners alone.
+   */
+  voidReason?: string | null;
+  /**
+   * Grades that the attempt has had, oldest first; present for examiners alone.
+   */
+  scoreHistory?: ScoreChange[];
 }
 
 /**
@@ -676,7 +692,10 @@ export type EventType =
   | 'FOCUS_RETURNED'
   | 'NETWORK_RETRY'
   | 'ESSAY_GRADE_HANDOFF'
-  | 'TIME_EXTENDED';
+  | 'TIME_EXTENDED'
+  | 'REOPENED'
+  | 'VOIDED'
+  | 'RESTORED';
 
 /**
  * The exam as it runs now. Policy and teacher scope are copied onto the attempt.
@@ -1034,6 +1053,40 @@ export interface SavedAnswer {
    * The answer as it was saved.
    */
   answer: AttemptAnswer;
+}
+
+/**
+ * The grade that a cause has left.
+ */
+export interface ScoreChange {
+  /**
+   * Time of the change.
+   */
+  at: Timestamp;
+  /**
+   * The examiner; null for the grading worker and for a service.
+   */
+  by: Identifier | null;
+  /**
+   * Cause of the change.
+   */
+  cause: 'GRADE' | 'HANDOFF' | 'REOPEN' | 'REGRADE';
+  /**
+   * Total after it; null after a reopening.
+   */
+  totalScore: number | null;
+  /**
+   * Sum of the scores of the questions.
+   */
+  maxScore: number;
+  /**
+   * The regrade; null for any other cause.
+   */
+  regradeId: Identifier | null;
+  /**
+   * Reason of the examiner; null without one.
+   */
+  reason: string | null;
 }
 
 /**

@@ -60,7 +60,7 @@ export interface ExamActError {
 /**
  * Kind of an act of an examiner.
  */
-export type ExamActKind = 'EXTRA_TIME' | 'SUBMIT' | 'SUBMIT_ALL';
+export type ExamActKind = 'EXTRA_TIME' | 'SUBMIT' | 'SUBMIT_ALL' | 'REOPEN' | 'VOID' | 'RESTORE';
 
 /**
  * An act of an examiner.
@@ -155,6 +155,30 @@ export interface ExtraTimeRequest {
   studentIds?: PersonId[];
   /**
    * Why they get it.
+   */
+  reason: ActReason;
+}
+
+/**
+ * Act on an attempt that needs a reason alone.
+ */
+export interface ReasonedRequest {
+  /**
+   * Reason of the act.
+   */
+  reason: ActReason;
+}
+
+/**
+ * Reopening of an attempt.
+ */
+export interface ReopenRequest {
+  /**
+   * Minutes from now until its new deadline.
+   */
+  minutes: number;
+  /**
+   * Reason of the act.
    */
   reason: ActReason;
 }

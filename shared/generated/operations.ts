@@ -1038,7 +1038,13 @@ export interface ExamRelease {
 /**
  * First reason why the student does not see the result of an attempt; `VISIBLE` if the student sees it.
  */
-export type ExamResults = 'NOT_SUBMITTED' | 'NOT_GRADED' | 'WAITS_FOR_CLOSE' | 'WAITS_FOR_RELEASE' | 'VISIBLE';
+export type ExamResults =
+  | 'NOT_SUBMITTED'
+  | 'NOT_GRADED'
+  | 'WAITS_FOR_CLOSE'
+  | 'WAITS_FOR_RELEASE'
+  | 'VOIDED'
+  | 'VISIBLE';
 
 /**
  * The fields of a form of the console, in their order; a name may occur more than once.

@@ -8,6 +8,8 @@ interface AttemptFact {
   attemptId: string;
   /** Shard key of the attempt; absent after the erasure of the student. */
   studentId?: string;
+  /** The round of the attempt that it is about; absent for the first one. */
+  round?: number;
 }
 
 /** Ids and facts of an event, as the transaction of its change stores them: of the facts only those that later writes change. */

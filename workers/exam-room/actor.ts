@@ -1,6 +1,6 @@
 import type { ExamActKind } from '#shared/exam-room/exam-act.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
-import { handIn } from './on-attempt.ts';
+import { handIn, reopen, restore, voidOne } from './on-attempt.ts';
 import { giveTime, handInAll } from './on-exam.ts';
 
 type Act = (deps: WorkerDeps, run: Run<'examroom'>) => Promise<Outcome<'examroom'>>;
@@ -9,6 +9,9 @@ const ACTS: Readonly<Record<ExamActKind, Act>> = {
   EXTRA_TIME: giveTime,
   SUBMIT: handIn,
   SUBMIT_ALL: handInAll,
+  REOPEN: reopen,
+  VOID: voidOne,
+  RESTORE: restore,
 };
 
 /** Does what examiners do with attempts: one command each, audited with its reason. */

@@ -1,12 +1,30 @@
+import type { ClientSession } from 'mongodb';
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
+import { seats } from '#infra/mongo/attempt/collections.ts';
+import { rewrite } from '#infra/mongo/attempt/grade.ts';
+import { noticeWrites } from '#infra/mongo/attempt/release.ts';
 import { submitIn } from '#infra/mongo/attempt/submit.ts';
+import {
+  otherCounted,
+  restoreAttempt,
+  seatToRestore,
+  storedNotices,
+  voidAttempt,
+  withdrawNotices,
+} from '#infra/mongo/exam-room/void.ts';
+import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
-import type { Attempt } from '#shared/attempt/attempt.ts';
+import { applyWrites } from '#infra/mongo/writes.ts';
+import { type Attempt, isVoided } from '#shared/attempt/attempt.ts';
 import { isErasedAttempt } from '#shared/attempt/erased.ts';
 import type { Examiner } from '#shared/attempt/extra-time.ts';
+import { noticesOnGrade } from '#shared/attempt/notices.ts';
+import { refuseReopen, refuseRestore, reopenedFields } from '#shared/exam-room/rounds.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
+import { MINUTE } from '#shared/kernel/time.ts';
 import type { Outcome, Run, WorkerDeps } from '#workers/actor.ts';
+import { ringForNotices } from '#workers/runtime.ts';
 import { audited } from './audit.ts';
 
 /** The attempt of an act, and the grounds of its line in the audit. */
@@ -14,6 +32,7 @@ interface Subject {
   attempt: Attempt;
   by: Examiner;
   reason: string;
+  minutes: number;
 }
 
 /** Returns the attempt of an act. The attempt of an erased student takes no act. */
@@ -22,7 +41,16 @@ async function subjectOf(deps: WorkerDeps, { command, session }: Run<'examroom'>
   if (!('attemptId' in body)) throw new Error(`act ${command._id} is about no attempt`);
   const attempt = await findAttemptOf(deps.mongo, body, session);
   if (attempt === null || isErasedAttempt(attempt)) return { rejected: 'ATTEMPT_NOT_FOUND' };
-  return { attempt, by: body.by, reason: body.statedReason ?? '' };
+  return { attempt, by: body.by, reason: body.statedReason ?? '', minutes: body.minutes ?? 0 };
+}
+
+/** Submits an attempt in the caller's transaction, and returns its grading command. Throws Stale if it is open no longer. */
+async function submitFor(deps: WorkerDeps, attempt: Attempt, session: ClientSession): Promise<CommandRef> {
+  const terms = { source: 'TEACHER', overdueByMs: null, maxAttempts: deps.config.worker.maxAttempts } as const;
+  const isWanted = await deps.wanted.wants('attempt.submitted');
+  const submitted = await submitIn(deps.mongo, { attempt, ...terms, now: deps.now(), isWanted }, session);
+  if (submitted.kind !== 'submitted') throw new Stale(`attempt ${attempt._id}`);
+  return submitted.command;
 }
 
 /** Submits an open attempt as of now. One that is submitted already is what the act wants. */
@@ -33,24 +61,104 @@ export async function handIn(deps: WorkerDeps, run: Run<'examroom'>): Promise<Ou
   const result = { attemptId: attempt._id };
   if (attempt.status !== 'IN_PROGRESS') return { kind: 'done', result };
 
-  const isWanted = await deps.wanted.wants('attempt.submitted');
-  const terms = { source: 'TEACHER', overdueByMs: null, maxAttempts: deps.config.worker.maxAttempts } as const;
   let grading: CommandRef | undefined;
-  return {
-    kind: 'done',
-    result,
-    ...audited(
-      deps,
-      subject,
-      { action: 'attempt.submit', subject: attempt._id, detail: { examId: attempt.examId } },
-      {
-        async changes(commit) {
-          const submitted = await submitIn(deps.mongo, { attempt, ...terms, now: deps.now(), isWanted }, commit);
-          if (submitted.kind !== 'submitted') throw new Stale(`attempt ${attempt._id}`);
-          grading = submitted.command;
-        },
-        rings: () => grading !== undefined && deps.ring(grading),
-      },
-    ),
+  const line = { action: 'attempt.submit', subject: attempt._id, detail: { examId: attempt.examId } } as const;
+  const end = audited(deps, subject, line, {
+    async changes(commit) {
+      grading = await submitFor(deps, attempt, commit);
+    },
+    rings: () => grading !== undefined && deps.ring(grading),
+  });
+  return { kind: 'done', result, ...end };
+}
+
+/** Voids an attempt; an open one is submitted first. One that is voided already does not change. */
+export async function voidOne(deps: WorkerDeps, run: Run<'examroom'>): Promise<Outcome<'examroom'>> {
+  const subject = await subjectOf(deps, run);
+  if (isRejection(subject)) return { kind: 'rejected', result: subject };
+  const { attempt, by, reason } = subject;
+  const result = { attemptId: attempt._id };
+  if (isVoided(attempt)) return { kind: 'done', result };
+
+  let grading: CommandRef | undefined;
+  const line = { action: 'attempt.void', subject: attempt._id, detail: { examId: attempt.examId } } as const;
+  const end = audited(deps, subject, line, {
+    async changes(commit) {
+      grading = attempt.status === 'IN_PROGRESS' ? await submitFor(deps, attempt, commit) : undefined;
+      await voidAttempt(deps.mongo, attempt, { actId: run.command._id, by: by.id, reason }, commit);
+    },
+    rings: () => grading !== undefined && deps.ring(grading),
+  });
+  return { kind: 'done', result, ...end };
+}
+
+/**
+ * Makes a voided attempt count again. Its limit is checked in the commit: of a start and a restore that would both use the last attempt, one
+ * is decided anew. A visible result that was never announced is announced.
+ */
+export async function restore(deps: WorkerDeps, run: Run<'examroom'>): Promise<Outcome<'examroom'>> {
+  const subject = await subjectOf(deps, run);
+  if (isRejection(subject)) return { kind: 'rejected', result: subject };
+  const { attempt, by, reason } = subject;
+  const refused = refuseRestore(attempt, await otherCounted(deps.mongo, attempt, run.session));
+  if (refused !== null) return { kind: 'rejected', result: refused };
+  const now = new Date(deps.now());
+  const seat = await seatToRestore(deps.mongo, attempt, now);
+  if (seat === null) return { kind: 'rejected', result: { rejected: 'ACCESS_LINK_FULL' } };
+
+  const wanted = noticesOnGrade({ ...attempt, voidedAt: null }, now);
+  const ids = wanted.map(({ sourceEventId }) => sourceEventId);
+  const stored = await storedNotices(deps.mongo, ids, run.session);
+  const notices = wanted.filter(({ sourceEventId }) => !stored.has(sourceEventId));
+  const line = { action: 'attempt.restore', subject: attempt._id, detail: { examId: attempt.examId } } as const;
+  const end = audited(deps, subject, line, {
+    changes: orStale(attempt, async (commit) => {
+      if (refuseRestore(attempt, await otherCounted(deps.mongo, attempt, commit)) !== null) throw new Stale('a limit');
+      await restoreAttempt(deps.mongo, attempt, { actId: run.command._id, by: by.id, reason }, commit);
+      if (seat.length > 0) await seats(deps.mongo).insertMany([...seat], { session: commit });
+      const terms = { maxAttempts: deps.config.attempt.outbox.maxAttempts, now: now.getTime() };
+      await applyWrites(deps.mongo, [noticeWrites(notices, terms)], commit);
+    }),
+    rings: () => ringForNotices(deps, notices, now),
+  });
+  return { kind: 'done', result: { attemptId: attempt._id }, ...end };
+}
+
+/** Begins the next round of a submitted attempt. The unique index of open attempts decides between it and a start of the student. */
+export async function reopen(deps: WorkerDeps, run: Run<'examroom'>): Promise<Outcome<'examroom'>> {
+  const subject = await subjectOf(deps, run);
+  if (isRejection(subject)) return { kind: 'rejected', result: subject };
+  const { attempt, by, reason, minutes } = subject;
+  const others = await otherCounted(deps.mongo, attempt, run.session);
+  const open = others.find(({ status }) => status === 'IN_PROGRESS');
+  const refused = refuseReopen(attempt, open?._id ?? null);
+  if (refused !== null) return { kind: 'rejected', result: refused };
+
+  const now = new Date(deps.now());
+  const { _id: actId } = run.command;
+  const { maxScore, status } = attempt;
+  const change = { at: now, by: by.id, cause: 'REOPEN', totalScore: null, maxScore, regradeId: null, reason } as const;
+  const changes = reopenedFields(attempt, change, new Date(now.getTime() + minutes * MINUTE));
+  const metadata = JSON.stringify({ actId, minutes, by: by.id, reason });
+  const event = { type: 'REOPENED', metadata, createdAt: now } as const;
+  const detail = { examId: attempt.examId, minutes, round: changes.round };
+  const line = { action: 'attempt.reopen', subject: attempt._id, detail } as const;
+  const end = audited(deps, subject, line, {
+    changes: orStale(attempt, async (commit) => {
+      await applyWrites(deps.mongo, rewrite({ attempt, status, changes, event }), commit);
+      await withdrawNotices(deps.mongo, attempt, commit);
+    }),
+  });
+  return { kind: 'done', result: { attemptId: attempt._id }, ...end };
+}
+
+/** Returns changes that decide anew if a unique index refuses them: another write of the student came first. */
+function orStale({ _id }: Attempt, changes: (session: ClientSession) => Promise<void>) {
+  return async (session: ClientSession) => {
+    try {
+      await changes(session);
+    } catch (error) {
+      throw isDuplicateKey(error) ? new Stale(`what attempt ${_id} needs`) : error;
+    }
   };
 }

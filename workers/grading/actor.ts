@@ -4,7 +4,7 @@ import { noticeWrites } from '#infra/mongo/attempt/release.ts';
 import { COMMANDS, type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { inserts } from '#infra/mongo/writes.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
-import { type Attempt, remainingSeconds } from '#shared/attempt/attempt.ts';
+import { type Attempt, remainingSeconds, roundOf } from '#shared/attempt/attempt.ts';
 import { analyticsOrder, gradedOrder } from '#shared/attempt/commands.ts';
 import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
@@ -32,6 +32,8 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
   const { attemptId } = about;
   const loaded = await findAttemptOf(deps.mongo, about, session, deps.findAttempt);
   if (loaded === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
+  // The attempt was reopened: the submit of another round has a grading of its own.
+  if (roundOf(loaded) !== roundOf(about)) return { kind: 'done', result: { attemptId } };
   // An earlier run graded the attempt but ended before it settled the command. Nothing is left to do.
   if (loaded.status === 'GRADED') return { kind: 'done', result: { attemptId } };
   if (loaded.status !== 'SUBMITTED') return { kind: 'dead', error: new Error(`attempt ${attemptId} is not submitted`) };

@@ -8,6 +8,7 @@ import {
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
+import { isVoided } from '#shared/attempt/attempt.ts';
 import { type ReleaseProgress, releasedOrder } from '#shared/attempt/commands.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { bindingRelease, releaseEffect, type StoredRelease } from '#shared/attempt/release.ts';
@@ -25,7 +26,7 @@ const START: ReleaseProgress = { afterId: '', updatedAttempts: 0, queuedNotifica
  * Sets a release time on every attempt that the release binds, and queues notices for each result that becomes visible. Each chunk
  * is one transaction. The release was stored with its command, so an attempt inserted or graded during this walk finds the release
  * itself; this walk finds all earlier attempts. If an earlier release also binds an attempt and its walk has not come so far, this
- * walk sets the time of the earlier one.
+ * walk sets the time of the earlier one. A voided attempt takes the time too, for its restore, and is neither counted nor announced.
  */
 export function resultsReleaseActor(deps: WorkerDeps): Actor {
   return {
@@ -91,7 +92,8 @@ async function releaseChunk(
   );
   const next: ReleaseProgress = {
     afterId: chunk.at(-1)?._id ?? at.afterId,
-    updatedAttempts: at.updatedAttempts + ours.reduce((sum, { attempts }) => sum + attempts.length, 0),
+    updatedAttempts:
+      at.updatedAttempts + ours.reduce((sum, { attempts }) => sum + attempts.filter((one) => !isVoided(one)).length, 0),
     queuedNotifications: at.queuedNotifications + notices.length,
   };
   await run.checkpoint(next, async (session) => {

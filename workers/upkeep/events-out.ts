@@ -5,6 +5,7 @@ import type { CallEnd, Unserved } from '#infra/neighbours/call.ts';
 import { sendToAnalytics, sendToAudit } from '#infra/neighbours/events.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { analyticsEvents } from '#shared/attempt/analytics.ts';
+import { roundOf } from '#shared/attempt/attempt.ts';
 import { asGraded, gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import { HOUR } from '#shared/kernel/time.ts';
 import { auditEvent } from '#shared/notification/event.ts';
@@ -30,6 +31,8 @@ export async function reportToAnalytics(
   const { gradedAt, resultsReleasedAt, ...about } = command.body;
   const attempt = await findAttemptOf(deps.mongo, about, session);
   if (attempt === null || attempt.erasedAt != null) return { kind: 'done', result: { events: 0 } };
+  // The attempt was reopened: what this round left is gone, and the next one is reported by itself.
+  if (roundOf(attempt) !== roundOf(about)) return { kind: 'done', result: { events: 0 } };
   const paper = await deps.papers.find(attempt.paperId, session);
   const graded = asGraded(attempt, await inPieces(gradeAttempt(paper, attempt.answers)));
   const exam = { ...attempt.exam, resultsReleasedAt };

@@ -4,7 +4,7 @@ import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandsIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { activeSubscriptions } from '#infra/mongo/operations/subscriptions.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
-import type { Attempt } from '#shared/attempt/attempt.ts';
+import { type Attempt, roundOf } from '#shared/attempt/attempt.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import { type EventMessage, type EventOut, messageOrder } from '#shared/kernel/event-out.ts';
@@ -39,7 +39,7 @@ export async function publishEvent(
   };
 }
 
-/** Returns the content of an event, or null if its attempt is gone or its student erased. */
+/** Returns the content of an event, or null if its attempt is gone or reopened, or its student erased. */
 async function factsOf(deps: WorkerDeps, event: EventOut, session: ClientSession): Promise<EventFacts | null> {
   switch (event.type) {
     case 'results.released': {
@@ -52,7 +52,7 @@ async function factsOf(deps: WorkerDeps, event: EventOut, session: ClientSession
     }
     default: {
       const attempt = await findAttemptOf(deps.mongo, event, session);
-      if (attempt === null || attempt.erasedAt != null) return null;
+      if (attempt === null || attempt.erasedAt != null || roundOf(attempt) !== roundOf(event)) return null;
       const { _id: attemptId, examId, organizationId, studentId, submittedAt, submittedBy } = attempt;
       const common = { attemptId, examId, organizationId, submittedAt: submittedAt?.toISOString() ?? null };
       const data =

@@ -4,7 +4,7 @@ import { isOutage } from '#infra/mongo/faults.ts';
 import { abandonFanOut, orphanedFanOuts } from '#infra/mongo/notification/stage-fan-out.ts';
 import { logActs } from '#infra/mongo/operator-audit.ts';
 import { eraseAgain, pendingErasures } from '#infra/mongo/person/erase.ts';
-import type { AttemptKey } from '#shared/attempt/attempt.ts';
+import type { Sitting } from '#shared/attempt/attempt.ts';
 import { SECOND } from '#shared/kernel/time.ts';
 import type { Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 
@@ -30,7 +30,7 @@ export async function sweepOverdueAttempts(deps: WorkerDeps, { signal }: Run<'up
  */
 function reportFailures(
   deps: WorkerDeps,
-  chunk: readonly AttemptKey[],
+  chunk: readonly Sitting[],
   results: readonly PromiseSettledResult<void>[],
 ): void {
   const failed = results.flatMap((one, index) =>
@@ -41,7 +41,7 @@ function reportFailures(
 }
 
 /** Submits one overdue attempt. The write checks the deadline again by MongoDB's clock: the student may have submitted first. */
-async function submitOverdue(deps: WorkerDeps, attempt: AttemptKey, graceMs: number): Promise<void> {
+async function submitOverdue(deps: WorkerDeps, attempt: Sitting, graceMs: number): Promise<void> {
   const submitted = await markSubmitted(deps.mongo, {
     attempt,
     source: 'TIMEOUT',

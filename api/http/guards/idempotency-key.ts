@@ -1,17 +1,17 @@
 import type { Guard } from '#api/route.ts';
-import type { Role } from './identity.ts';
 
 const HEADERS = ['idempotency-key', 'x-idempotency-key', 'x-correlation-id'] as const;
 const PRINTABLE = /^[\x20-\x7e]{1,255}$/;
 
 /**
  * Requires a key in the first present of three headers and fills `identity.idempotency`. If that header is malformed, the
- * next one is not read: two retries of one request could otherwise use different keys. With `only`, callers of other roles need no key.
+ * next one is not read: two retries of one request could otherwise use different keys. If it is not
+ * `required`, a request without a well-formed key passes too, and the handler decides.
  */
-export function idempotencyKey(...only: Role[]): Guard {
+export function idempotencyKey({ required = true } = {}): Guard {
   return {
     name: 'idempotencyKey',
-    codes: ['IDEMPOTENCY_KEY_REQUIRED'],
+    codes: required ? ['IDEMPOTENCY_KEY_REQUIRED'] : [],
     headers: HEADERS.map((name, i) => ({
       name,
       required: false,
@@ -19,7 +19,6 @@ export function idempotencyKey(...only: Role[]): Guard {
       ...(i === 0 ? { example: 'start-2026-09-01-student-1' } : {}),
     })),
     check(head, known) {
-      if (only.length > 0 && !only.some((role) => role === known.actor?.role)) return undefined;
       for (const header of HEADERS) {
         const key = head.headers[header];
         // Gateways that always send a header leave it empty when they have no value.
@@ -28,7 +27,7 @@ export function idempotencyKey(...only: Role[]): Guard {
         known.idempotency = { key, header };
         return undefined;
       }
-      return { rejected: 'IDEMPOTENCY_KEY_REQUIRED' };
+      return required ? { rejected: 'IDEMPOTENCY_KEY_REQUIRED' } : undefined;
     },
   };
 }

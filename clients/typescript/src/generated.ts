@@ -556,6 +556,22 @@ export interface AttemptDetail {
    * Present only for admins and for teachers whom it names.
    */
   scope?: TeacherScope;
+  /**
+   * Time at which an examiner voided the attempt; present only while it is voided.
+   */
+  voidedAt?: Timestamp;
+  /**
+   * The examiner who voided it; present only while it is voided.
+   */
+  voidedBy?: Identifier | null;
+  /**
+   * Reason of the void; present only while it is voided, and for examiners alone.
+   */
+  voidReason?: string | null;
+  /**
+   * Grades that the attempt has had, oldest first; present for examiners alone.
+   */
+  scoreHistory?: ScoreChange[];
 }
 
 /**
@@ -2112,7 +2128,10 @@ export type EventType =
   | 'FOCUS_RETURNED'
   | 'NETWORK_RETRY'
   | 'ESSAY_GRADE_HANDOFF'
-  | 'TIME_EXTENDED';
+  | 'TIME_EXTENDED'
+  | 'REOPENED'
+  | 'VOIDED'
+  | 'RESTORED';
 
 /**
  * State of an exam: counts of its attempts and notices, and its releases.
@@ -2277,7 +2296,7 @@ export interface ExamActError {
 /**
  * Kind of an act of an examiner.
  */
-export type ExamActKind = 'EXTRA_TIME' | 'SUBMIT' | 'SUBMIT_ALL';
+export type ExamActKind = 'EXTRA_TIME' | 'SUBMIT' | 'SUBMIT_ALL' | 'REOPEN' | 'VOID' | 'RESTORE';
 
 /**
  * An act of an examiner.
@@ -2417,7 +2436,13 @@ export interface ExamRelease {
 /**
  * First reason why the student does not see the result of an attempt; `VISIBLE` if the student sees it.
  */
-export type ExamResults = 'NOT_SUBMITTED' | 'NOT_GRADED' | 'WAITS_FOR_CLOSE' | 'WAITS_FOR_RELEASE' | 'VISIBLE';
+export type ExamResults =
+  | 'NOT_SUBMITTED'
+  | 'NOT_GRADED'
+  | 'WAITS_FOR_CLOSE'
+  | 'WAITS_FOR_RELEASE'
+  | 'VOIDED'
+  | 'VISIBLE';
 
 /**
  * The exam as it runs now. Policy and teacher scope are copied onto the attempt.
@@ -4280,6 +4305,16 @@ export type ReasonCode =
   | 'DUE';
 
 /**
+ * Act on an attempt that needs a reason alone.
+ */
+export interface ReasonedRequest {
+  /**
+   * Reason of the act.
+   */
+  reason: ActReason;
+}
+
+/**
  * A new account. E-mail and phone are normalized before they are checked.
  */
 export interface RegisterRequest {
@@ -4325,6 +4360,20 @@ export interface ReleaseReply {
    * Fields of the body that this service does not know and has dropped; absent without any. A replay names its own.
    */
   ignored?: IgnoredFields;
+}
+
+/**
+ * Reopening of an attempt.
+ */
+export interface ReopenRequest {
+  /**
+   * Minutes from now until its new deadline.
+   */
+  minutes: number;
+  /**
+   * Reason of the act.
+   */
+  reason: ActReason;
 }
 
 /**
@@ -4517,6 +4566,40 @@ export interface SavedAnswer {
    * The answer as it was saved.
    */
   answer: AttemptAnswer;
+}
+
+/**
+ * The grade that a cause has left.
+ */
+export interface ScoreChange {
+  /**
+   * Time of the change.
+   */
+  at: Timestamp;
+  /**
+   * The examiner; null for the grading worker and for a service.
+   */
+  by: Identifier | null;
+  /**
+   * Cause of the change.
+   */
+  cause: 'GRADE' | 'HANDOFF' | 'REOPEN' | 'REGRADE';
+  /**
+   * Total after it; null after a reopening.
+   */
+  totalScore: number | null;
+  /**
+   * Sum of the scores of the questions.
+   */
+  maxScore: number;
+  /**
+   * The regrade; null for any other cause.
+   */
+  regradeId: Identifier | null;
+  /**
+   * Reason of the examiner; null without one.
+   */
+  reason: string | null;
 }
 
 /**
@@ -6101,8 +6184,10 @@ export type ServerCode =
   | 'ATTEMPT_LOCKED'
   | 'ATTEMPT_NOT_FOUND'
   | 'ATTEMPT_NOT_SUBMITTED'
+  | 'ATTEMPT_NOT_VOIDED'
   | 'ATTEMPT_START_UNTRUSTED'
   | 'ATTEMPT_TOO_LARGE'
+  | 'ATTEMPT_VOIDED'
   | 'AUTH_ACCOUNT_DISABLED'
   | 'AUTH_EMAIL_TAKEN'
   | 'AUTH_INVALID_CREDENTIALS'
@@ -6483,6 +6568,78 @@ export interface Operations {
     oneOf: never;
     codes:
       | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'IDEMPOTENCY_KEY_REQUIRED'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Reopen a submitted attempt for some minutes. */
+  reopenAttempt: {
+    input: { attemptId: string; body: ReopenRequest };
+    data: AttemptDetail;
+    pending: ExamActReply;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'ATTEMPT_ALREADY_OPEN'
+      | 'ATTEMPT_NOT_FOUND'
+      | 'ATTEMPT_NOT_SUBMITTED'
+      | 'ATTEMPT_VOIDED'
+      | 'FORBIDDEN'
+      | 'IDEMPOTENCY_KEY_REQUIRED'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Void an attempt, so that it counts no longer. */
+  voidAttempt: {
+    input: { attemptId: string; body: ReasonedRequest };
+    data: AttemptDetail;
+    pending: ExamActReply;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'ATTEMPT_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'IDEMPOTENCY_KEY_REQUIRED'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Restore a voided attempt. */
+  restoreAttempt: {
+    input: { attemptId: string; body: ReasonedRequest };
+    data: AttemptDetail;
+    pending: ExamActReply;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'ACCESS_LINK_FULL'
+      | 'ATTEMPT_LIMIT_REACHED'
+      | 'ATTEMPT_NOT_FOUND'
+      | 'ATTEMPT_NOT_VOIDED'
       | 'FORBIDDEN'
       | 'IDEMPOTENCY_KEY_REQUIRED'
       | 'INTERNAL'
@@ -7950,6 +8107,36 @@ export const ROUTES = {
   submitAll: {
     method: 'POST',
     path: '/v1/exams/{examId}/submit-all',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: true,
+    isMinimal: false,
+  },
+  reopenAttempt: {
+    method: 'POST',
+    path: '/v1/attempts/{attemptId}/reopen',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: true,
+    isMinimal: false,
+  },
+  voidAttempt: {
+    method: 'POST',
+    path: '/v1/attempts/{attemptId}/void',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: true,
+    isMinimal: false,
+  },
+  restoreAttempt: {
+    method: 'POST',
+    path: '/v1/attempts/{attemptId}/restore',
     caller: 'user',
     reads: ['as'],
     isEither: false,

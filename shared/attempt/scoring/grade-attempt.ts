@@ -1,4 +1,4 @@
-import { type AnswerContent, type Attempt, answerKeyOf } from '#shared/attempt/attempt.ts';
+import { type AnswerContent, type Attempt, answerKeyOf, type StoredAnswer } from '#shared/attempt/attempt.ts';
 import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
 import { sumExactly } from '#shared/kernel/decimal.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
@@ -22,14 +22,17 @@ export interface Grading {
 
 /**
  * Grades a whole attempt from its copied paper and its stored answers alone, question by question: one of them may compare a long answer
- * with 100 accepted ones.
+ * with 100 accepted ones. A grade by hand of an earlier round stands if its answer has not changed since.
  */
-export function* gradeAttempt(paper: Paper, stored: Readonly<Record<string, AnswerContent>>): Pieces<Grading> {
+export function* gradeAttempt(
+  paper: Paper,
+  stored: Readonly<Record<string, AnswerContent & Pick<StoredAnswer, 'standing'>>>,
+): Pieces<Grading> {
   const answers: Record<string, Grade> = {};
   for (const [index, question] of paper.questions.entries()) {
     const key = answerKeyOf(index);
     const answer = stored[key];
-    if (answer !== undefined) answers[key] = scoreQuestion(question, answer);
+    if (answer !== undefined) answers[key] = answer.standing ?? scoreQuestion(question, answer);
     yield;
   }
   return { answers, totals: totalsOf(paper, answers) };

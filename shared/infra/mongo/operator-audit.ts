@@ -41,7 +41,14 @@ const BULK_ACTIONS = ['dead.bulk-begin', 'dead.bulk-end', 'dead.bulk-stop'] as c
 const SUBSCRIPTION_ACTIONS = ['subscription.change', 'subscription.create', 'subscription.delete'] as const;
 const READ_ACTIONS = ['exam.attempts', 'object.trace'] as const;
 /** Acts of examiners. */
-const EXAM_ACTIONS = ['attempt.submit', 'exam.extra-time', 'exam.submit-all'] as const;
+const EXAM_ACTIONS = [
+  'attempt.reopen',
+  'attempt.restore',
+  'attempt.submit',
+  'attempt.void',
+  'exam.extra-time',
+  'exam.submit-all',
+] as const;
 /** Every act that the audit names. */
 export const AUDIT_ACTIONS = [
   ...ACCOUNT_ACTIONS,

@@ -186,8 +186,8 @@ export const ATTEMPT_ERRORS = {
   ATTEMPT_NOT_SUBMITTED: {
     status: 409,
     message: 'The attempt has not been submitted',
-    cause: 'The handoff came while the attempt is in progress.',
-    remedy: 'Send the handoff after the submit. It may keep its `sourceEventId`.',
+    cause: 'The handoff, or the reopening, came while the attempt is in progress.',
+    remedy: 'Send it after the submit. A handoff may keep its `sourceEventId`.',
     retry: 'no',
   },
   QUESTION_NOT_MANUAL: {
@@ -216,6 +216,20 @@ export const ATTEMPT_ERRORS = {
     message: 'No such act',
     cause: 'No act has this id, or another examiner made it. A refused act is kept for a week.',
     remedy: 'Take the path from the `Location` of the reply to the act.',
+    retry: 'no',
+  },
+  ATTEMPT_VOIDED: {
+    status: 409,
+    message: 'The attempt is voided',
+    cause: 'An examiner has voided the attempt, so it cannot be reopened.',
+    remedy: 'Restore the attempt first.',
+    retry: 'no',
+  },
+  ATTEMPT_NOT_VOIDED: {
+    status: 409,
+    message: 'The attempt is not voided',
+    cause: 'The attempt counts already, so there is nothing to restore.',
+    remedy: 'Read the attempt.',
     retry: 'no',
   },
 } as const satisfies ErrorCatalogue;

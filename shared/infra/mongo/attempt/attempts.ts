@@ -3,7 +3,14 @@ import type { ClientSession } from 'mongodb';
 import { inCausalOrder, readForAll, readIn } from '#infra/mongo/causal-read.ts';
 import { BY_ID, type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { gather, type Part } from '#infra/process/gather.ts';
-import type { Attempt, AttemptKey, AttemptStatus, StoredAnswer, SubmitSource } from '#shared/attempt/attempt.ts';
+import type {
+  Attempt,
+  AttemptKey,
+  AttemptStatus,
+  Sitting,
+  StoredAnswer,
+  SubmitSource,
+} from '#shared/attempt/attempt.ts';
 import type { AboutAttempt } from '#shared/attempt/commands.ts';
 import type { IdFacts } from '#shared/attempt/question.ts';
 import type { ListedAttempt } from '#shared/attempt/redact.ts';
@@ -118,8 +125,23 @@ export function textRowId(attemptId: string, answerKey: string, serverVersion: n
   return `${attemptId}:${answerKey}:${serverVersion}`;
 }
 
-/** Fields of an attempt that a write needs first: its student, its paper and the ids of its questions. Only an erasure changes them. */
-export type AttemptRef = AttemptKey & IdFacts & Pick<Attempt, 'paperId'>;
+/** Returns the state of an attempt and its round, or null. */
+export function readSitting(
+  mongo: Mongo,
+  key: AttemptKey,
+  session: ClientSession,
+): Promise<(Sitting & Pick<Attempt, 'status'>) | null> {
+  return attempts(mongo).findOne(whereKey(key), {
+    ...readIn(session),
+    projection: { studentId: 1, status: 1, round: 1 },
+  });
+}
+
+/**
+ * Fields of an attempt that a write needs first: its student, its paper, the ids of its questions, and its round. Only an erasure and a
+ * reopening change them; a submit of an earlier round changes nothing.
+ */
+export type AttemptRef = Sitting & IdFacts & Pick<Attempt, 'paperId'>;
 
 export interface AttemptRefs {
   /**
@@ -135,9 +157,10 @@ export interface AttemptRefs {
 /** Caches the `max` most recently used refs in memory, so that a warm save needs no read before its write. */
 export function openAttemptRefs(mongo: Mongo, max: number): AttemptRefs {
   const cache = new LRUCache<string, AttemptRef>({ max });
-  const add = ({ _id, studentId, paperId, seed }: AttemptRef) => void cache.set(_id, { _id, studentId, paperId, seed });
+  const add = ({ _id, studentId, paperId, seed, round }: AttemptRef) =>
+    void cache.set(_id, { _id, studentId, paperId, seed, ...(round === undefined ? {} : { round }) });
   const read = async (filter: Partial<AttemptKey>) => {
-    const projection = { studentId: 1, paperId: 1, seed: 1 } as const;
+    const projection = { studentId: 1, paperId: 1, seed: 1, round: 1 } as const;
     const ref = (await attempts(mongo).findOne(filter, { projection })) as AttemptRef | null;
     if (ref !== null) add(ref);
     return ref;
@@ -160,6 +183,7 @@ const LISTED_FIELDS = {
   correctCount: 1,
   wrongCount: 1,
   exam: 1,
+  voidedAt: 1,
 } as const satisfies Partial<Record<keyof ListedAttempt, 1>>;
 
 /** Returns the newest attempts of one student, newest start first, without answers, events and paper. */
@@ -171,8 +195,8 @@ export async function listAttempts(mongo: Mongo, studentId: string, limit: numbe
 }
 
 /** Fields of an earlier attempt that a start needs. */
-export type EarlierAttempt = AttemptKey &
-  Pick<Attempt, 'status' | 'deadlineAt' | 'accessLinkId' | 'attemptNumber' | 'startKeys'>;
+export type EarlierAttempt = Sitting &
+  Pick<Attempt, 'status' | 'deadlineAt' | 'accessLinkId' | 'attemptNumber' | 'startKeys' | 'voidedAt' | 'stamp'>;
 
 type OfExam = Pick<Attempt, 'examId' | 'studentId'>;
 
@@ -193,6 +217,9 @@ export async function earlierAmong(mongo: Mongo, wanted: readonly OfExam[]): Pro
           accessLinkId: 1,
           attemptNumber: 1,
           startKeys: 1,
+          round: 1,
+          voidedAt: 1,
+          stamp: 1,
         },
         sort: { attemptNumber: 1 },
         hint: 'attempt_number_of_student',

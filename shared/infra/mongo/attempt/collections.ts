@@ -43,6 +43,8 @@ export interface SeatRow {
   /** True if `seat` is a number. The unique index on seats covers only these rows. */
   numbered: boolean;
   takenAt: Date;
+  /** When a later attempt of the student has used it. */
+  usedAt?: Date;
 }
 
 /** A release. Starts read the newest number; grades read the release that binds their attempt. `_id` = exam and number. */

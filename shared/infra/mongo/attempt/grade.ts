@@ -3,11 +3,12 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { applyWrites, type Writes } from '#infra/mongo/writes.ts';
-import type { Attempt, AttemptEvent, StoredAnswer } from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptEvent, ScoreChange, StoredAnswer } from '#shared/attempt/attempt.ts';
 import { handoffKey } from '#shared/attempt/commands.ts';
 import type { HandoffEffects, SupersededHandoff } from '#shared/attempt/handoff.ts';
 import { EVENT_TAIL_LIMIT } from '#shared/attempt/limits.ts';
-import type { Grading } from '#shared/attempt/scoring/grade-attempt.ts';
+import { withScoreChange } from '#shared/attempt/score-history.ts';
+import type { Grading, Totals } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { ATTEMPTS, attempts, whereKey } from './collections.ts';
 import { rowWrites } from './event-tail.ts';
@@ -38,8 +39,19 @@ export function gradeWrites(write: GradeWrite): Writes[] {
     'tally.scored': true,
     'tally.released': attempt.exam.resultsReleasedAt !== null,
     'tally.graded': Object.values(grading.answers).filter(({ score }) => score !== null).length,
+    scoreHistory: withScoreChange(attempt, scoreChange(attempt, grading.totals, 'GRADE', event.createdAt)),
   };
   return rewrite({ attempt, status: 'SUBMITTED', changes, event });
+}
+
+function scoreChange(
+  { maxScore }: Attempt,
+  { totalScore }: Pick<Totals, 'totalScore'>,
+  cause: ScoreChange['cause'],
+  at: Date,
+  by: string | null = null,
+): ScoreChange {
+  return { at, by, cause, totalScore, maxScore, regradeId: null, reason: null };
 }
 
 /** Returns the answers with their grades, as the attempt stores them: without the long texts, which the load has filled in. */
@@ -63,11 +75,13 @@ export async function storeHandoff(
   session: ClientSession,
 ): Promise<void> {
   const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata: JSON.stringify(handoff.metadata), createdAt: now };
-  const changes = handoff.kind === 'apply' ? gradeChanges(attempt, handoff) : {};
+  const changes = handoff.kind === 'apply' ? gradeChanges(attempt, handoff, now) : {};
   await applyWrites(mongo, rewrite({ attempt, status: 'GRADED', changes, event }), session);
 }
 
-function gradeChanges({ answers, tally }: Attempt, { answerKey, grade, grader, totals }: HandoffEffects) {
+function gradeChanges(attempt: Attempt, handoff: HandoffEffects, now: Date) {
+  const { answers, tally } = attempt;
+  const { answerKey, grade, grader, totals, metadata } = handoff;
   const wasGraded = answers[answerKey]?.score != null;
   return {
     [`answers.${answerKey}.isCorrect`]: grade.isCorrect,
@@ -75,9 +89,11 @@ function gradeChanges({ answers, tally }: Attempt, { answerKey, grade, grader, t
     [`answers.${answerKey}.grader`]: grader,
     ...totals,
     'tally.graded': tally.graded + (wasGraded ? 0 : 1),
+    scoreHistory: withScoreChange(attempt, scoreChange(attempt, totals, 'HANDOFF', now, metadata.gradedById ?? null)),
   };
 }
 
+/** A change of an attempt that was decided on what was loaded. */
 interface Rewrite {
   attempt: Attempt;
   /** The status that the attempt must still have. */
@@ -87,7 +103,7 @@ interface Rewrite {
 }
 
 /** Returns the writes that set fields of an attempt and append an event. They are stale if the attempt has changed since it was loaded. */
-function rewrite({ attempt, status, changes, event }: Rewrite): Writes[] {
+export function rewrite({ attempt, status, changes, event }: Rewrite): Writes[] {
   // No save rewrites the tail from now on, so it may stay long. To move it in the minute in which all submit would double the work.
   const log = addToEventLog(attempt, event, EVENT_TAIL_LIMIT);
   const filter = { ...whereKey(attempt), stamp: attempt.stamp, status };

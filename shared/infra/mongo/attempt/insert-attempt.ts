@@ -1,9 +1,12 @@
 import { randomInt } from 'node:crypto';
+import type { ClientSession } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
+import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { freeSeat } from '#shared/attempt/start-rules.ts';
+import type { EarlierAttempt } from './attempts.ts';
 import { attempts, type SeatRow, seats } from './collections.ts';
 
 /**
@@ -21,39 +24,74 @@ export interface SeatNeed {
   limit: number | null;
 }
 
+/** Rows on which the decision of a start relies. */
+export interface Reliance {
+  /** The seat that it needs, or has; null without one. */
+  seat: (SeatNeed & { isHeld: boolean }) | null;
+  /** Voided attempts, which the start has not counted. */
+  voided: readonly Pick<EarlierAttempt, '_id' | 'studentId' | 'stamp'>[];
+}
+
 /** Seats that a start may lose to concurrent starts and draw again. After that it returns `raced`. */
 const MAX_SEAT_DRAWS = 50;
 
 /**
  * Inserts a new attempt with its START event: one document, so all or nothing. Its unique indexes (open attempt, attempt number,
- * start key) make a start happen once. With `need`, the student's seat is taken in the same transaction, so a start that fails
- * leaves no seat behind.
+ * start key) make a start happen once. A seat that the start needs is taken in the same transaction, so a start that fails leaves no
+ * seat behind. What the start relies on is written too, so that an act which changes it meanwhile makes the start decide anew.
  */
 export async function insertAttempt(
   mongo: Mongo,
   attempt: Attempt,
-  need: SeatNeed | null,
+  reliance: Reliance,
   budgetMs: number,
 ): Promise<InsertResult> {
+  const { seat: need, voided } = reliance;
   for (let draws = 0; ; draws++) {
     try {
-      if (need === null) {
+      if (isAlone(reliance)) {
         await attempts(mongo).insertOne(attempt, { maxTimeMS: QUERY_LIMIT_MS });
         return { kind: 'inserted' };
       }
-      const seat = await drawSeat(mongo, need, attempt.startedAt);
+      const seat = need === null || need.isHeld ? undefined : await drawSeat(mongo, need, attempt.startedAt);
       if (seat === null) return { kind: 'full' };
       return await inTransaction<InsertResult>(mongo, budgetMs, async (session) => {
-        await seats(mongo).insertOne(seat, { session });
+        if (seat !== undefined) await seats(mongo).insertOne(seat, { session });
+        if (need?.isHeld === true) await holdSeat(mongo, need, attempt, session);
+        for (const one of voided) await holdVoided(mongo, one, session);
         await attempts(mongo).insertOne(attempt, { session });
         return { kind: 'inserted' };
       });
     } catch (error) {
+      if (error instanceof Stale) return { kind: 'raced' };
       if (isDuplicateKey(error, ['linkId', 'seat']) && draws < MAX_SEAT_DRAWS) continue;
       if (isDuplicateKey(error)) return { kind: 'raced' };
       throw error;
     }
   }
+}
+
+/** Returns true if the insert of the attempt is all that a start writes. */
+export function isAlone({ seat, voided }: Reliance): boolean {
+  return seat === null && voided.length === 0;
+}
+
+/** Writes the seat that the student holds: the void of an earlier attempt may be about to free it. */
+async function holdSeat(mongo: Mongo, need: SeatNeed, { startedAt }: Attempt, session: ClientSession): Promise<void> {
+  const held = { _id: seatId(need), linkId: need.linkId };
+  const written = await seats(mongo).updateOne(held, { $set: { usedAt: startedAt } }, { session });
+  if (written.matchedCount !== 1) throw new Stale(`seat of ${need.linkId}`);
+}
+
+/** Writes an attempt that this start has not counted: its restore may be about to make it count. */
+async function holdVoided(mongo: Mongo, voided: Reliance['voided'][number], session: ClientSession): Promise<void> {
+  const { _id, studentId, stamp } = voided;
+  const written = await attempts(mongo).updateOne(
+    { _id, studentId, stamp },
+    { $set: { stamp: newStamp() } },
+    { session },
+  );
+  if (written.matchedCount !== 1) throw new Stale(`attempt ${_id}`);
 }
 
 /**
@@ -79,7 +117,7 @@ const SPARSE = 4;
  * Draws a seat for the student at random, so that concurrent starts rarely draw the same one. If they do, the unique index
  * accepts only one of them. Returns null if the link is full.
  */
-async function drawSeat(mongo: Mongo, need: SeatNeed, now: Date): Promise<SeatRow | null> {
+export async function drawSeat(mongo: Mongo, need: SeatNeed, now: Date): Promise<SeatRow | null> {
   const { limit } = need;
   if (limit === null) return seatRow(need, null, now);
   const count = await countSeats(mongo, need.linkId, limit);

@@ -127,7 +127,17 @@ export async function releasesUpTo(
 /** Fields of an attempt that a release needs. */
 export type UnreleasedAttempt = Pick<
   Attempt,
-  '_id' | 'examId' | 'organizationId' | 'studentId' | 'status' | 'exam' | 'releasesSeen' | 'erasedAt' | 'stamp'
+  | '_id'
+  | 'examId'
+  | 'organizationId'
+  | 'studentId'
+  | 'status'
+  | 'exam'
+  | 'releasesSeen'
+  | 'erasedAt'
+  | 'round'
+  | 'voidedAt'
+  | 'stamp'
 >;
 
 /** Returns the next attempts of the exam without a release time, by id after `afterId`, at most `limit`. */
@@ -148,6 +158,8 @@ export async function unreleasedAttempts(
           exam: 1,
           releasesSeen: 1,
           erasedAt: 1,
+          round: 1,
+          voidedAt: 1,
           stamp: 1,
         },
         ...readIn(session),

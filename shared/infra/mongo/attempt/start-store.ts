@@ -9,7 +9,7 @@ import type { TimeGrant } from '#shared/attempt/extra-time.ts';
 import { type EarlierAttempt, earlierAmong } from './attempts.ts';
 import { attempts } from './collections.ts';
 import { grantedAmong } from './extra-time.ts';
-import { type InsertResult, insertAttempt, type SeatNeed } from './insert-attempt.ts';
+import { type InsertResult, insertAttempt, isAlone, type Reliance } from './insert-attempt.ts';
 import { type BindingRelease, newestRelease, openBindingReleases } from './release.ts';
 
 /**
@@ -25,14 +25,17 @@ export interface StartStore {
   bindingRelease: BindingRelease;
   /** Returns the time that examiners have given this student at this exam, oldest grant first. */
   extraTime(of: Pick<Attempt, 'examId' | 'studentId'>): Promise<TimeGrant[]>;
-  /** Inserts the attempt as `insertAttempt` does, with the seat that it needs. */
-  insert(attempt: Attempt, seat: SeatNeed | null): Promise<InsertResult>;
+  /** Inserts the attempt as `insertAttempt` does, with what it relies on. */
+  insert(attempt: Attempt, reliance: Reliance): Promise<InsertResult>;
 }
+
+/** A start that writes its attempt alone. */
+const ALONE: Reliance = { seat: null, voided: [] };
 
 /** Opens the store of a front door. `budgetMs` is the time limit of one transaction. */
 export function openStartStore(mongo: Mongo, budgetMs: number): StartStore {
   const insert = gather(async (group: readonly Attempt[]): Promise<Part<InsertResult>[]> => {
-    const alone = (attempt: Attempt) => insertAttempt(mongo, attempt, null, budgetMs);
+    const alone = (attempt: Attempt) => insertAttempt(mongo, attempt, ALONE, budgetMs);
     if (group.length === 1) return group.map(alone);
     const refused = await insertAll(mongo, group);
     return group.map((attempt, index) => (refused.has(index) ? alone(attempt) : { kind: 'inserted' }));
@@ -50,7 +53,8 @@ export function openStartStore(mongo: Mongo, budgetMs: number): StartStore {
     ),
     bindingRelease: openBindingReleases(mongo),
     extraTime: shareLookups((wanted: readonly Pick<Attempt, 'examId' | 'studentId'>[]) => grantedAmong(mongo, wanted)),
-    insert: (attempt, seat) => (seat === null ? insert(attempt) : insertAttempt(mongo, attempt, seat, budgetMs)),
+    insert: (attempt, reliance) =>
+      isAlone(reliance) ? insert(attempt) : insertAttempt(mongo, attempt, reliance, budgetMs),
   };
 }
 

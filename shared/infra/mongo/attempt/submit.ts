@@ -5,14 +5,15 @@ import { guardedUpdate, literal, msOf, NOW_MS, ofMany } from '#infra/mongo/guard
 import { COMMANDS, type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { inTransaction, inTransactionOf } from '#infra/mongo/transaction.ts';
 import { applyWrites, inserts } from '#infra/mongo/writes.ts';
-import type { Attempt, AttemptKey, SubmitSource } from '#shared/attempt/attempt.ts';
+import { type Attempt, roundOf, type Sitting, type SubmitSource } from '#shared/attempt/attempt.ts';
 import { gradingOrder, submittedOrder } from '#shared/attempt/commands.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import { attempts, whereKey, whereKeys } from './collections.ts';
 
 /** A submit. */
 export interface Submit {
-  attempt: AttemptKey;
+  /** The attempt in the round that its caller has read. Another round is not submitted. */
+  attempt: Sitting;
   source: SubmitSource;
   /** Metadata of the client's TIMEOUT event, as JSON text. The event that is written with the grade contains it. */
   client?: string;
@@ -81,7 +82,10 @@ async function submitTogether(
 ): Promise<SubmitResult[]> {
   const stamps = new Map<Prepared, string>();
   let changed = 0;
-  for (const alike of Map.groupBy(group, ({ wanted }) => `${wanted.source} ${wanted.overdueByMs}`).values()) {
+  for (const alike of Map.groupBy(
+    group,
+    ({ wanted }) => `${wanted.source} ${wanted.overdueByMs} ${roundOf(wanted.attempt)}`,
+  ).values()) {
     const [{ wanted }] = alike as [Prepared];
     const update = ofMany(submitUpdate(wanted));
     for (const one of alike) stamps.set(one, update.stampOf(one.wanted.attempt._id));
@@ -142,7 +146,8 @@ function submitUpdate(wanted: Submit) {
     wanted.overdueByMs === null
       ? []
       : [{ $ne: ['$deadlineAt', null] }, { $gte: [NOW_MS, { $add: [msOf('$deadlineAt'), wanted.overdueByMs] }] }];
-  return guardedUpdate([{ $eq: ['$status', 'IN_PROGRESS'] }, ...overdue], {
+  const isOfRound = { $eq: [{ $ifNull: ['$round', 1] }, roundOf(wanted.attempt)] };
+  return guardedUpdate([{ $eq: ['$status', 'IN_PROGRESS'] }, isOfRound, ...overdue], {
     status: 'SUBMITTED' satisfies Attempt['status'],
     submittedBy: literal(wanted.source),
     submittedAt,
@@ -154,15 +159,15 @@ function submitUpdate(wanted: Submit) {
  * Yields attempts still in progress whose deadline passed by `before` (Unix milliseconds), longest overdue first, in
  * chunks. The index is walked once: an attempt that stays in progress is yielded once.
  */
-export async function* overdueAttempts(mongo: Mongo, before: number, chunk: number): AsyncGenerator<AttemptKey[]> {
+export async function* overdueAttempts(mongo: Mongo, before: number, chunk: number): AsyncGenerator<Sitting[]> {
   const cursor = attempts(mongo).find(
     { status: 'IN_PROGRESS', deadlineAt: { $lte: new Date(before) } },
-    { projection: { studentId: 1 }, sort: { deadlineAt: 1 }, batchSize: chunk, maxTimeMS: QUERY_LIMIT_MS },
+    { projection: { studentId: 1, round: 1 }, sort: { deadlineAt: 1 }, batchSize: chunk, maxTimeMS: QUERY_LIMIT_MS },
   );
-  let overdue: AttemptKey[] = [];
+  let overdue: Sitting[] = [];
   // If the caller stops early, the loop closes the cursor.
   for await (const attempt of cursor) {
-    overdue.push(whereKey(attempt));
+    overdue.push(attempt);
     if (overdue.length < chunk) continue;
     yield overdue;
     overdue = [];

@@ -4,12 +4,9 @@ import { extendedBy } from '#infra/mongo/attempt/extra-time.ts';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { ofMany } from '#infra/mongo/guarded-update.ts';
-import type { AttemptKey } from '#shared/attempt/attempt.ts';
+import type { Sitting } from '#shared/attempt/attempt.ts';
 import type { TimeGrant } from '#shared/attempt/extra-time.ts';
 import { examinedBy } from './examined.ts';
-
-/** An open attempt that an act meets. */
-export type Sitting = AttemptKey;
 
 /** Returns the next open attempts of an act on an exam, by id after `afterId`, at most `limit`. */
 export async function sittingAttempts(
@@ -26,10 +23,16 @@ export async function sittingAttempts(
         ...examinedBy(by),
         ...(studentIds === null ? {} : { studentId: { $in: studentIds } }),
       },
-      { projection: { studentId: 1 }, ...readIn(session), sort: { _id: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS },
+      {
+        projection: { studentId: 1, round: 1 },
+        ...readIn(session),
+        sort: { _id: 1 },
+        limit,
+        maxTimeMS: QUERY_LIMIT_MS,
+      },
     )
     .toArray();
-  return found.map(({ _id, studentId }) => ({ _id, studentId }));
+  return found;
 }
 
 /** Moves the deadlines of one step by a grant. Returns how many have moved. */

@@ -202,7 +202,9 @@ t.test('starts of the same moment: one that a unique index refuses takes none of
   const open = freshAttempt();
   const others = [freshAttempt(), freshAttempt()];
   const same = { ...freshAttempt(), studentId: open.studentId, examId: open.examId };
-  const results = await Promise.all([open, ...others, same].map((attempt) => insert(attempt, null)));
+  const results = await Promise.all(
+    [open, ...others, same].map((attempt) => insert(attempt, { seat: null, voided: [] })),
+  );
   t.same(
     results.map(({ kind }) => kind),
     ['inserted', 'inserted', 'inserted', 'raced'],

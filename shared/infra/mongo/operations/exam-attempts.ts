@@ -31,6 +31,8 @@ interface Row
     | 'submittedAt'
     | 'submittedBy'
     | 'pendingManualCount'
+    | 'round'
+    | 'voidedAt'
   > {
   exam: Pick<Attempt['exam'], 'showResultMode' | 'closeTime' | 'resultsReleasedAt'>;
   tally: Pick<Attempt['tally'], 'questions' | 'answers'>;
@@ -46,6 +48,8 @@ const SEEN: Document = {
   submittedAt: 1,
   submittedBy: 1,
   pendingManualCount: 1,
+  round: 1,
+  voidedAt: 1,
   'exam.showResultMode': 1,
   'exam.closeTime': 1,
   'exam.resultsReleasedAt': 1,
@@ -108,7 +112,7 @@ async function gradingsOf(
   rows: readonly Row[],
   facts: Pick<ClusterFacts, 'now' | 'redis'>,
 ): Promise<(row: Row) => Grading> {
-  const keys = rows.filter(({ status }) => status === 'SUBMITTED').map(({ _id }) => gradingKey(_id));
+  const keys = rows.filter(({ status }) => status === 'SUBMITTED').map(gradingKey);
   if (keys.length === 0) return (row) => ({ grading: settledGrading(row), reason: null });
   const [workers, commands] = await Promise.all([
     liveWorkers(mongo, facts.now),
@@ -120,7 +124,7 @@ async function gradingsOf(
   const byKey = new Map(commands.map((command) => [command.key, command as Command]));
   return (row) => {
     if (row.status !== 'SUBMITTED') return { grading: settledGrading(row), reason: null };
-    const command = byKey.get(gradingKey(row._id));
+    const command = byKey.get(gradingKey(row));
     if (command === undefined) return { grading: 'WAITING', reason: null };
     const isLeased = (command.lockedUntil?.getTime() ?? 0) > facts.now;
     const open = isLeased ? 'RUNNING' : 'WAITING';
@@ -162,6 +166,7 @@ const RESULTS: Readonly<Record<(typeof HIDDEN_REASONS)[keyof typeof HIDDEN_REASO
   [HIDDEN_REASONS.beingGraded]: 'NOT_GRADED',
   [HIDDEN_REASONS.untilClose]: 'WAITS_FOR_CLOSE',
   [HIDDEN_REASONS.untilRelease]: 'WAITS_FOR_RELEASE',
+  [HIDDEN_REASONS.voided]: 'VOIDED',
 };
 
 function resultsOf(row: Row, now: number): ExamResults {

@@ -97,7 +97,7 @@ t.test('each planted corruption is found by the check of its promise, with an ex
 
   const forgotten = await storeAttempt(mongo, SUBMITTED);
   await postGrading(mongo, forgotten);
-  await commands.updateOne({ key: gradingKey(forgotten._id) }, { $set: { status: 'DONE', settledAt: new Date() } });
+  await commands.updateOne({ key: gradingKey(forgotten) }, { $set: { status: 'DONE', settledAt: new Date() } });
   plant('a settled grading command has graded its attempt', forgotten._id);
 
   const ungraded = await storeGraded(mongo, { totalScore: null });

@@ -71,7 +71,7 @@ async function hiddenAmong(
   now: Date,
 ): Promise<Set<unknown>> {
   const found = await attempts(mongo)
-    .find({ studentId, _id: { $in: [...ids] } }, { projection: { status: 1, exam: 1 } })
+    .find({ studentId, _id: { $in: [...ids] } }, { projection: { status: 1, exam: 1, voidedAt: 1 } })
     .toArray();
   return new Set(found.filter((one) => !visibilityForStudent(one, now).resultVisible).map(({ _id }) => _id));
 }
@@ -100,14 +100,17 @@ function shownAttempt(row: Document, now: Date): Document {
   return {
     ...row,
     ...Object.fromEntries(TOTALS.map((field) => [field, null])),
-    answers: Object.fromEntries(answers.map(([key, answer]) => [key, { ...answer, isCorrect: null, score: null }])),
+    answers: Object.fromEntries(answers.map(([key, answer]) => [key, withoutGrade(answer)])),
     events,
   };
 }
 
+function withoutGrade({ standing: _, ...answer }: StoredAnswer): StoredAnswer {
+  return { ...answer, isCorrect: null, score: null };
+}
+
 function shownEvent(event: AttemptEvent, isHidden: boolean): AttemptEvent {
   const isHandoff = event.type === 'ESSAY_GRADE_HANDOFF';
-  if (!isHidden && !isHandoff) return event;
   const metadata = visibleMetadata(event, !isHidden);
   return { ...event, metadata: JSON.stringify(isHandoff ? withoutGrader(metadata) : metadata) };
 }

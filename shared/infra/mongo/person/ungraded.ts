@@ -1,10 +1,10 @@
-import { attempts, whereKey } from '#infra/mongo/attempt/collections.ts';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import { inCausalOrder, readIn } from '#infra/mongo/causal-read.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { FRONT_DOOR_BUDGET_MS } from '#infra/mongo/transaction.ts';
-import type { AttemptKey } from '#shared/attempt/attempt.ts';
+import type { Sitting } from '#shared/attempt/attempt.ts';
 import { gradingKey } from '#shared/attempt/commands.ts';
 
 /** Attempts whose texts are still needed: they are open, or their grading has not finished. */
@@ -18,11 +18,12 @@ export async function ungradedAmong(mongo: Mongo, studentId: string, ids: readon
   return inCausalOrder(mongo, async (session) => {
     const filter = { studentId, _id: { $in: [...ids] }, status: { $ne: 'GRADED' } } as const;
     const found = await attempts(mongo)
-      .find(filter, { ...readIn(session), projection: { status: 1 } })
+      .find(filter, { ...readIn(session), projection: { status: 1, round: 1 } })
       .toArray();
     const ungraded: string[] = [];
-    for (const { _id, status } of found) {
-      const grading = status === 'SUBMITTED' ? await findLive(mongo, 'grading', gradingKey(_id), session) : null;
+    for (const attempt of found) {
+      const { _id, status } = attempt;
+      const grading = status === 'SUBMITTED' ? await findLive(mongo, 'grading', gradingKey(attempt), session) : null;
       if (status === 'IN_PROGRESS' || grading?.status === 'PENDING') ungraded.push(_id);
     }
     return ungraded;
@@ -30,17 +31,17 @@ export async function ungradedAmong(mongo: Mongo, studentId: string, ids: readon
 }
 
 /** Returns a student's open attempts. */
-export async function openAttempts(mongo: Mongo, studentId: string): Promise<AttemptKey[]> {
+export async function openAttempts(mongo: Mongo, studentId: string): Promise<Sitting[]> {
   const found = await attempts(mongo)
-    .find({ studentId, status: 'IN_PROGRESS' }, { projection: { studentId: 1 } })
+    .find({ studentId, status: 'IN_PROGRESS' }, { projection: { studentId: 1, round: 1 } })
     .toArray();
-  return found.map(whereKey);
+  return found;
 }
 
 /** Submits these attempts as at the end of their time. The `grading` worker then grades what was answered. Returns how many it submitted. */
 export async function endAttempts(
   mongo: Mongo,
-  open: readonly AttemptKey[],
+  open: readonly Sitting[],
   { now, maxAttempts }: { now: number; maxAttempts: number },
 ): Promise<number> {
   let ended = 0;

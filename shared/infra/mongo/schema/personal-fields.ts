@@ -57,12 +57,15 @@ const ATTEMPT_FIELDS = {
     removed: 'startKeys studentInfo answers events',
     stays: `_id v examId organizationId accessLinkId attemptNumber status startedAt submittedAt deadlineAt
       durationSeconds submittedBy exam paperId order optionOrders maxScore eventSeq clientEvents answerBytes releasesSeen
-      releaseEventId waitingHandoffs totalScore correctCount wrongCount pendingManualCount tally extraMinutes extraTime erasedAt`,
-    secret: 'scope seed',
+      releaseEventId waitingHandoffs totalScore correctCount wrongCount pendingManualCount tally extraMinutes extraTime round voidedAt startLimits erasedAt`,
+    secret: 'scope seed voidedBy voidReason scoreHistory',
     technical: 'stamp',
     kept: {
       scope: 'decides which teachers may read the attempt; the exam service owns these ids',
       seed: 'orders the attempt and names its questions; it is random',
+      voidedBy: OF_ACT,
+      voidReason: OF_ACT,
+      scoreHistory: OF_ACT,
     },
   }),
   attempt_papers: declareRows<StoredPaper>()([], { technical: '_id questions orderIndexes' }),
@@ -73,7 +76,7 @@ const ATTEMPT_FIELDS = {
   attempt_texts: declareRows<TextRow>()([BY_ATTEMPT], { deleted: '_id attemptId answerKey text' }),
   attempt_link_seats: declareRows<SeatRow>()([{ by: 'person', field: 'studentId', erase: { rewrite: 'seat' } }], {
     pseudonym: '_id studentId',
-    stays: 'linkId seat numbered takenAt',
+    stays: 'linkId seat numbered takenAt usedAt',
   }),
   attempt_releases: declareRows<StoredRelease & { _id: string }>()([], {
     technical: '_id examId organizationId releasedAt sourceEventId number',

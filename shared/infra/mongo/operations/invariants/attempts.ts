@@ -20,12 +20,15 @@ const PAPER_BYTES = 32 * 1024 * 1024;
 
 const TOTALS = { totalScore: 1, correctCount: 1, wrongCount: 1, pendingManualCount: 1 } as const;
 
+/** Fields of an attempt that decide about its notices. */
+const NOTICED = { examId: 1, studentId: 1, organizationId: 1, exam: 1, erasedAt: 1, round: 1, voidedAt: 1 } as const;
+
 const FOR_DEVELOPERS = 'report it with the trace of an example, and keep its logs';
 
 /** Returns the submitted attempts and their grading commands, by key. */
 async function submittedWithGrading(mongo: Mongo) {
   const rows = await submitted(mongo);
-  const keys = rows.map(({ _id }) => gradingKey(_id));
+  const keys = rows.map(gradingKey);
   return { rows, commands: await liveByKey(mongo, COMMANDS, keys) };
 }
 
@@ -36,7 +39,7 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
     remedy: 'restore the grading command from a backup: until then the attempt stays submitted',
     async find(mongo) {
       const { rows, commands } = await submittedWithGrading(mongo);
-      return findingOf(rows, ({ _id }) => !commands.has(gradingKey(_id)));
+      return findingOf(rows, (row) => !commands.has(gradingKey(row)));
     },
   },
   {
@@ -44,7 +47,7 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
     remedy: FOR_DEVELOPERS,
     async find(mongo) {
       const { rows, commands } = await submittedWithGrading(mongo);
-      return findingOf(rows, ({ _id }) => commands.get(gradingKey(_id))?.status === 'DONE');
+      return findingOf(rows, (row) => commands.get(gradingKey(row))?.status === 'DONE');
     },
   },
   {
@@ -148,12 +151,14 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
     name: 'a graded attempt whose result is visible has its notices',
     remedy: 'notify the student and the parents by hand, and report it',
     async find(mongo) {
-      const rows = await newestGraded(mongo, { examId: 1, studentId: 1, organizationId: 1, exam: 1, erasedAt: 1 });
+      const rows = await newestGraded(mongo, NOTICED);
       const read = rows.slice(0, SAMPLE);
       // An exam that shows results after its close may announce none.
       const announced = read.filter(
-        ({ exam }) =>
-          exam.showResultMode === 'IMMEDIATE' || (exam.showResultMode === 'MANUAL' && exam.resultsReleasedAt !== null),
+        ({ exam, voidedAt }) =>
+          voidedAt == null &&
+          (exam.showResultMode === 'IMMEDIATE' ||
+            (exam.showResultMode === 'MANUAL' && exam.resultsReleasedAt !== null)),
       );
       const wanted = announced.map((attempt) => ({
         _id: attempt._id,
@@ -170,11 +175,11 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
   },
 ];
 
-function submitted(mongo: Mongo): Promise<Pick<Attempt, '_id'>[]> {
+function submitted(mongo: Mongo): Promise<Pick<Attempt, '_id' | 'round'>[]> {
   return attempts(mongo)
-    .find<Pick<Attempt, '_id'>>(
+    .find<Pick<Attempt, '_id' | 'round'>>(
       { status: 'SUBMITTED' },
-      { ...BOUND, projection: { _id: 1 }, hint: 'ungraded_of_exam', limit: SAMPLE + 1 },
+      { ...BOUND, projection: { round: 1 }, hint: 'ungraded_of_exam', limit: SAMPLE + 1 },
     )
     .toArray();
 }
