@@ -63,10 +63,27 @@ export interface Attempt {
   startLimits?: StartLimits;
   /** The grades that the attempt has had, oldest first. Absent: none since they are stored. */
   scoreHistory?: ScoreChange[];
+  /** Times at which the student's page was hidden while the attempt was open. Absent if it never was. */
+  away?: Away | null;
+  /** Times that the client reported a retry of its network. Absent if it never did. */
+  networkRetries?: number | null;
+  /** Time of the newest save or event of the student. Absent before the first one. */
+  lastSeenAt?: Date | null;
+  /** Time of the newest save. Absent before the first one. */
+  lastSavedAt?: Date | null;
   /** Time at which the student was erased: `studentId` is a pseudonym, and texts are empty. Absent before. */
   erasedAt?: Date | null;
   /** A new random text at every write. A decision that was made on a copy commits only if the stored stamp is unchanged. */
   stamp: string;
+}
+
+/** How often and how long the student of an attempt had its page hidden. */
+export interface Away {
+  count: number;
+  /** Seconds of the times that are over. */
+  seconds: number;
+  /** Time since which the page is hidden; null if it is shown. */
+  since: Date | null;
 }
 
 /** Names one attempt for a command of MongoDB: its id and its shard key. The student of an attempt changes only by an erasure. */

@@ -43,7 +43,7 @@ export function gradeByHand(question: Question, score: number): { isCorrect: boo
 }
 
 /** Returns true for an empty selection, statements without any value, or a text that shows nothing. */
-function isUnanswered(question: Question, answer: AnswerContent): boolean {
+export function isUnanswered(question: Question, answer: AnswerContent): boolean {
   if (answer.selected !== undefined) return answer.selected.length === 0;
   if (answer.statements !== undefined) return answer.statements.every((statement) => statement.value === null);
   if (answer.text !== undefined) return isScoredByHand(question) ? isBlankEssay(answer.text) : isBlank(answer.text);

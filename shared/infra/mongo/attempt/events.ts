@@ -58,6 +58,32 @@ function countOf(type: ClientEventType): { hasRoom: Document; clientEvents: Docu
   };
 }
 
+/**
+ * Returns what the board of the exam shows after an event of the student, as `foldAway` decides it. After the submit, a hidden page is no
+ * time away.
+ */
+function signOfStudent(type: ClientEventType): Record<string, unknown> {
+  const lastSeenAt = '$$NOW';
+  const isOpen = { $eq: ['$status', 'IN_PROGRESS'] };
+  const [count, seconds] = [{ $ifNull: ['$away.count', 0] }, { $ifNull: ['$away.seconds', 0] }];
+  const since = { $ifNull: ['$away.since', null] };
+  switch (type) {
+    case 'TAB_HIDDEN': {
+      const hidden = { count: { $add: [count, 1] }, seconds, since: '$$NOW' };
+      return { lastSeenAt, away: { $cond: [{ $and: [isOpen, { $eq: [since, null] }] }, hidden, '$away'] } };
+    }
+    case 'FOCUS_RETURNED': {
+      const ms = { $max: [0, { $subtract: [NOW_MS, msOf('$away.since')] }] };
+      const shown = { count, seconds: { $add: [seconds, { $divide: [ms, 1_000] }] }, since: null };
+      return { lastSeenAt, away: { $cond: [{ $and: [isOpen, { $ne: [since, null] }] }, shown, '$away'] } };
+    }
+    case 'NETWORK_RETRY':
+      return { lastSeenAt, networkRetries: { $add: [{ $ifNull: ['$networkRetries', 0] }, 1] } };
+    default:
+      return { lastSeenAt };
+  }
+}
+
 /** Appends the event to the tail with one command. `full`: the tail or the whole log has no room. */
 async function appendToTail(mongo: Mongo, tails: EventTails, write: EventWrite): Promise<Appended> {
   const event = {
@@ -72,6 +98,7 @@ async function appendToTail(mongo: Mongo, tails: EventTails, write: EventWrite):
     events: { $concatArrays: [tail, [event]] },
     eventSeq: { $add: ['$eventSeq', 1] },
     clientEvents,
+    ...signOfStudent(write.type),
   });
   const attempt = await attempts(mongo).findOneAndUpdate(whereKey(write.attempt), update.pipeline, {
     returnDocument: 'after',
@@ -96,6 +123,7 @@ async function appendWithRows(mongo: Mongo, write: EventWrite, budgetMs: number,
       events: literal(log.tail),
       eventSeq: literal(log.eventSeq),
       clientEvents,
+      ...signOfStudent(write.type),
     });
     const after = await attempts(mongo).findOneAndUpdate(whereKey(write.attempt), update.pipeline, {
       returnDocument: 'after',

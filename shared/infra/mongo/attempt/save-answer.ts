@@ -140,6 +140,9 @@ function answerChanges(write: AnswerWrite, stored: object): Record<string, unkno
     },
     answerBytes: { $add: [{ $subtract: ['$answerBytes', { $ifNull: [`$${key}.bytes`, 0] }] }, write.bytes] },
     'tally.answers': { $add: ['$tally.answers', { $cond: [isNew, 1, 0] }] },
+    // The board of the exam shows both. They are in no index, so a save costs the same.
+    lastSeenAt: '$$NOW',
+    lastSavedAt: '$$NOW',
   };
 }
 

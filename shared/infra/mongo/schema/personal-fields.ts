@@ -56,6 +56,7 @@ const ATTEMPT_FIELDS = {
     pseudonym: 'studentId courseContext',
     removed: 'startKeys studentInfo answers events',
     stays: `_id v examId organizationId accessLinkId attemptNumber status startedAt submittedAt deadlineAt
+      away networkRetries lastSeenAt lastSavedAt
       durationSeconds submittedBy exam paperId order optionOrders maxScore eventSeq clientEvents answerBytes releasesSeen
       releaseEventId waitingHandoffs totalScore correctCount wrongCount pendingManualCount tally extraMinutes extraTime round voidedAt startLimits erasedAt`,
     secret: 'scope seed voidedBy voidReason scoreHistory',

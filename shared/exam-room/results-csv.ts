@@ -1,0 +1,152 @@
+import { type Attempt, answerKeyOf, type StoredAnswer } from '#shared/attempt/attempt.ts';
+import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
+import { percentOf } from '#shared/kernel/decimal.ts';
+import type { CsvCell } from './csv.ts';
+import { authoredIndex } from './graded-row.ts';
+
+/** The fields of an attempt that its line shows. */
+export type ResultFacts = Pick<
+  Attempt,
+  | '_id'
+  | 'studentId'
+  | 'studentInfo'
+  | 'attemptNumber'
+  | 'status'
+  | 'startedAt'
+  | 'submittedAt'
+  | 'submittedBy'
+  | 'durationSeconds'
+  | 'totalScore'
+  | 'maxScore'
+  | 'correctCount'
+  | 'wrongCount'
+  | 'pendingManualCount'
+  | 'away'
+  | 'voidedAt'
+  | 'paperId'
+  | 'answers'
+>;
+
+/** Most columns from `studentInfo`: its members come from the sender of a start, and a file of endless columns is of no use. */
+const MAX_INFO_COLUMNS = 200;
+
+/** The columns that depend on the attempts of the exam. They have to be known before the first line. */
+export class ResultColumns {
+  readonly #info = new Set<string>();
+  readonly #papers = new Set<string>();
+  readonly #questions = new Map<string, number>();
+
+  /** Adds the names of the scalar members of one student's description. */
+  addInfo(studentInfo: string | null): void {
+    for (const [name, value] of scalarsOf(studentInfo)) {
+      if (this.#info.size < MAX_INFO_COLUMNS && value !== undefined) this.#info.add(name);
+    }
+  }
+
+  hasPaper(paperId: string): boolean {
+    return this.#papers.has(paperId);
+  }
+
+  /** Adds the questions of a paper. If papers number a question differently, its smallest number counts. */
+  addPaper(paperId: string, paper: Paper): void {
+    this.#papers.add(paperId);
+    for (const [index, { questionId }] of paper.questions.entries()) {
+      const orderIndex = authoredIndex(paper, index);
+      this.#questions.set(questionId, Math.min(orderIndex, this.#questions.get(questionId) ?? orderIndex));
+    }
+  }
+
+  /** Returns the header and the lines of these columns. */
+  layout(): ResultLayout {
+    const info = [...this.#info].sort();
+    const questions = [...this.#questions].sort(
+      ([one, first], [other, second]) => first - second || (one < other ? -1 : 1),
+    );
+    return { info, questions: questions.map(([questionId, orderIndex]) => ({ questionId, orderIndex })) };
+  }
+}
+
+interface ResultLayout {
+  readonly info: readonly string[];
+  readonly questions: readonly { questionId: string; orderIndex: number }[];
+}
+
+export function resultHeader({ info, questions }: ResultLayout): string[] {
+  return [
+    'studentId',
+    ...info.map((name) => `studentInfo.${name}`),
+    'attemptNumber',
+    'status',
+    'startedAt',
+    'submittedAt',
+    'submittedBy',
+    'durationSeconds',
+    'totalScore',
+    'maxScore',
+    'scorePercent',
+    'correctCount',
+    'wrongCount',
+    'pendingManualCount',
+    'awayCount',
+    'voided',
+    ...questions.flatMap(({ questionId, orderIndex }) => {
+      const name = `${orderIndex}:${questionId}`;
+      return [`${name}:score`, `${name}:answer`];
+    }),
+  ];
+}
+
+/** Returns the cells of one attempt, in the order of the header. A question that its paper lacks has empty cells. */
+export function resultCells(attempt: ResultFacts, paper: Paper, { info, questions }: ResultLayout): CsvCell[] {
+  const members = new Map(scalarsOf(attempt.studentInfo));
+  const places = new Map(paper.questions.map(({ questionId }, index) => [questionId, index]));
+  return [
+    attempt.studentId,
+    ...info.map((name) => members.get(name) ?? null),
+    attempt.attemptNumber,
+    attempt.status,
+    attempt.startedAt,
+    attempt.submittedAt,
+    attempt.submittedBy,
+    attempt.durationSeconds,
+    attempt.totalScore,
+    attempt.maxScore,
+    attempt.totalScore === null ? null : percentOf(attempt.totalScore, attempt.maxScore),
+    attempt.correctCount,
+    attempt.wrongCount,
+    attempt.pendingManualCount,
+    attempt.away?.count ?? 0,
+    attempt.voidedAt != null,
+    ...questions.flatMap(({ questionId }): CsvCell[] => {
+      const index = places.get(questionId);
+      if (index === undefined) return [null, null];
+      const answer = attempt.answers[answerKeyOf(index)];
+      return [scoreCell(attempt, paper, index), answer === undefined ? null : answerText(answer)];
+    }),
+  ];
+}
+
+/** Returns the points of a question: 0 without an answer, and none before the grade or while it waits for a grade by hand. */
+function scoreCell({ status, answers }: ResultFacts, paper: Paper, index: number): number | null {
+  if (status !== 'GRADED') return null;
+  const question = paper.questions[index];
+  const answer = answers[answerKeyOf(index)];
+  if (answer === undefined || question === undefined) return 0;
+  return answer.score ?? (isScoredByHand(question) ? null : 0);
+}
+
+/** Returns an answer as text: the ids of the options, the judged statements, or the text itself. */
+function answerText({ selected, statements, text }: StoredAnswer): string {
+  if (selected !== undefined) return selected.join('|');
+  const judged = statements?.filter(({ value }) => value !== null) ?? [];
+  return text ?? judged.map(({ statementId, value }) => `${statementId}=${value}`).join('|');
+}
+
+/** Returns the members of a description that a cell can show. */
+function scalarsOf(studentInfo: string | null): [string, CsvCell][] {
+  const members: Record<string, unknown> = studentInfo === null ? {} : JSON.parse(studentInfo);
+  return Object.entries(members).flatMap(([name, value]): [string, CsvCell][] => {
+    const isScalar = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+    return isScalar ? [[name, value]] : [];
+  });
+}
