@@ -3,7 +3,9 @@ import { attemptRoutes } from '#api/attempt/routes.ts';
 import { mountAuth } from '#api/auth/mount.ts';
 import { mountClassifier } from '#api/classifier/mount.ts';
 import { mountConsole } from '#api/console/mount.ts';
-import { examRoomRoutes } from '#api/exam-room/routes.ts';
+import { openReadDeps } from '#api/exam-room/read-deps.ts';
+import { examReadRoutes } from '#api/exam-room/read-routes.ts';
+import { EXAM_ROOM, examRoomRoutes } from '#api/exam-room/routes.ts';
 import { behindGateway, gatewayToken, provenCallers } from '#api/http/guards/tokens.ts';
 import { openStreams } from '#api/http/live-stream.ts';
 import { openWrongTokens, TOKEN_KINDS, TOKEN_OUTCOMES, type WrongTokens } from '#api/http/wrong-tokens.ts';
@@ -51,7 +53,8 @@ import { type DoorContext, type Mount, onlyWhenUsable, usableOnce } from './serv
 const SERVICES: Readonly<Record<string, Mount>> = {
   attempt(context) {
     const deps = openAttemptDeps(context);
-    return [...attemptRoutes(deps), ...examRoomRoutes(deps)];
+    const rooms = [...examRoomRoutes(deps), ...examReadRoutes(openReadDeps(context, deps), EXAM_ROOM)];
+    return [...attemptRoutes(deps), ...rooms];
   },
   auth: mountAuth,
   classifier: mountClassifier,

@@ -158,6 +158,7 @@ async function begin(
   }
   if (seen.erased) return answered({ rejected: 'PERSON_ERASED' });
   const attempt = await attemptOf(deps, intent, plan, seen, now);
+  await deps.starts.noteExam(attempt);
   const taken = facts.hasSeat ? null : seat;
   const result = await deps.starts.insert(attempt, {
     seat: seat === null ? null : { ...seat, isHeld: facts.hasSeat },

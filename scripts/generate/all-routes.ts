@@ -4,7 +4,9 @@ import type { AuthDeps } from '#api/auth/deps.ts';
 import { authRoutes } from '#api/auth/routes.ts';
 import type { ClassifierDeps } from '#api/classifier/deps.ts';
 import { classifierRoutes } from '#api/classifier/mount.ts';
-import { examRoomRoutes } from '#api/exam-room/routes.ts';
+import type { ReadDeps } from '#api/exam-room/read-deps.ts';
+import { examReadRoutes } from '#api/exam-room/read-routes.ts';
+import { EXAM_ROOM, examRoomRoutes } from '#api/exam-room/routes.ts';
 import { behindGateway, gatewayToken } from '#api/http/guards/tokens.ts';
 import type { NotificationDeps } from '#api/notification/deps.ts';
 import { notificationRoutes } from '#api/notification/mount.ts';
@@ -29,6 +31,7 @@ export function allRoutes(): Route[] {
   const served = [
     ...attemptRoutes(attempt),
     ...examRoomRoutes(attempt),
+    ...examReadRoutes({ ...attempt } as ReadDeps, EXAM_ROOM),
     ...authRoutes(auth),
     ...classifierRoutes({ jobs: {}, previews: {}, providers: {} } as ClassifierDeps),
     ...notificationRoutes(notification),

@@ -71,6 +71,8 @@ export interface Attempt {
   lastSeenAt?: Date | null;
   /** Time of the newest save. Absent before the first one. */
   lastSavedAt?: Date | null;
+  /** Time of the newest write that a board shows and that is no sign of the student. Absent before the submit, without an act of an examiner. */
+  boardAt?: Date | null;
   /** Time at which the student was erased: `studentId` is a pseudonym, and texts are empty. Absent before. */
   erasedAt?: Date | null;
   /** A new random text at every write. A decision that was made on a copy commits only if the stored stamp is unchanged. */

@@ -51,8 +51,11 @@ function secondsBetween(from: Date, to: Date): number {
   return Math.max(0, to.getTime() - from.getTime()) / SECOND;
 }
 
+/** The fields of an attempt that decide its flags. */
+export type FlagFacts = Pick<BoardFacts, 'status' | 'startedAt' | 'deadlineAt' | 'lastSeenAt' | 'away' | 'voidedAt'>;
+
 /** Returns the flags of an attempt at `now`. Those of an open attempt change as time passes, without any write. */
-export function flagsOf(facts: BoardFacts, now: Date): BoardFlag[] {
+export function flagsOf(facts: FlagFacts, now: Date): BoardFlag[] {
   const isOpen = facts.status === 'IN_PROGRESS';
   const flags: BoardFlag[] = [];
   if (isAway(facts)) flags.push('AWAY');
@@ -63,12 +66,12 @@ export function flagsOf(facts: BoardFacts, now: Date): BoardFlag[] {
 }
 
 /** A student whose page stays hidden after the submit is not away. */
-function isAway({ status, away }: BoardFacts): boolean {
+function isAway({ status, away }: FlagFacts): boolean {
   return status === 'IN_PROGRESS' && away != null && away.since !== null;
 }
 
 /** The start is the first sign of the student. */
-function lastSeenOf({ lastSeenAt, startedAt }: BoardFacts): Date {
+function lastSeenOf({ lastSeenAt, startedAt }: FlagFacts): Date {
   return lastSeenAt ?? startedAt;
 }
 

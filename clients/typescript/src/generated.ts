@@ -886,6 +886,168 @@ export interface BatchRequest {
 }
 
 /**
+ * A page of the board of an exam.
+ */
+export interface Board {
+  /**
+   * Counts of all attempts, whatever the filters.
+   */
+  summary: BoardSummary;
+  /**
+   * Ascending by student, then by number.
+   *
+   * @maxItems 500
+   */
+  rows: BoardRow[];
+  /**
+   * Value of `after` for the next page; null on the last one.
+   */
+  next: string | null;
+  /**
+   * Time of the server, from which `secondsLeft` counts.
+   */
+  serverTime: Timestamp;
+}
+
+/**
+ * Times at which the page of an attempt was hidden.
+ */
+export interface BoardAway {
+  /**
+   * True if the attempt is open and its page is hidden.
+   */
+  now: boolean;
+  /**
+   * Number of times.
+   */
+  count: number;
+  /**
+   * Whole seconds, the present time included.
+   */
+  seconds: number;
+}
+
+/**
+ * Event of the stream of a board: `snapshot` {summary} at first, `rows` {rows} that have changed, `summary` {summary} when a count has changed, and `heartbeat` every 15 seconds.
+ */
+export type BoardEvent = string;
+
+/**
+ * Remark on an attempt. AWAY: its page is hidden now. SILENT: it is open without a sign of its student for 90 seconds. OFTEN_AWAY: its page was hidden three times or more. OVERDUE: it is open after its deadline.
+ */
+export type BoardFlag = 'AWAY' | 'SILENT' | 'OFTEN_AWAY' | 'OVERDUE';
+
+/**
+ * An attempt as a proctor sees it, without answers and scores.
+ */
+export interface BoardRow {
+  /**
+   * Id of the attempt.
+   */
+  attemptId: Identifier;
+  /**
+   * Id of the student.
+   */
+  studentId: Identifier;
+  /**
+   * Description of the student by the sender of the start.
+   */
+  studentInfo: StudentInfo | null;
+  /**
+   * Number of the attempt among those of its student.
+   */
+  attemptNumber: number;
+  /**
+   * State of the attempt.
+   */
+  status: AttemptStatus;
+  /**
+   * Time of the start.
+   */
+  startedAt: Timestamp;
+  /**
+   * Time at which the attempt is over; null without a deadline.
+   */
+  deadlineAt: Timestamp | null;
+  /**
+   * Whole seconds until the deadline; null without one, and for an attempt that is not open.
+   */
+  secondsLeft: number | null;
+  /**
+   * Newest save or event of the student; the start before the first one.
+   */
+  lastSeenAt: Timestamp;
+  /**
+   * Newest save; null before the first one.
+   */
+  lastSavedAt: Timestamp | null;
+  /**
+   * Questions with a saved answer.
+   */
+  answered: number;
+  /**
+   * Questions of the attempt.
+   */
+  questions: number;
+  /**
+   * Times at which the page was hidden.
+   */
+  away: BoardAway;
+  /**
+   * Network retries that the client has reported.
+   */
+  networkRetries: number;
+  /**
+   * Minutes that examiners have added to the deadline.
+   */
+  extraMinutes: number;
+  /**
+   * Time at which an examiner voided the attempt; null if it counts.
+   */
+  voidedAt: Timestamp | null;
+  /**
+   * Remarks on the attempt.
+   *
+   * @maxItems 4
+   */
+  flags: BoardFlag[];
+}
+
+/**
+ * Counts of all attempts of the board that the caller examines. A voided attempt is in none.
+ */
+export interface BoardSummary {
+  /**
+   * All attempts.
+   */
+  started: number;
+  /**
+   * Attempts in progress.
+   */
+  open: number;
+  /**
+   * Submitted attempts that are not graded yet.
+   */
+  submitted: number;
+  /**
+   * Graded attempts.
+   */
+  graded: number;
+  /**
+   * Open attempts whose page is hidden now.
+   */
+  away: number;
+  /**
+   * Open attempts without a sign of their student for 90 seconds.
+   */
+  silent: number;
+  /**
+   * Open attempts after their deadline.
+   */
+  overdue: number;
+}
+
+/**
  * One act on all dead letters of a filter.
  */
 export interface BulkAct {
@@ -2400,6 +2562,22 @@ export interface ExamAttemptList {
 export type ExamGrading = 'NOT_SUBMITTED' | 'WAITING' | 'RUNNING' | 'DEAD' | 'ESSAYS_PENDING' | 'COMPLETE';
 
 /**
+ * A page of exams.
+ */
+export interface ExamList {
+  /**
+   * Newest first start first.
+   *
+   * @maxItems 100
+   */
+  items: ListedExam[];
+  /**
+   * Value of `before` for the next page; null on the last one.
+   */
+  next: Identifier | null;
+}
+
+/**
  * A release of the results of an exam.
  */
 export interface ExamRelease {
@@ -3046,6 +3224,29 @@ export interface HandoffReply {
 }
 
 /**
+ * A bin of totals. A total that equals `to` is in the next bin; the last bin contains the full mark.
+ */
+export interface HistogramBin {
+  /**
+   * Least total of the bin.
+   */
+  from: number;
+  /**
+   * Upper end of the bin.
+   */
+  to: number;
+  /**
+   * Attempts in the bin.
+   */
+  count: number;
+}
+
+/**
+ * SVG of 1,280 by 720 with the distribution of the totals, in Vietnamese.
+ */
+export type HistogramPicture = string;
+
+/**
  * Id of an object, as its owning service created it.
  */
 export type Identifier = string;
@@ -3502,6 +3703,60 @@ export interface ListReply {
 }
 
 /**
+ * An exam with the counts of the attempts that the caller examines.
+ */
+export interface ListedExam {
+  /**
+   * Id of the exam.
+   */
+  examId: Identifier;
+  /**
+   * Title of the exam at its newest start.
+   */
+  title: string;
+  /**
+   * Subject of the exam.
+   */
+  subject: string | null;
+  /**
+   * Grade level of the exam.
+   */
+  gradeLevel: string | number | null;
+  /**
+   * Organization of the exam.
+   */
+  organizationId: Identifier | null;
+  /**
+   * Attempts in progress.
+   */
+  open: number;
+  /**
+   * Submitted attempts that are not graded yet.
+   */
+  submitted: number;
+  /**
+   * Graded attempts.
+   */
+  graded: number;
+  /**
+   * Graded attempts with an answer that waits for a grade by hand.
+   */
+  pendingManual: number;
+  /**
+   * Voided attempts, which are in no other count.
+   */
+  voided: number;
+  /**
+   * Time of the first start at the exam.
+   */
+  firstStartedAt: Timestamp;
+  /**
+   * Latest deadline of an attempt; null without any deadline.
+   */
+  lastDeadlineAt: Timestamp | null;
+}
+
+/**
  * E-mail address, in upper or lower case, and password.
  */
 export interface LoginRequest {
@@ -3677,6 +3932,28 @@ export interface OpenAttempt {
    * Id of the attempt that is in progress.
    */
   attemptId: Identifier;
+}
+
+/**
+ * How often an option was chosen, or a statement was called true.
+ */
+export interface OptionStatistics {
+  /**
+   * Id of the option or statement.
+   */
+  id: string;
+  /**
+   * Attempts that chose it.
+   */
+  count: number;
+  /**
+   * Attempts among the best 27 % that chose it; null below 10 attempts.
+   */
+  upper27: number | null;
+  /**
+   * Attempts among the worst 27 % that chose it; null below 10 attempts.
+   */
+  lower27: number | null;
 }
 
 /**
@@ -4043,6 +4320,62 @@ export interface QuestionOption {
 }
 
 /**
+ * Statistics of a question over the attempts in which it is graded.
+ */
+export interface QuestionStatistics {
+  /**
+   * Id of the question in the question bank.
+   */
+  questionId: Identifier;
+  /**
+   * Number of the question in the authored paper.
+   */
+  orderIndex: number;
+  /**
+   * Kind of question.
+   */
+  type: QuestionType;
+  /**
+   * Full mark of the question.
+   */
+  maxScore: number;
+  /**
+   * Attempts with an answer.
+   */
+  answered: number;
+  /**
+   * Attempts without one.
+   */
+  blank: number;
+  /**
+   * Mean score divided by the full mark; null for practice.
+   */
+  facility: number | null;
+  /**
+   * Correlation of the score with the rest of the total; null below 10 attempts, or if one of the two does not vary.
+   */
+  discrimination: number | null;
+  /**
+   * Facility in the best 27 % by total; null below 10 attempts.
+   */
+  upper27: number | null;
+  /**
+   * Facility in the worst 27 % by total; null below 10 attempts.
+   */
+  lower27: number | null;
+  /**
+   * Options of a choice, or statements of a true/false group.
+   */
+  options: OptionStatistics[];
+  /**
+   * Remarks on the question.
+   *
+   * @maxItems 4
+   */
+  flags: StatisticsFlag[];
+}
+
+/**
  * Type of a question. Each type named here fixes the kind of its answer. Any other name is kept, and the scoring mode decides the kind. THPT_TRUE_FALSE_LADDER and TRUE_FALSE_GROUP take statements. SHORT_TEXT, NUMERIC, MANUAL and ESSAY take a text. EXACT and PARTIAL take choices if the question has options, otherwise a text.
  */
 export type QuestionType = string;
@@ -4389,6 +4722,11 @@ export interface ResultReply {
    */
   scorePercent: number | null;
 }
+
+/**
+ * CSV file (RFC 4180, UTF-8 with byte order mark) with a line for each attempt.
+ */
+export type ResultsFile = string;
 
 /**
  * exam.results_released.v1, flat (`examId`, `releasedAt`) or in the analytics style (`entity`, `entityId`, `occurredAt`, `payload`). One exam and one time are required; values that are present twice must be equal.
@@ -5036,6 +5374,56 @@ export interface StatementAnswer {
    */
   value?: boolean | null;
 }
+
+/**
+ * Statistics of the graded attempts that the caller examines, without voided ones. Numbers have six places.
+ */
+export interface Statistics {
+  /**
+   * Attempts that count.
+   */
+  attempts: number;
+  /**
+   * Mean of the totals; null without attempts.
+   */
+  mean: number | null;
+  /**
+   * Median of the totals; null without attempts.
+   */
+  median: number | null;
+  /**
+   * Standard deviation of the totals, of a sample; null below 2 attempts.
+   */
+  standardDeviation: number | null;
+  /**
+   * Cronbach's alpha of the questions that are graded in every attempt; null below 10 attempts or without variance.
+   */
+  alpha: number | null;
+  /**
+   * Standard error of a total: standardDeviation · √(1 − alpha).
+   */
+  standardError: number | null;
+  /**
+   * Ten equal bins of the full mark.
+   *
+   * @maxItems 10
+   */
+  histogram: HistogramBin[];
+  /**
+   * In the order of the authored paper.
+   */
+  questions: QuestionStatistics[];
+}
+
+/**
+ * CSV file (RFC 4180, UTF-8 with byte order mark) with a line for each question.
+ */
+export type StatisticsFile = string;
+
+/**
+ * Remark on a question. NEGATIVE_DISCRIMINATION: weak students do better. UNUSED_DISTRACTOR: no attempt has chosen an option outside the key. TOO_EASY: a facility of 0.95 or more. TOO_HARD: one of 0.10 or less.
+ */
+export type StatisticsFlag = 'NEGATIVE_DISCRIMINATION' | 'UNUSED_DISTRACTOR' | 'TOO_EASY' | 'TOO_HARD';
 
 /**
  * Description of the student by the sender of the start, with any members. It is stored and returned whole. At most 16 KiB of JSON and 8 levels of objects and arrays; the object itself is the first level.
@@ -5864,6 +6252,100 @@ export interface WorkerState {
   unanswering: UnansweringNeighbour[];
 }
 
+export interface ListExamsQuery {
+  /**
+   * Exams with an open attempt or a deadline ahead, or all others; default both.
+   */
+  state?: 'running' | 'ended';
+  /**
+   * `next` of the page before.
+   */
+  before?: Identifier;
+  /**
+   * Exams per page; default 20.
+   */
+  limit?: number;
+}
+
+export interface ReadBoardQuery {
+  /**
+   * State of the attempts; default all.
+   */
+  status?: AttemptStatus;
+  /**
+   * Flag that each row has; default any.
+   */
+  flag?: BoardFlag;
+  /**
+   * `next` of the page before.
+   */
+  after?: string;
+  /**
+   * Rows per page; default 100.
+   */
+  limit?: number;
+}
+
+export interface ReadStatisticsQuery {
+  /**
+   * Attempt of each student that counts; default `first`.
+   */
+  attempts?: 'first' | 'last' | 'best';
+  /**
+   * Separator of the cells of a CSV file; default a comma.
+   */
+  separator?: ',' | ';';
+  /**
+   * Separator of the decimals of a CSV file; default a point.
+   */
+  decimal?: '.' | ',';
+}
+
+export interface DownloadStatisticsQuery {
+  /**
+   * Attempt of each student that counts; default `first`.
+   */
+  attempts?: 'first' | 'last' | 'best';
+  /**
+   * Separator of the cells of a CSV file; default a comma.
+   */
+  separator?: ',' | ';';
+  /**
+   * Separator of the decimals of a CSV file; default a point.
+   */
+  decimal?: '.' | ',';
+}
+
+export interface DrawStatisticsQuery {
+  /**
+   * Attempt of each student that counts; default `first`.
+   */
+  attempts?: 'first' | 'last' | 'best';
+  /**
+   * Separator of the cells of a CSV file; default a comma.
+   */
+  separator?: ',' | ';';
+  /**
+   * Separator of the decimals of a CSV file; default a point.
+   */
+  decimal?: '.' | ',';
+}
+
+export interface DownloadResultsQuery {
+  /**
+   * Attempts of each student in the file; default `all`. The others leave voided attempts out.
+   */
+  attempts?: 'all' | 'first' | 'last' | 'best';
+  /**
+   * Separator of the cells of a CSV file; default a comma.
+   */
+  separator?: ',' | ';';
+  /**
+   * Separator of the decimals of a CSV file; default a point.
+   */
+  decimal?: '.' | ',';
+}
+
 export interface ListJobsQuery {
   /**
    * Only jobs in this state; default: all states.
@@ -6662,6 +7144,100 @@ export interface Operations {
     oneOf: never;
     codes:
       | 'EXAM_ACT_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** List the exams that the caller examines, with the counts of their attempts. */
+  listExams: {
+    input: { query?: ListExamsQuery };
+    data: ExamList;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes: 'FORBIDDEN' | 'INTERNAL' | 'REQUEST_TIMEOUT' | 'UNAUTHENTICATED' | 'UNAVAILABLE' | 'VALIDATION_FAILED';
+  };
+  /** Get a page of the board: who sits, who is away, silent or overdue. */
+  readBoard: {
+    input: { examId: string; query?: ReadBoardQuery };
+    data: Board;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Get statistics of an exam and of each of its questions. */
+  readStatistics: {
+    input: { examId: string; query?: ReadStatisticsQuery };
+    data: Statistics;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Download the statistics of each question as CSV. */
+  downloadStatistics: {
+    input: { examId: string; query?: DownloadStatisticsQuery };
+    data: StatisticsFile;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Get the distribution of the totals as a picture. */
+  drawStatistics: {
+    input: { examId: string; query?: DrawStatisticsQuery };
+    data: HistogramPicture;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Download the results of an exam as CSV. */
+  downloadResults: {
+    input: { examId: string; query?: DownloadResultsQuery };
+    data: ResultsFile;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
       | 'FORBIDDEN'
       | 'INTERNAL'
       | 'REQUEST_TIMEOUT'
@@ -7937,6 +8513,22 @@ export interface Operations {
 
 /** Input of each stream. */
 export interface StreamOperations {
+  /** Follow the board live (server-sent events). */
+  streamBoard: {
+    input: { examId: string };
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'RATE_LIMITED'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
   /** Stream one job as server-sent events until it is finished. */
   streamJob: {
     input: { jobId: string };
@@ -8147,6 +8739,66 @@ export const ROUTES = {
   readExamAct: {
     method: 'GET',
     path: '/v1/exam-acts/{actId}',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  listExams: {
+    method: 'GET',
+    path: '/v1/exams',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  readBoard: {
+    method: 'GET',
+    path: '/v1/exams/{examId}/board',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  readStatistics: {
+    method: 'GET',
+    path: '/v1/exams/{examId}/statistics',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  downloadStatistics: {
+    method: 'GET',
+    path: '/v1/exams/{examId}/statistics.csv',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  drawStatistics: {
+    method: 'GET',
+    path: '/v1/exams/{examId}/statistics.svg',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  downloadResults: {
+    method: 'GET',
+    path: '/v1/exams/{examId}/results.csv',
     caller: 'user',
     reads: ['as'],
     isEither: false,
@@ -8858,6 +9510,16 @@ export const ROUTES = {
 
 /** How each stream is called. */
 export const STREAM_ROUTES = {
+  streamBoard: {
+    method: 'GET',
+    path: '/v1/exams/{examId}/board/stream',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
   streamJob: {
     method: 'GET',
     path: '/v1/ai-classifier/jobs/{jobId}/events',

@@ -143,6 +143,10 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   // An act on an exam walks the attempts of any student, and the exam of a teacher is found by one of them.
   'exam-room/examined': ['attempts find'],
   'exam-room/sitting': ['attempts find'],
+  // A board, results and statistics are those of all students of an exam, and a list has the exams of a teacher.
+  'exam-room/board': ['attempts find', 'attempts aggregate'],
+  'exam-room/exams': ['attempts find', 'attempts aggregate', 'attempt_exams find'],
+  'exam-room/results': ['attempts find'],
   // The sweep finds overdue attempts of any student.
   'attempt/submit': ['attempts find {deadlineAt $lte, status}'],
   // A pair is named by a digest of e-mail and address, and an e-mail has several.
@@ -218,7 +222,7 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   // The sweep finds erasures of any person.
   'person/erase': ['erased_persons find'],
   // A step changes the rows of every shard.
-  'schema/migrate': ['mailboxes update {lockedUntil $ne, movedAt $exists}'],
+  'schema/migrate': ['mailboxes update {lockedUntil $ne, movedAt $exists}', 'attempts find'],
 };
 
 /** The only file that counts whole collections: `examhall migrate --shard` shows their sizes. */

@@ -39,7 +39,7 @@ const ACCOUNT_ACTIONS = [
 const LETTER_ACTIONS = ['dead.ack', 'dead.drop', 'dead.replay'] as const;
 const BULK_ACTIONS = ['dead.bulk-begin', 'dead.bulk-end', 'dead.bulk-stop'] as const;
 const SUBSCRIPTION_ACTIONS = ['subscription.change', 'subscription.create', 'subscription.delete'] as const;
-const READ_ACTIONS = ['exam.attempts', 'object.trace'] as const;
+const READ_ACTIONS = ['exam.attempts', 'exam.results-downloaded', 'object.trace'] as const;
 /** Acts of examiners. */
 const EXAM_ACTIONS = [
   'attempt.reopen',

@@ -34,6 +34,7 @@ export function extendedBy(grant: TimeGrant): GuardedUpdate {
       extraTime: { $concatArrays: [given, [literal(grant._id)]] },
       events: { $concatArrays: ['$events', [event]] },
       eventSeq: { $add: ['$eventSeq', 1] },
+      boardAt: '$$NOW',
     },
   );
 }

@@ -107,7 +107,10 @@ export function rewrite({ attempt, status, changes, event }: Rewrite): Writes[] 
   // No save rewrites the tail from now on, so it may stay long. To move it in the minute in which all submit would double the work.
   const log = addToEventLog(attempt, event, EVENT_TAIL_LIMIT);
   const filter = { ...whereKey(attempt), stamp: attempt.stamp, status };
-  const update = { $set: { ...changes, stamp: newStamp(), events: log.tail, eventSeq: log.eventSeq } };
+  const update = {
+    $set: { ...changes, stamp: newStamp(), events: log.tail, eventSeq: log.eventSeq },
+    $currentDate: { boardAt: true as const },
+  };
   return [{ collection: ATTEMPTS, models: [{ updateOne: { filter, update } }], matched: 1 }, rowWrites(log.rows)];
 }
 

@@ -8,6 +8,7 @@ import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { TimeGrant } from '#shared/attempt/extra-time.ts';
 import { type EarlierAttempt, earlierAmong } from './attempts.ts';
 import { attempts } from './collections.ts';
+import { type NoteExam, openExamNotes } from './exams.ts';
 import { grantedAmong } from './extra-time.ts';
 import { type InsertResult, insertAttempt, isAlone, type Reliance } from './insert-attempt.ts';
 import { type BindingRelease, newestRelease, openBindingReleases } from './release.ts';
@@ -25,6 +26,8 @@ export interface StartStore {
   bindingRelease: BindingRelease;
   /** Returns the time that examiners have given this student at this exam, oldest grant first. */
   extraTime(of: Pick<Attempt, 'examId' | 'studentId'>): Promise<TimeGrant[]>;
+  /** Stores the row of the attempt's exam. It must be durable before the attempt, so that a list of exams shows each attempt. */
+  noteExam: NoteExam;
   /** Inserts the attempt as `insertAttempt` does, with what it relies on. */
   insert(attempt: Attempt, reliance: Reliance): Promise<InsertResult>;
 }
@@ -53,6 +56,7 @@ export function openStartStore(mongo: Mongo, budgetMs: number): StartStore {
     ),
     bindingRelease: openBindingReleases(mongo),
     extraTime: shareLookups((wanted: readonly Pick<Attempt, 'examId' | 'studentId'>[]) => grantedAmong(mongo, wanted)),
+    noteExam: openExamNotes(mongo),
     insert: (attempt, reliance) =>
       isAlone(reliance) ? insert(attempt) : insertAttempt(mongo, attempt, reliance, budgetMs),
   };

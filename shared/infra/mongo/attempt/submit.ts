@@ -152,6 +152,7 @@ function submitUpdate(wanted: Submit) {
     submittedBy: literal(wanted.source),
     submittedAt,
     durationSeconds: { $toInt: seconds },
+    boardAt: '$$NOW',
     // A sweep submits without the student. The client's TIMEOUT is a sign of the student.
     ...(wanted.source === 'STUDENT' || wanted.client !== undefined ? { lastSeenAt: '$$NOW' } : {}),
   });

@@ -3,14 +3,21 @@ import t from 'tap';
 import { attempts, whereKey } from '#infra/mongo/attempt/collections.ts';
 import { openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
+import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
+import { gradeWrites } from '#infra/mongo/attempt/grade.ts';
 import { saveAnswer, saveAnswerWithRows } from '#infra/mongo/attempt/save-answer.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import { INDEXES } from '#infra/mongo/schema/indexes.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
+import { applyWrites } from '#infra/mongo/writes.ts';
 import { type AttemptKey, type Away, CLIENT_EVENT_TYPES, type ClientEventType } from '#shared/attempt/attempt.ts';
 import { METADATA_ROW_BYTES } from '#shared/attempt/limits.ts';
+import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import { foldAway } from '#shared/exam-room/board.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { atOnce } from '#shared/kernel/pieces.ts';
 import { HOUR, SECOND } from '#shared/kernel/time.ts';
-import { storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { MIXED_PAPER, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 
 const mongo = await openTestMongo(t);
@@ -87,7 +94,7 @@ t.test('a page that is hidden after the submit is no time away', async (t) => {
   } as const;
   await markSubmitted(mongo, wanted);
   const submitted = await read(attempt);
-  t.strictSame(submitted.lastSeenAt, submitted.submittedAt);
+  t.strictSame([submitted.lastSeenAt, submitted.boardAt], Array(2).fill(submitted.submittedAt));
   await report(attempt, 'TAB_HIDDEN');
   t.equal((await read(attempt)).away ?? null, null);
 });
@@ -123,8 +130,23 @@ t.test('the command of a save notes its time, and a refused one notes nothing', 
   t.strictSame(await read(late).then((one) => [one.lastSavedAt ?? null, one.lastSeenAt ?? null]), [null, null]);
 });
 
+t.test('a grade and more time note that the row of the board has changed', async (t) => {
+  const open = await storeAttempt(mongo, OPEN);
+  const by = { id: 'teacher-1', role: 'TEACHER' } as const;
+  await extendDeadline(mongo, open, { _id: newId(), minutes: 5, by, reason: 'a test', at: new Date() });
+  t.match(await read(open), { extraMinutes: 5, boardAt: Date });
+
+  const attempt = await storeAttempt(mongo, { ...SUBMITTED });
+  const grading = atOnce(gradeAttempt(MIXED_PAPER, attempt.answers));
+  const event = { type: 'SUBMIT', metadata: '{}', createdAt: new Date(0) } as const;
+  await inTransaction(mongo, 5_000, (session) => applyWrites(mongo, gradeWrites({ attempt, grading, event }), session));
+  const { status, boardAt } = await read(attempt);
+  t.equal(status, 'GRADED');
+  t.ok(boardAt instanceof Date);
+});
+
 t.test('no index holds what a save or an event changes for the board', async (t) => {
-  const changed = /^(?:away|networkRetries|lastSeenAt|lastSavedAt)\b/;
+  const changed = /^(?:away|networkRetries|lastSeenAt|lastSavedAt|boardAt)\b/;
   t.strictSame(
     INDEXES.filter(({ keys }) => Object.keys(keys).some((field) => changed.test(field))),
     [],

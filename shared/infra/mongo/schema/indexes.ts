@@ -1,5 +1,6 @@
 import type { CreateIndexesOptions } from 'mongodb';
 import { ATTEMPTS, EVENT_ROWS, EXAM_ACTS, RELEASES, SEATS, TEXT_ROWS } from '#infra/mongo/attempt/collections.ts';
+import { EXAMS } from '#infra/mongo/attempt/exams.ts';
 import { ACCOUNTS, KNOWN_PAIRS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '#infra/mongo/auth/collections.ts';
 import {
   AI_JOB_BATCHES,
@@ -101,6 +102,19 @@ export const INDEXES: readonly DeclaredIndex[] = [
     'tally.released': 1,
     studentId: 1,
   }),
+  // Boards, results and statistics walk an exam by student, and the list of exams counts from this index alone. No save or event writes it.
+  plain(ATTEMPTS, 'of_exam_by_student', {
+    examId: 1,
+    studentId: 1,
+    attemptNumber: 1,
+    status: 1,
+    voidedAt: 1,
+    deadlineAt: 1,
+    pendingManualCount: 1,
+  }),
+  // The list of exams, newest first.
+  plain(EXAMS, 'newest', { firstStartedAt: -1, _id: -1 }),
+  plain(EXAMS, 'of_examiner', { examinerIds: 1, firstStartedAt: -1, _id: -1 }),
   unique(EVENT_ROWS, 'event_order', { attemptId: 1, seq: 1 }),
   plain(TEXT_ROWS, 'by_attempt', { attemptId: 1 }),
   // The newest release of an exam, and the first one above a number.

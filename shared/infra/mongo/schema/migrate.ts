@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type IndexDescriptionInfo, MongoServerError } from 'mongodb';
+import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { openExamNotes } from '#infra/mongo/attempt/exams.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { guardedUpdate, literal, msOf, NOW_MS, nowPlus, wasAccepted } from '#infra/mongo/guarded-update.ts';
@@ -32,6 +34,7 @@ const BEFORE_BASELINE = BASELINE - 1;
 /** Every step since the baseline, oldest first. */
 export const MIGRATIONS: readonly Migration[] = [
   { version: 9, name: 'the baseline', compatibleFrom: BASELINE, up: completeRows },
+  { version: 10, name: 'a row for each exam of an attempt', compatibleFrom: BASELINE, up: noteExams },
 ];
 
 /**
@@ -43,6 +46,16 @@ async function completeRows(mongo: Mongo): Promise<void> {
   for (const mailbox of MAILBOXES)
     await mongo.db.collection(mailbox).updateMany(leased, { $currentDate: { movedAt: true } });
   for (const name of [WORKERS, CLUSTER_SAMPLES]) await mongo.db.collection(name).deleteMany({});
+}
+
+/** Stores the rows of the exams whose attempts were started before. A repeat changes nothing. */
+async function noteExams(mongo: Mongo): Promise<void> {
+  const note = openExamNotes(mongo);
+  const projection = { examId: 1, organizationId: 1, startedAt: 1, deadlineAt: 1, scope: 1, exam: 1 } as const;
+  // The newest start comes last, and so does the title that it has copied. The first start of all is the one that is met first.
+  for await (const attempt of attempts(mongo).find({}, { projection, sort: { examId: 1, _id: 1 }, hint: 'of_exam' })) {
+    await note(attempt);
+  }
 }
 
 /** The schema version that this code needs. */

@@ -1,4 +1,5 @@
 import type { EventRow, ExamActRow, SeatRow, StoredPaper, TextRow } from '#infra/mongo/attempt/collections.ts';
+import type { ExamRow } from '#infra/mongo/attempt/exams.ts';
 import type {
   AccountRow,
   KnownPairRow,
@@ -47,6 +48,9 @@ const NAMED_BY_ACT: Link = updated(
   '',
 );
 
+/** Reason of the fields of an exam that name its teachers. */
+const OF_SCOPE = 'decides which teachers see the exam in their list; the exam service owns these ids';
+
 /**
  * An attempt outlives its student, because statistics and results of the exam count it. Scores, selected options and times stay. Free
  * text is the student's own work and may name its author, so it is removed.
@@ -56,7 +60,7 @@ const ATTEMPT_FIELDS = {
     pseudonym: 'studentId courseContext',
     removed: 'startKeys studentInfo answers events',
     stays: `_id v examId organizationId accessLinkId attemptNumber status startedAt submittedAt deadlineAt
-      away networkRetries lastSeenAt lastSavedAt
+      away networkRetries lastSeenAt lastSavedAt boardAt
       durationSeconds submittedBy exam paperId order optionOrders maxScore eventSeq clientEvents answerBytes releasesSeen
       releaseEventId waitingHandoffs totalScore correctCount wrongCount pendingManualCount tally extraMinutes extraTime round voidedAt startLimits erasedAt`,
     secret: 'scope seed voidedBy voidReason scoreHistory',
@@ -81,6 +85,10 @@ const ATTEMPT_FIELDS = {
   }),
   attempt_releases: declareRows<StoredRelease & { _id: string }>()([], {
     technical: '_id examId organizationId releasedAt sourceEventId number',
+  }),
+  attempt_exams: declareRows<ExamRow>()([], {
+    technical: '_id title subject gradeLevel organizationId firstStartedAt activeUntil examinerIds scopes',
+    kept: { examinerIds: OF_SCOPE, scopes: OF_SCOPE },
   }),
   attempt_exam_acts: declareRows<ExamActRow>()([NAMED_BY_ACT], {
     pseudonym: 'studentIds',

@@ -29,6 +29,7 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   attempt_papers: by('_id'),
   attempt_link_seats: by('linkId'),
   attempt_releases: by('examId'),
+  attempt_exams: by('_id'),
   attempt_exam_acts: by('examId'),
   // A mailbox promises one live command for each key.
   commands: by('key'),

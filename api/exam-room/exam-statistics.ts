@@ -1,0 +1,51 @@
+import type { Papers } from '#infra/mongo/attempt/papers.ts';
+import type { Mongo } from '#infra/mongo/connect.ts';
+import { gradedRows } from '#infra/mongo/exam-room/results.ts';
+import { shareRunsBy } from '#infra/process/health.ts';
+import { inPieces } from '#infra/process/in-pieces.ts';
+import type { Examiner } from '#shared/attempt/extra-time.ts';
+import { chosenAttempts } from '#shared/exam-room/choice.ts';
+import { statisticQuestions, statisticRow } from '#shared/exam-room/graded-row.ts';
+import type { StatisticQuestion } from '#shared/exam-room/item-statistics.ts';
+import { type Statistics, StatisticTable } from '#shared/exam-room/statistics.ts';
+import { SECOND } from '#shared/kernel/time.ts';
+
+/** Time for which the viewers of one page share a count. */
+const FRESH_MS = 2 * SECOND;
+
+interface WantedStatistics {
+  examId: string;
+  by: Examiner;
+  choice: 'first' | 'last' | 'best';
+}
+
+export interface NamedStatistics {
+  title: string;
+  statistics: Statistics;
+}
+
+/** Counts the statistics of an exam. Examiners who ask at the same time share one count, so that a staff room costs as much as a teacher. */
+export type ExamStatistics = (wanted: WantedStatistics) => Promise<NamedStatistics>;
+
+export function openExamStatistics(mongo: Mongo, papers: Papers): ExamStatistics {
+  return shareRunsBy(FRESH_MS, (wanted: WantedStatistics) => countStatistics(mongo, papers, wanted));
+}
+
+/** Reads the graded attempts one after the other, each with the key of its own paper. */
+async function countStatistics(
+  mongo: Mongo,
+  papers: Papers,
+  { examId, by, choice }: WantedStatistics,
+): Promise<NamedStatistics> {
+  const table = new StatisticTable();
+  const questions = new Map<string, StatisticQuestion[]>();
+  let title = '';
+  for await (const attempt of chosenAttempts(gradedRows(mongo, examId, by), choice)) {
+    const paper = await papers.find(attempt.paperId);
+    const asked = questions.get(attempt.paperId) ?? statisticQuestions(paper);
+    questions.set(attempt.paperId, asked);
+    table.add(statisticRow(attempt, paper, asked));
+    title = attempt.exam.title;
+  }
+  return { title, statistics: await inPieces(table.result()) };
+}
