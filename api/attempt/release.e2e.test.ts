@@ -131,6 +131,44 @@ t.test('a release that names an organization binds only its attempts', async (t)
   );
 });
 
+t.test('a release to some binds their attempts alone, and a later one takes the rest', async (t) => {
+  const examId = newExamId();
+  const [one, two] = [await sat(examId), await sat(examId)];
+  const open = await sat(examId, {}, false);
+  const some = (studentIds: readonly string[]) => flat(examId, { payload: { schemaVersion: 1, studentIds } });
+  t.match(await client.release(some([])), { status: 200, data: { updatedAttempts: 0, queuedNotifications: 0 } });
+  const first = some([one.student.id, open.student.id, 'absent']);
+  t.match(await client.release(first), { data: { updatedAttempts: 2, queuedNotifications: 2 } });
+  t.match((await one.student.get(one.id)).data, { resultVisible: true });
+  t.match((await two.student.get(two.id)).data, { resultVisible: false, exam: { resultsReleasedAt: null } });
+  t.strictSame(await rowsOf(two.id), []);
+  await open.student.submit(open.id);
+  t.match((await open.student.get(open.id)).data, { status: 'GRADED', resultVisible: true });
+
+  const rest = flat(examId, { releasedAt: inMs(-30_000) });
+  t.match(await client.release(rest), { data: { updatedAttempts: 1, queuedNotifications: 2 } }, 'the rest');
+  t.match((await two.student.get(two.id)).data, { exam: { resultsReleasedAt: rest.releasedAt } });
+  t.match((await one.student.get(one.id)).data, { exam: { resultsReleasedAt: first.releasedAt } });
+  const release = await cluster.mongo.collection('commands').findOne({ key: `resultsrelease:${first.sourceEventId}` });
+  t.notMatch(JSON.stringify(release), /absent/, 'the command holds no student');
+});
+
+t.test('a grade takes the release that names its student, however many others come first', async (t) => {
+  const examId = newExamId();
+  const [named, other] = [await sat(examId, {}, false), await sat(examId, {}, false)];
+  await cluster.kill('resultsrelease', 'SIGSTOP');
+  const some = (studentIds: readonly string[]) => flat(examId, { payload: { schemaVersion: 1, studentIds } });
+  const [foreign, own] = [some(['absent']), some([named.student.id])];
+  for (const release of [foreign, own]) t.match(await hasty.release(release), { status: 202 });
+  for (const { student, id } of [named, other]) t.match(await student.submit(id), { status: 200 });
+  t.match((await named.student.get(named.id)).data, { resultVisible: true });
+  t.match((await other.student.get(other.id)).data, { resultVisible: false, exam: { resultsReleasedAt: null } });
+  t.match(await rowsOf(named.id), [{ body: { releaseEventId: own.sourceEventId } }, {}]);
+  await cluster.kill('resultsrelease', 'SIGCONT');
+  await until('the walks are over', async () => (await client.release(own)).status === 200);
+  t.equal((await rowsOf(named.id)).length, 2, 'announced once');
+});
+
 t.test('an attempt that starts after a release follows its own exam snapshot', async (t) => {
   const examId = newExamId();
   t.match((await client.release(flat(examId))).data, { updatedAttempts: 0, queuedNotifications: 0 });
@@ -260,6 +298,16 @@ t.test('refuses an invalid release', async (t) => {
       '/payload/organizationId',
     ],
     ['another entity', { ...base, entity: 'Course', entityId: examId }, '/entity'],
+    [
+      'a student that is no id',
+      { ...base, payload: { schemaVersion: 1, studentIds: ['a', 7] } },
+      '/payload/studentIds/1',
+    ],
+    [
+      'too many students',
+      { ...base, payload: { schemaVersion: 1, studentIds: Array(10_001).fill('a') } },
+      '/payload/studentIds',
+    ],
     ['no exam', { ...base, examId: undefined }, '/examId'],
     ['no time', { ...base, releasedAt: undefined }, '/releasedAt'],
     ['a time without a zone', { ...base, releasedAt: '2026-11-20T08:00:00' }, '/releasedAt'],

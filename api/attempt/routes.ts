@@ -1,6 +1,6 @@
 import { identity, optionalIdentity, role, USER } from '#api/http/guards/identity.ts';
 import { adminOrSender, internalSender } from '#api/http/guards/senders.ts';
-import { ESSAY_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
+import { ESSAY_BODY, LARGE_BODY, type Route, SMALL_BODY, type Tag } from '#api/route.ts';
 import { answerFaults } from '#shared/attempt/answer.ts';
 import { RELEASE_SENDER, releaseFaults } from '#shared/attempt/release.ts';
 import type { AttemptDeps } from './deps.ts';
@@ -215,10 +215,10 @@ function intakeRoutes(deps: AttemptDeps): Route[] {
       operation: 'releaseResults',
       summary: "Internal: release an exam's results by an event of the exam service",
       description:
-        'Makes hidden results of an exam visible from the given time on, and announces them to students and parents. `sourceEventId` is the key for ever: a repeat returns 200 with counts of 0. 202 with null counts means that the release is stored and will run. A release time is set once for each attempt.',
+        'Makes hidden results of an exam visible from the given time on, and announces them to students and parents. `payload.studentIds` limits it to these students; a later release takes the others. `sourceEventId` is the key for ever: a repeat returns 200 with counts of 0. 202 with null counts means that the release is stored and will run. A release time is set once for each attempt.',
       tag: INTAKE,
       guards: [receiver(RELEASE_SENDER)],
-      body: { schema: 'attempt/results-released-request', maxBytes: SMALL_BODY, moreFaults: releaseFaults },
+      body: { schema: 'attempt/results-released-request', maxBytes: LARGE_BODY, moreFaults: releaseFaults },
       replies: [
         { status: 200, schema: 'attempt/release-reply', description: 'Counts of the finished release, or of a replay' },
         { status: 202, schema: 'attempt/release-reply', description: 'Accepted release that is not finished yet' },

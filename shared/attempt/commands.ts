@@ -104,7 +104,8 @@ export function handoffKey(attemptId: string, sourceEventId: string): string {
 }
 
 /** Returns the release command of a source event. */
-export function releaseOrder(release: StoredRelease): Order<'resultsrelease', StoredRelease> {
+export function releaseOrder({ studentIds: _, ...release }: StoredRelease): Order<'resultsrelease', StoredRelease> {
+  // The row of the release has its students: each claim and poll reads the command, and an erasure finds persons in the row.
   return {
     queue: 'resultsrelease',
     key: releaseKey(release.sourceEventId),

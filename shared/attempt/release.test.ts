@@ -3,7 +3,7 @@ import t from 'tap';
 import { isRejection } from '#shared/kernel/errors.ts';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import type { AttemptStatus, ExamSnapshot, ShowResultMode } from './attempt.ts';
-import { applyRelease, isBoundBy, readRelease, releaseEffect, releaseFaults } from './release.ts';
+import { applyRelease, bindingRelease, isBoundBy, readRelease, releaseEffect, releaseFaults } from './release.ts';
 import { HIDDEN_REASONS, isOwner, mayRead, type Viewer, visibilityFor } from './visibility.ts';
 
 const now = new Date('2026-05-04T06:00:00.000Z');
@@ -130,6 +130,13 @@ t.test('both styles of a release yield the same release, and other fields are dr
   });
 });
 
+t.test('a release to some names each student once, and null names none', async (t) => {
+  const some = (studentIds: unknown) => readRelease({ ...analytics, payload: { ...analytics.payload, studentIds } });
+  t.strictSame(some(['b', 'a', 'b']), { ...release, studentIds: ['b', 'a'] });
+  t.strictSame(some([]), { ...release, studentIds: [] });
+  t.strictSame(some(null), release);
+});
+
 t.test('a release whose ids disagree is refused', async (t) => {
   t.strictSame(faults({ ...flat, entity: 'Exam', entityId: 'exam-2' }), ['/entityId']);
   t.strictSame(faults({ ...analytics, payload: { schemaVersion: 1, examId: 'exam-2' } }), ['/payload/examId']);
@@ -171,6 +178,28 @@ t.test('a release binds attempts of its exam and organization that started befor
   t.notOk(binds({ releasesSeen: 3 }), 'an attempt whose start has read this release');
   t.notOk(binds({ releasesSeen: 4 }));
   t.ok(binds({ releasesSeen: 0 }, { number: 1 }));
+});
+
+t.test('each student takes the first release that names the student or all', async () => {
+  const students = ['a', 'b', 'c'];
+  const named = fc.option(fc.subarray(students), { nil: undefined });
+  fc.assert(
+    fc.property(
+      fc.array(named, { maxLength: 6 }),
+      fc.nat(6),
+      fc.constantFrom(...students),
+      (lists, seen, studentId) => {
+        const all = lists.map((studentIds, index) => ({
+          ...release,
+          number: index + 1,
+          ...(studentIds === undefined ? {} : { studentIds }),
+        }));
+        const attempt = sampleAttempt({ studentId, releasesSeen: seen });
+        const wanted = lists.findIndex((list, index) => index >= seen && (list?.includes(studentId) ?? true));
+        return (bindingRelease(attempt, all)?.number ?? 0) === wanted + 1;
+      },
+    ),
+  );
 });
 
 t.test('an attempt without a release time takes the time of its release, once', async (t) => {

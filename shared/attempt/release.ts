@@ -15,6 +15,8 @@ export interface Release {
   organizationId: string | null;
   releasedAt: Date;
   sourceEventId: string;
+  /** The only students whose attempts it binds. Absent: all. */
+  studentIds?: readonly string[];
 }
 
 /** A release with its number among the releases of its exam, in the order of storing. The first has number 1. */
@@ -72,7 +74,9 @@ export function readRelease(body: object): Release | Rejection {
   if (faults.length > 0 || examId === null || sourceEventId === null || releasedAt === null) {
     return { rejected: 'VALIDATION_FAILED', details: faults };
   }
-  return { examId, organizationId, releasedAt, sourceEventId };
+  const some = payload?.studentIds;
+  const studentIds = Array.isArray(some) ? { studentIds: [...new Set(some as readonly string[])] } : {};
+  return { examId, organizationId, releasedAt, sourceEventId, ...studentIds };
 }
 
 /** Returns the faults that `readRelease` finds in a body that failed its schema. Places of `known` schema faults are omitted. */
@@ -85,16 +89,26 @@ export function releaseFaults(body: unknown, known: readonly FaultDetail[]): Fau
 }
 
 /**
- * Returns true if the release binds this attempt, whatever its status. It binds attempts of its exam and organization whose start
+ * Returns true if the release binds this attempt, whatever its status. It binds attempts of its exam, organization and students whose start
  * was decided before the release was stored. A later start has read the release's number and keeps the release time of its own
  * snapshot.
  */
 export function isBoundBy(
-  attempt: Pick<Attempt, 'examId' | 'organizationId' | 'releasesSeen'>,
+  attempt: Pick<Attempt, 'examId' | 'organizationId' | 'studentId' | 'releasesSeen'>,
   release: StoredRelease,
 ): boolean {
   if (attempt.examId !== release.examId || release.number <= attempt.releasesSeen) return false;
+  if (release.studentIds !== undefined && !namedBy(release.studentIds).has(attempt.studentId)) return false;
   return release.organizationId === null || attempt.organizationId === release.organizationId;
+}
+
+/** The students of each release to some, as a set: a walk asks for thousands of attempts. */
+const named = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+function namedBy(studentIds: readonly string[]): ReadonlySet<string> {
+  const known = named.get(studentIds) ?? new Set(studentIds);
+  named.set(studentIds, known);
+  return known;
 }
 
 /**

@@ -988,6 +988,12 @@ export interface ResultsReleasedRequest {
      * Time from which the results are released, if `releasedAt` is absent.
      */
     releasedAt?: Timestamp;
+    /**
+     * The only students whose results are released. A later release takes the others. Absent: all.
+     *
+     * @maxItems 10000
+     */
+    studentIds?: Identifier[];
   };
 }
 

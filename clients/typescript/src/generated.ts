@@ -4792,6 +4792,12 @@ export interface ResultsReleasedRequest {
      * Time from which the results are released, if `releasedAt` is absent.
      */
     releasedAt?: Timestamp | null;
+    /**
+     * The only students whose results are released. A later release takes the others. Absent: all.
+     *
+     * @maxItems 10000
+     */
+    studentIds?: Identifier[] | null;
   } | null;
 }
 

@@ -31,7 +31,7 @@ import { recordedAttempt } from '#shared/notification/delivery.ts';
 import { type EventInput, newEvent } from '#shared/notification/event.ts';
 import type { Suppression } from '#shared/notification/preferences.ts';
 import { storeSignedIn } from './stored-accounts.ts';
-import { graded, postExtraTime, postHandoff, postOrder, storeAttempt } from './stored-attempts.ts';
+import { graded, postExtraTime, postHandoff, postOrder, postRelease, storeAttempt } from './stored-attempts.ts';
 import { postJob, postSettlement } from './stored-model-work.ts';
 import { freshNotification, testBrowser } from './stored-notifications.ts';
 
@@ -50,6 +50,7 @@ export async function storePerson(mongo: Mongo) {
   const notice = { eventId: newId(now), accountId: id, event: 'PASSWORD_SET', at: new Date(now) } as const;
   await postOrder(mongo, accountNoticeOrder(notice));
   const attemptId = await storeSitting(mongo, id);
+  await postRelease(mongo, { examId: `exam-${newId()}`, studentIds: ['student-2', id] });
   await postExtraTime(mongo, { examId: `exam-${newId()}`, studentIds: ['student-2', id] });
   await storeInbox(mongo, id, attemptId);
   await storeModelWork(mongo, id);

@@ -201,6 +201,7 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   'person/export': [
     'mailboxes find',
     'attempt_exam_acts find',
+    'attempt_releases find',
     'attempt_link_seats find',
     'auth_known_pairs find',
     'ai_generations find',
@@ -210,6 +211,7 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   'person/find': [
     'mailboxes',
     'attempt_exam_acts',
+    'attempt_releases',
     'attempt_link_seats',
     'auth_known_pairs',
     'ai_generations',

@@ -48,7 +48,7 @@ export interface SeatRow {
 }
 
 /** A release. Starts read the newest number; grades read the release that binds their attempt. `_id` = exam and number. */
-interface ReleaseRow extends StoredRelease {
+export interface ReleaseRow extends StoredRelease {
   _id: string;
 }
 

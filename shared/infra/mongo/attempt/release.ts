@@ -85,43 +85,61 @@ export async function newestRelease(mongo: Mongo, examId: string, session?: Clie
 }
 
 /** The fields of an attempt that decide which release binds it. */
-type Bindable = Pick<Attempt, 'examId' | 'organizationId' | 'releasesSeen'>;
+type Bindable = Pick<Attempt, 'examId' | 'organizationId' | 'studentId' | 'releasesSeen'>;
+
+/** A release as an attempt takes it: without its students, who may be ten thousand. */
+type FoundRelease = Omit<StoredRelease, 'studentIds'>;
 
 /** Returns the first release that covers this attempt and was stored after its start had been decided, or null. */
 export async function findBindingRelease(
   mongo: Mongo,
-  { examId, organizationId, releasesSeen }: Bindable,
+  { studentId, ...attempt }: Bindable,
   session?: ClientSession,
-): Promise<StoredRelease | null> {
-  return releases(mongo).findOne(
-    { examId, number: { $gt: releasesSeen }, organizationId: { $in: [null, organizationId] } },
-    { ...readIn(session), sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS },
+): Promise<FoundRelease | null> {
+  return releases(mongo).findOne<FoundRelease>(
+    { ...whereNewer(attempt), studentIds: { $in: [null, studentId] } } as object,
+    { ...readIn(session), projection: { studentIds: 0 }, sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS },
   );
 }
 
+function whereNewer({ examId, organizationId, releasesSeen }: Omit<Bindable, 'studentId'>) {
+  return { examId, number: { $gt: releasesSeen }, organizationId: { $in: [null, organizationId] } };
+}
+
 /** Returns the release that binds an attempt, as `findBindingRelease` does. Attempts of one exam share a read. */
-export type BindingRelease = (attempt: Bindable, session?: ClientSession) => Promise<StoredRelease | null>;
+export type BindingRelease = (attempt: Bindable, session?: ClientSession) => Promise<FoundRelease | null>;
 
 /** Opens the reads of a process. */
 export function openBindingReleases(mongo: Mongo): BindingRelease {
-  return shareReads(
+  const first = shareReads<Bindable, StoredRelease | null>(
     ({ examId, organizationId, releasesSeen }) => JSON.stringify([examId, organizationId, releasesSeen]),
-    (attempt, session) => findBindingRelease(mongo, attempt, session),
+    (attempt, session) =>
+      releases(mongo).findOne(whereNewer(attempt), {
+        ...readIn(session),
+        // One student tells that there are some.
+        projection: { studentIds: { $slice: 1 } },
+        sort: { number: 1 },
+        maxTimeMS: QUERY_LIMIT_MS,
+      }),
   );
+  return async (attempt, session) => {
+    const found = await first(attempt, session);
+    // A release to some is rare. Then the read depends on the student, and no other attempt shares it.
+    return found?.studentIds === undefined ? found : findBindingRelease(mongo, attempt, session);
+  };
 }
 
 /** Returns the releases of the exam up to this one, in the order of their numbers. */
 export async function releasesUpTo(
   mongo: Mongo,
-  release: StoredRelease,
+  release: Pick<StoredRelease, 'examId' | 'number'>,
   session: ClientSession,
 ): Promise<StoredRelease[]> {
   const { examId, number } = release;
-  const earlier = await releases(mongo)
-    .find({ examId, number: { $lt: number } }, { ...readIn(session), sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS })
+  // The command lacks the students of its release. Both are one commit, which a read in the session of the claim waits for.
+  return releases(mongo)
+    .find({ examId, number: { $lte: number } }, { ...readIn(session), sort: { number: 1 }, maxTimeMS: QUERY_LIMIT_MS })
     .toArray();
-  // The command contains the release itself, so the walk depends on no read for it.
-  return [...earlier, release];
 }
 
 /** Fields of an attempt that a release needs. */

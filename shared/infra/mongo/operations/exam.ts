@@ -114,7 +114,7 @@ function countNotices(mongo: Mongo, filter: Document, hint: string): Promise<num
 
 function newestReleases(mongo: Mongo, examId: string): Promise<StoredRelease[]> {
   return releases(mongo)
-    .find({ examId }, { ...BOUND, sort: { number: -1 }, limit: MAX_RELEASES })
+    .find({ examId }, { ...BOUND, projection: { studentIds: 0 }, sort: { number: -1 }, limit: MAX_RELEASES })
     .toArray();
 }
 

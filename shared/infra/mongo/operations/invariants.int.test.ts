@@ -49,6 +49,13 @@ async function storeWhole(mongo: TestMongo) {
     exam: { ...whole.exam, showResultMode: 'MANUAL', resultsReleasedAt: new Date() },
   });
   const release = await postRelease(mongo, { examId });
+  // A release to some leaves the attempts of others as they are.
+  const held = { ...whole.exam, showResultMode: 'MANUAL' } as const;
+  await storeGraded(mongo, { examId: 'exam-held', studentId: 'student-held', exam: held });
+  const some = await postRelease(mongo, { examId: 'exam-held', studentIds: ['student-other'] });
+  await mongo.db
+    .collection<Command>(COMMANDS)
+    .updateOne({ _id: some._id }, { $set: { createdAt: new Date(now() - 3_600_000) } });
   const settlement = await postSettlement(mongo);
   const job = await postJob(mongo);
   const fanOut = sampleFanOut({ rows: 3, channels: new Set(['log']) });

@@ -119,6 +119,7 @@ export const INDEXES: readonly DeclaredIndex[] = [
   plain(TEXT_ROWS, 'by_attempt', { attemptId: 1 }),
   // The newest release of an exam, and the first one above a number.
   plain(RELEASES, 'of_exam', { examId: 1, number: 1 }),
+  plain(RELEASES, 'of_student', { studentIds: 1 }),
   // A start reads the time that its student was given; the key of an act for all is null. The export and the erasure of a person read it too.
   plain(EXAM_ACTS, 'of_student', { studentIds: 1, examId: 1, kind: 1 }),
   plain(EXAM_ACTS, 'of_exam', { examId: 1, kind: 1, at: 1, _id: 1 }),

@@ -83,7 +83,8 @@ const ATTEMPT_FIELDS = {
     pseudonym: '_id studentId',
     stays: 'linkId seat numbered takenAt usedAt',
   }),
-  attempt_releases: declareRows<StoredRelease & { _id: string }>()([], {
+  attempt_releases: declareRows<StoredRelease & { _id: string }>()([NAMED_BY_ACT], {
+    pseudonym: 'studentIds',
     technical: '_id examId organizationId releasedAt sourceEventId number',
   }),
   attempt_exams: declareRows<ExamRow>()([], {

@@ -1,4 +1,4 @@
-import { attempts, eventRows, releases } from '#infra/mongo/attempt/collections.ts';
+import { attempts, eventRows, type ReleaseRow, releases } from '#infra/mongo/attempt/collections.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/commands.ts';
@@ -113,7 +113,7 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
     remedy: '`examhall trace exam:ID` of its exam shows the release; replay its command if that is dead',
     async find(mongo, now) {
       const rows = await releases(mongo)
-        .find({}, { ...BOUND, sort: { _id: -1 }, hint: { _id: 1 }, limit: SAMPLE + 1 })
+        .find({}, { ...BOUND, projection: FIRST_STUDENT, sort: { _id: -1 }, hint: { _id: 1 }, limit: SAMPLE + 1 })
         .toArray();
       const read = rows.slice(0, SAMPLE);
       const commands = await liveByKey(
@@ -126,10 +126,11 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
         return command === undefined || now - command.createdAt.getTime() > RELEASED_WITHIN_MS;
       });
       const missed: string[] = [];
-      for (const { examId, number, organizationId } of late) {
+      for (const release of late) {
+        const { examId, number, organizationId } = release;
         const unreleased = await attempts(mongo)
           .find<Pick<Attempt, '_id' | 'status' | 'organizationId' | 'releasesSeen'>>(
-            { examId, 'exam.resultsReleasedAt': null },
+            { examId, 'exam.resultsReleasedAt': null, ...(await onlyNamed(mongo, release)) },
             {
               ...BOUND,
               hint: 'unreleased',
@@ -174,6 +175,16 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
     },
   },
 ];
+
+/** A release to some may name ten thousand students. One of them tells that it does. */
+const FIRST_STUDENT = { studentIds: { $slice: 1 } } as const;
+
+/** Returns the filter of the students of a release to some, and an empty one of a release to all. */
+async function onlyNamed(mongo: Mongo, { _id, examId, studentIds }: ReleaseRow) {
+  if (studentIds === undefined) return {};
+  const whole = await releases(mongo).findOne({ _id, examId }, { ...BOUND, projection: { studentIds: 1 } });
+  return { studentId: { $in: [...(whole?.studentIds ?? [])] } };
+}
 
 function submitted(mongo: Mongo): Promise<Pick<Attempt, '_id' | 'round'>[]> {
   return attempts(mongo)
