@@ -41,7 +41,7 @@ export function examReadRoutes(deps: ReadDeps, tag: Tag): Route[] {
       summary: 'Follow the board live (server-sent events)',
       description:
         'Sends `snapshot` with the counts, then `rows` with each row that has changed, at most once a second, and `summary` when a count has changed. Read the rows by `GET …/board` after the snapshot. A row that turns silent or overdue is sent as well. The stream ends after ten minutes; connect again, and read the rows again.',
-      replies: [{ status: 200, schema: 'exam-room/board-event', description: 'Events, until the client leaves' }],
+      replies: [{ status: 200, schema: 'exam-room/board-stream', description: 'Events, until the client leaves' }],
       errors: ['EXAM_NOT_FOUND', 'RATE_LIMITED'],
       handle: (call) => streamBoard(deps, call),
     },

@@ -92,15 +92,28 @@ async function send(transport: Transport, request: Exchange): Promise<Reply | Ex
   try {
     const init = { method, headers, signal, redirect: 'error' as const, ...(body === undefined ? {} : { body }) };
     response = await transport.fetch(url, init);
-    text = await response.text();
+    text = isFile(response) ? await wholeText(response) : await response.text();
   } catch (cause) {
     request.signal?.throwIfAborted();
     return noReply(operation, cause);
   }
+  if (response.ok && isFile(response)) return { status: response.status, data: text, deviceToken: null };
   const reply = parsed(text) as { success?: unknown; data?: unknown } | null | undefined;
   const deviceToken = response.headers.get('x-device-token');
   if (response.ok && reply?.success === true) return { status: response.status, data: reply.data, deviceToken };
   return errorOf(operation, response, text);
+}
+
+/** Media types of replies without an envelope. A page of a proxy has another one. */
+const FILES = ['text/csv', 'image/svg+xml'];
+
+function isFile({ headers }: Response): boolean {
+  return FILES.some((type) => headers.get('content-type')?.startsWith(type) === true);
+}
+
+/** Returns the text with its byte order mark, by which a spreadsheet knows a saved file. */
+async function wholeText(response: Response): Promise<string> {
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(await response.arrayBuffer());
 }
 
 export function noReply(operation: string, cause: unknown): ExamhallError {

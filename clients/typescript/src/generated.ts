@@ -928,11 +928,6 @@ export interface BoardAway {
 }
 
 /**
- * Event of the stream of a board: `snapshot` {summary} at first, `rows` {rows} that have changed, `summary` {summary} when a count has changed, and `heartbeat` every 15 seconds.
- */
-export type BoardEvent = string;
-
-/**
  * Remark on an attempt. AWAY: its page is hidden now. SILENT: it is open without a sign of its student for 90 seconds. OFTEN_AWAY: its page was hidden three times or more. OVERDUE: it is open after its deadline.
  */
 export type BoardFlag = 'AWAY' | 'SILENT' | 'OFTEN_AWAY' | 'OVERDUE';
@@ -1012,6 +1007,11 @@ export interface BoardRow {
    */
   flags: BoardFlag[];
 }
+
+/**
+ * Event of the stream of a board: `snapshot` {summary} at first, `rows` {rows} that have changed, `summary` {summary} when a count has changed, and `heartbeat` every 15 seconds.
+ */
+export type BoardStream = string;
 
 /**
  * Counts of all attempts of the board that the caller examines. A voided attempt is in none.

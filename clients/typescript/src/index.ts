@@ -20,4 +20,4 @@ export type {
   SignedIn,
 } from './operation.ts';
 export type { Session } from './session.ts';
-export type { InboxEvent, JobEvent, StreamOptions } from './streams.ts';
+export type { BoardEvent, InboxEvent, JobEvent, StreamOptions } from './streams.ts';

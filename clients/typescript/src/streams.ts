@@ -2,7 +2,14 @@ import { createParser } from 'eventsource-parser';
 import { addCredentials, type Credential, type Credentials, chosenCredentials } from './credentials.ts';
 import { ExamhallError, errorOf } from './examhall-error.ts';
 import { noReply, pauseFor, type RequestSettings, TIMEOUT_MS, urlOf } from './exchange.ts';
-import { type Job, type Notification, type ServerCode, STREAM_ROUTES } from './generated.ts';
+import {
+  type BoardRow,
+  type BoardSummary,
+  type Job,
+  type Notification,
+  type ServerCode,
+  STREAM_ROUTES,
+} from './generated.ts';
 import type { Arguments, StreamInputOf } from './operation.ts';
 
 /** Id of an event, if it has one. After an iteration, pass the last one as `lastEventId` to continue there. */
@@ -26,6 +33,13 @@ export type JobEvent =
   | Event<'error', { readonly code: ServerCode; readonly message: string }>
   | Event<'heartbeat', { readonly at: string }>;
 
+/** Event of the board of an exam. `rows` has the rows that have changed; read all of them by `readBoard` after each `snapshot`. */
+export type BoardEvent =
+  | Event<'snapshot', { readonly summary: BoardSummary }>
+  | Event<'rows', { readonly rows: readonly BoardRow[] }>
+  | Event<'summary', { readonly summary: BoardSummary }>
+  | Event<'heartbeat', { readonly at: string }>;
+
 export interface StreamOptions {
   /** Ends the iteration, without an error. */
   readonly signal?: AbortSignal;
@@ -41,6 +55,8 @@ export interface StreamOptions {
 export interface Streams<Known = never> {
   /** Follows the caller's inbox until the iteration is left. */
   inbox(...input: Arguments<StreamInputOf<'streamInbox', Known> & StreamOptions>): AsyncGenerator<InboxEvent, void>;
+  /** Follows the board of an exam until the iteration is left. Each connection begins with a `snapshot`. */
+  board(...input: Arguments<StreamInputOf<'streamBoard', Known> & StreamOptions>): AsyncGenerator<BoardEvent, void>;
   /** Follows a job until it has ended. */
   job(...input: Arguments<StreamInputOf<'streamJob', Known> & StreamOptions>): AsyncGenerator<JobEvent, void>;
 }
@@ -58,6 +74,7 @@ const TERMINAL: ReadonlySet<unknown> = new Set(['COMPLETED', 'FAILED', 'CANCELLE
 export function streamsOf(settings: RequestSettings): Streams<Credential> {
   return {
     inbox: (input: AnyInput = {}) => follow<InboxEvent>(settings, 'streamInbox', input, () => false),
+    board: (input: AnyInput) => follow<BoardEvent>(settings, 'streamBoard', input, () => false),
     job: (input: AnyInput) => follow<JobEvent>(settings, 'streamJob', input, isLastOfJob),
   };
 }

@@ -3,7 +3,7 @@ import { answerJson } from '#scripts/sandbox/local-server.ts';
 import { failure, hangUp, openScript, type Scripted, stream, success } from '#testing/clients/scripted-server.ts';
 import { type FailureKind, failureKind } from '../../../clients/typescript/src/examhall-error.ts';
 import { operationAt } from '../../../clients/typescript/src/forward.ts';
-import type { ErrorCode, InboxEvent } from '../../../clients/typescript/src/index.ts';
+import type { BoardEvent, ErrorCode, InboxEvent } from '../../../clients/typescript/src/index.ts';
 
 const STUDENT = { id: 'student-1', role: 'STUDENT' } as const;
 
@@ -108,6 +108,45 @@ t.test('only a refused request is sent again where a second one may do harm', as
 });
 
 const TEACHER = { id: 'teacher-1', role: 'TEACHER' } as const;
+
+t.test('a file is returned as its text, with the byte order mark, and a page of a proxy is refused', async (t) => {
+  const file =
+    (type: string, body: string, status = 200): Scripted =>
+    (response) => {
+      response.writeHead(status, { 'content-type': type });
+      response.end(body);
+    };
+  const { client, calls } = await openScript(t, [
+    file('text/csv; charset=utf-8', '\uFEFFstudentId\r\n'),
+    file('image/svg+xml; charset=utf-8', '<svg/>'),
+    file('text/html', '<h1>'),
+    failure(404, 'EXAM_NOT_FOUND'),
+  ]);
+  const teacher = client.with({ as: TEACHER });
+  const query = { separator: ';', attempts: 'best' } as const;
+  t.equal(await teacher.downloadResults({ examId: 'e', query }), '\uFEFFstudentId\r\n');
+  t.equal(calls[0]?.path, '/v1/exams/e/results.csv?separator=%3B&attempts=best');
+  t.equal(await teacher.drawStatistics({ examId: 'e' }), '<svg/>');
+  await t.rejects(teacher.downloadStatistics({ examId: 'e' }), { code: 'FOREIGN_REPLY' });
+  await t.rejects(teacher.downloadResults({ examId: 'e' }), { code: 'EXAM_NOT_FOUND' });
+});
+
+t.test('a board is followed over connections, each of which begins with a snapshot', async (t) => {
+  const summary = { started: 1, open: 1, submitted: 0, graded: 0, away: 0, silent: 0, overdue: 0 };
+  const { client, calls } = await openScript(t, [
+    stream(`event: snapshot\ndata: ${JSON.stringify({ summary })}\n\n`),
+    stream(
+      `event: snapshot\ndata: ${JSON.stringify({ summary })}\n\nevent: rows\ndata: {"rows":[{"attemptId":"a"}]}\n\n`,
+    ),
+  ]);
+  const seen: BoardEvent['event'][] = [];
+  for await (const event of client.streams.board({ examId: 'e', as: TEACHER })) {
+    seen.push(event.event);
+    if (event.event === 'rows') break;
+  }
+  t.strictSame(seen, ['snapshot', 'snapshot', 'rows']);
+  t.equal(calls[1]?.path, '/v1/exams/e/board/stream');
+});
 
 t.test('a path names one operation, and one that would name another route after it is resolved names none', (t) => {
   const found = [
