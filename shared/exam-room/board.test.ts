@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { type Away, CLIENT_EVENT_TYPES } from '#shared/attempt/attempt.ts';
+import { type Away, CLIENT_EVENT_TYPES, type ScoreChange } from '#shared/attempt/attempt.ts';
 import { MINUTE, SECOND } from '#shared/kernel/time.ts';
+import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { addToSummary, type BoardFacts, boardRow, emptySummary, flagsOf, foldAway } from './board.ts';
+import { reopenedFields } from './rounds.ts';
 
 const START = new Date('2026-03-02T01:00:00.000Z');
+const HOURS = 300 * MINUTE;
 const after = (ms: number) => new Date(START.getTime() + ms);
 
 function factsOf(changes: Partial<BoardFacts> = {}): BoardFacts {
@@ -46,6 +49,15 @@ t.test('times away are those between a hidden page and the next one shown', asyn
   );
 });
 
+t.test('a reopened attempt begins with its page shown, and keeps the time away until its submit', async (t) => {
+  const away = { count: 2, seconds: 1.5, since: after(60_000) };
+  const attempt = sampleAttempt({ status: 'SUBMITTED', submittedAt: after(62_000), away });
+  const change = { at: START, by: null, cause: 'REOPEN', totalScore: null, maxScore: 1 } as unknown as ScoreChange;
+  const reopened = { ...attempt, ...reopenedFields(attempt, change, after(HOURS)) };
+  t.strictSame(reopened.away, { count: 2, seconds: 3.5, since: null });
+  t.match(boardRow(reopened, after(HOURS / 2)), { away: { now: false, seconds: 3 }, status: 'IN_PROGRESS' });
+});
+
 t.test('a clock that stepped back takes no time away off', async (t) => {
   const hidden = foldAway({ count: 0, seconds: 5, since: null }, 'TAB_HIDDEN', after(10_000));
   t.strictSame(foldAway(hidden, 'FOCUS_RETURNED', after(9_000)), { count: 1, seconds: 5, since: null });
@@ -59,7 +71,6 @@ t.test('an open attempt is silent 90 seconds after the last sign of its student,
   t.strictSame(flagsAt(120 * SECOND, { lastSeenAt: after(30 * SECOND) }), ['SILENT']);
   t.strictSame(flagsAt(HOURS, { status: 'SUBMITTED', submittedAt: after(MINUTE) }), []);
 });
-const HOURS = 300 * MINUTE;
 
 t.test('an open attempt is overdue from its deadline on, and never without one', async (t) => {
   const seen = { lastSeenAt: after(45 * MINUTE) };

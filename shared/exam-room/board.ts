@@ -47,6 +47,11 @@ export function foldAway(away: Away, type: EventType, at: Date): Away {
   return away;
 }
 
+/** Returns the times away of an attempt that ended while its page was hidden. In its next round, the page counts as shown at first. */
+export function awayUntil(away: Away, end: Date): Away {
+  return foldAway(away, 'FOCUS_RETURNED', end);
+}
+
 function secondsBetween(from: Date, to: Date): number {
   return Math.max(0, to.getTime() - from.getTime()) / SECOND;
 }
@@ -79,7 +84,7 @@ function lastSeenOf({ lastSeenAt, startedAt }: FlagFacts): Date {
 export function boardRow(facts: BoardFacts, now: Date) {
   const { status, submittedAt, deadlineAt, away, tally } = facts;
   const end = status === 'IN_PROGRESS' ? now : (submittedAt ?? now);
-  const hidden = away?.since == null ? 0 : secondsBetween(away.since, end);
+  const total = away == null ? 0 : awayUntil(away, end).seconds;
   return {
     attemptId: facts._id,
     studentId: facts.studentId,
@@ -93,7 +98,7 @@ export function boardRow(facts: BoardFacts, now: Date) {
     lastSavedAt: facts.lastSavedAt?.toISOString() ?? null,
     answered: tally.answers,
     questions: tally.questions,
-    away: { now: isAway(facts), count: away?.count ?? 0, seconds: Math.floor((away?.seconds ?? 0) + hidden) },
+    away: { now: isAway(facts), count: away?.count ?? 0, seconds: Math.floor(total) },
     networkRetries: facts.networkRetries ?? 0,
     extraMinutes: facts.extraMinutes ?? 0,
     voidedAt: facts.voidedAt?.toISOString() ?? null,

@@ -2,6 +2,7 @@ import type { Attempt, ScoreChange, StoredAnswer } from '#shared/attempt/attempt
 import { roundOf } from '#shared/attempt/attempt.ts';
 import { withScoreChange } from '#shared/attempt/score-history.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
+import { awayUntil } from './board.ts';
 
 /** Returns why an attempt cannot be reopened, or null. `openId` is another open attempt of its student at the exam. */
 export function refuseReopen(attempt: Pick<Attempt, 'status' | 'voidedAt'>, openId: string | null): Rejection | null {
@@ -43,6 +44,9 @@ export function reopenedFields(attempt: Attempt, change: ScoreChange, deadlineAt
     answers: Object.fromEntries(Object.entries(answers).map(([key, answer]) => [key, ungraded(answer)])),
     tally: { ...tally, scored: false, graded: 0 },
     scoreHistory: withScoreChange(attempt, change),
+    ...(attempt.away == null || attempt.submittedAt === null
+      ? {}
+      : { away: awayUntil(attempt.away, attempt.submittedAt) }),
     ...(attempt.waitingHandoffs === undefined ? {} : { waitingHandoffs: [] }),
   };
 }

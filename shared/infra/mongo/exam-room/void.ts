@@ -72,6 +72,7 @@ async function change(
     ...changes,
     events: { $concatArrays: ['$events', [event]] },
     eventSeq: { $add: ['$eventSeq', 1] },
+    boardAt: '$$NOW',
   });
   const written = await attempts(mongo).updateOne(whereKey(attempt), update.pipeline, { session });
   if (written.modifiedCount !== 1) throw new Stale(`attempt ${attempt._id}`);
