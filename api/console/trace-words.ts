@@ -98,6 +98,7 @@ export const REASON_NAMES: Readonly<Record<ReasonCode, Text>> = {
   DELETED: { en: 'Deleted by the user', vi: 'Người dùng đã xóa' },
   GONE: { en: 'Gone', vi: 'Không còn tồn tại' },
   NEVER_NOTIFIED: { en: 'Never announced', vi: 'Không có tin báo' },
+  VOIDED: { en: 'Voided', vi: 'Bài làm đã bị huỷ' },
   REJECTED: { en: 'Rejected', vi: 'Bị từ chối' },
   FAILED: { en: 'Failed', vi: 'Thất bại' },
   CANCELLED: { en: 'Cancelled', vi: 'Đã hủy' },

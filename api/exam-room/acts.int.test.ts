@@ -3,7 +3,7 @@ import t from 'tap';
 import { saveOneAnswer } from '#api/attempt/save-answer.ts';
 import { startAttempt } from '#api/attempt/start.ts';
 import { submitOverdue } from '#api/attempt/submit.ts';
-import { attempts, examActs } from '#infra/mongo/attempt/collections.ts';
+import { attempts, examActs, seats } from '#infra/mongo/attempt/collections.ts';
 import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
 import { type CommandOf, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
@@ -15,7 +15,7 @@ import type { ExtraTimeRequest, SubmitAllRequest } from '#shared/generated/exam-
 import { isRejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR, MINUTE } from '#shared/kernel/time.ts';
-import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { testKernel, testWorker, testWorkerDeps, withStep } from '#testing/actors/test-kernel.ts';
 import { type StartChange, startBody } from '#testing/clients/attempt-client.ts';
 import { callOf, callWith, inProcessDoor, startedAttempt } from '#testing/doors/in-process-door.ts';
 import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
@@ -347,6 +347,43 @@ t.test('of a start and a restore that would both use the last attempt, one is re
   }
 });
 
+t.test('a start whose count a restore has changed since decides anew', async (t) => {
+  const [examId, studentId] = [`exam-${newId()}`, 'anew-1'];
+  const change = { exam: { maxAttempts: 1 } };
+  const { id } = await started(examId, studentId, change);
+  await makeVoid(id);
+  const starts: typeof deps.starts = {
+    ...deps.starts,
+    async insert(attempt, reliance) {
+      if (attempt.attemptNumber === 2) await restore(id);
+      return deps.starts.insert(attempt, reliance);
+    },
+  };
+  const call = callOf(startBody(examId, change) as never as StartRequest, { examId }, studentId, newId());
+  t.match(await startAttempt({ ...deps, starts }, call), { rejected: 'ATTEMPT_LIMIT_REACHED' });
+  t.equal(await attempts(mongo).countDocuments({ examId }), 1, 'nothing is stored');
+});
+
+t.test('a reopening that meets an open attempt in its commit decides anew, and spends no attempt', async (t) => {
+  const [examId, studentId] = [`exam-${newId()}`, 'beside-anew'];
+  const { id } = await started(examId, studentId);
+  await handIn(id);
+  const own = testWorker(
+    t,
+    testKernel(mongo),
+    withStep(makeActor('examroom', testWorkerDeps(mongo)), async (_, real) => {
+      const outcome = await real();
+      await started(examId, studentId);
+      return outcome;
+    }),
+  );
+  const door = inProcessDoor(mongo, { examroom: [own] });
+  const reply = await reopenAttempt(door, byExaminer({ minutes: 20, reason: REASON }, { attemptId: id }));
+  t.match(reply, { rejected: 'ATTEMPT_ALREADY_OPEN', data: { attemptId: String } });
+  const commands = await mailboxOf(mongo, 'examroom').find({ subject: id, status: 'REJECTED' }).toArray();
+  t.match(commands, [{ attempts: 1, lastError: null }]);
+});
+
 t.test('a voided attempt frees its seat, and its restore takes one again or is refused', async (t) => {
   const examId = `exam-${newId()}`;
   const link = { id: `link-${newId()}`, mode: 'GUEST_ALLOWED', active: true, studentLimit: 1 };
@@ -359,6 +396,24 @@ t.test('a voided attempt frees its seat, and its restore takes one again or is r
   await makeVoid(other.id);
   t.match(attemptOf(await restore(id)), { studentId: 'seat-1' });
   await t.rejects(started(examId, 'seat-2', change), { message: 'ACCESS_LINK_FULL' });
+});
+
+t.test('a start that relies on a seat which a void frees meanwhile takes one anew', async (t) => {
+  const [examId, studentId] = [`exam-${newId()}`, 'held-1'];
+  const link = { id: `link-${newId()}`, mode: 'GUEST_ALLOWED', active: true, studentLimit: 1 };
+  const change = { access: { assigned: false, link } };
+  const { id } = await started(examId, studentId, change);
+  await handIn(id);
+  const starts: typeof deps.starts = {
+    ...deps.starts,
+    async insert(attempt, reliance) {
+      if (attempt.attemptNumber === 2) await makeVoid(id);
+      return deps.starts.insert(attempt, reliance);
+    },
+  };
+  const call = callOf(startBody(examId, change) as never as StartRequest, { examId }, studentId, newId());
+  t.match(await startAttempt({ ...deps, starts }, call), { status: 201 });
+  t.equal(await seats(mongo).countDocuments({ linkId: link.id, studentId }), 1);
 });
 
 t.test('a reopened attempt keeps its answers, and its next submit has keys and notices of its own', async (t) => {

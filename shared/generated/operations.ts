@@ -1261,6 +1261,7 @@ export type ReasonCode =
   | 'DELETED'
   | 'GONE'
   | 'NEVER_NOTIFIED'
+  | 'VOIDED'
   | 'REJECTED'
   | 'FAILED'
   | 'CANCELLED'

@@ -42,6 +42,7 @@ export const REASONS = {
   DELETED: 'dropped',
   GONE: 'dropped',
   NEVER_NOTIFIED: 'dropped',
+  VOIDED: 'dropped',
   REJECTED: 'dropped',
   FAILED: 'dropped',
   CANCELLED: 'dropped',

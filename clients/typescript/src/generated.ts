@@ -4630,6 +4630,7 @@ export type ReasonCode =
   | 'DELETED'
   | 'GONE'
   | 'NEVER_NOTIFIED'
+  | 'VOIDED'
   | 'REJECTED'
   | 'FAILED'
   | 'CANCELLED'

@@ -41,7 +41,7 @@ const BULK_ACTIONS = ['dead.bulk-begin', 'dead.bulk-end', 'dead.bulk-stop'] as c
 const SUBSCRIPTION_ACTIONS = ['subscription.change', 'subscription.create', 'subscription.delete'] as const;
 const READ_ACTIONS = ['exam.attempts', 'exam.results-downloaded', 'object.trace'] as const;
 /** Acts of examiners. */
-const EXAM_ACTIONS = [
+export const EXAM_ACTIONS = [
   'attempt.reopen',
   'attempt.restore',
   'attempt.submit',

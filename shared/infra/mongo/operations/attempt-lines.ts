@@ -1,6 +1,7 @@
 import { attempts, eventRows, releases } from '#infra/mongo/attempt/collections.ts';
 import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/commands.ts';
-import type { Attempt } from '#shared/attempt/attempt.ts';
+import { EXAM_ACTIONS } from '#infra/mongo/operator-audit.ts';
+import { type Attempt, isVoided } from '#shared/attempt/attempt.ts';
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { reason, span, type Why } from '#shared/operations/reasons.ts';
@@ -24,6 +25,7 @@ const HEAD = {
   'exam.showResultMode': 1,
   'exam.resultsReleasedAt': 1,
   'exam.closeTime': 1,
+  voidedAt: 1,
   'events.seq': 1,
   'events.type': 1,
   'events.createdAt': 1,
@@ -42,6 +44,7 @@ type Head = Pick<
   | 'pendingManualCount'
   | 'erasedAt'
   | 'eventSeq'
+  | 'voidedAt'
 > & {
   exam: Pick<Attempt['exam'], 'showResultMode' | 'resultsReleasedAt' | 'closeTime'>;
   events: Pick<Attempt['events'][number], 'seq' | 'type' | 'createdAt'>[];
@@ -50,13 +53,14 @@ type Head = Pick<
 /** Attempts that the trace of a student or an exam reads. */
 const MAX_ATTEMPTS = 50;
 
-/** Adds everything about one attempt: its events, commands, notices, what became of them, and its exam's releases. */
+/** Adds everything about one attempt: its events, commands, notices, what became of them, and the releases and acts of its exam. */
 export async function addAttempt(reading: Reading, id: string): Promise<boolean> {
   const head = await attempts(reading.mongo).findOne<Head>({ _id: id }, { ...BOUND, projection: HEAD });
   if (head === null) return false;
   await addHeads(reading, [head]);
   await addEvents(reading, head);
   await addReleases(reading, head.examId);
+  await addActs(reading, [head.examId], EXAM_ACTIONS);
   for (const command of await commandsOf(reading, [head.examId], [COMMANDS])) addCommand(reading, command);
   return true;
 }
@@ -81,6 +85,7 @@ export async function addExam(reading: Reading, examId: string): Promise<boolean
     .toArray();
   await addHeads(reading, capped(reading, 'attempt', waiting, MAX_ATTEMPTS));
   const released = await addReleases(reading, examId);
+  await addActs(reading, [examId], EXAM_ACTIONS);
   const commands = await commandsOf(reading, [examId], [COMMANDS]);
   for (const command of commands) addCommand(reading, command);
   if (released) return true;
@@ -150,6 +155,12 @@ function whyAttemptWaits(head: Head, commands: readonly Command[], { now, worker
     return workers.some(({ actor }) => actor === 'upkeep')
       ? { effect, reason: reason('SCHEDULED', `${passed}; the overdue sweep submits it`) }
       : { effect, reason: reason('NO_WORKER', `${passed}, and no live \`upkeep\` worker sweeps`, 'scale `upkeep`') };
+  }
+  if (isVoided(head)) {
+    return {
+      effect: 'no notice queued',
+      reason: reason('VOIDED', 'an examiner has voided the attempt', 'restore it if it must count'),
+    };
   }
   if (status !== 'GRADED') return {};
   const hasNotices = commands.some(({ queue }) => queue.startsWith('gradenotices:'));

@@ -127,6 +127,9 @@ t.test('each planted corruption is found by the check of its promise, with an ex
   await mongo.db.collection<Command>(NOTICES).deleteOne({ _id: `${silent._id}:notification:grade_released_parent` });
   plant('a graded attempt whose result is visible has its notices', silent._id);
 
+  const announced = await storeGraded(mongo, { voidedAt: new Date() });
+  plant('no notice of a voided attempt waits', announced._id);
+
   const freed = await postGrading(mongo, await storeAttempt(mongo, SUBMITTED));
   await commands.updateOne({ _id: freed._id }, { $set: { attempts: 11 } });
   plant('a pending command can be claimed', freed._id);

@@ -102,12 +102,19 @@ export async function commandsOfRequest(reading: Reading, requestId: string): Pr
  * Adds the acts of operators on these subjects: replays of their commands, changes of an account, reads of a person's data. A bulk act that
  * was requested for a subject names its digest.
  */
-export async function addActs(reading: Reading, subjects: readonly string[]): Promise<number> {
+export async function addActs(
+  reading: Reading,
+  subjects: readonly string[],
+  only?: readonly string[],
+): Promise<number> {
   if (subjects.length === 0) return 0;
   const digests = await Promise.all(subjects.map((subject) => tombstoneId(reading.mongo, subject)));
   const rows = await operatorAudit(reading.mongo)
     .find(
-      { subject: { $in: [...subjects, ...digests] } },
+      {
+        subject: { $in: [...subjects, ...digests] },
+        ...(only === undefined ? {} : { action: { $in: [...only] as never } }),
+      },
       { ...BOUND, hint: 'subject_in_pages', sort: { at: -1 }, limit: CAP + 1 },
     )
     .toArray();

@@ -157,7 +157,7 @@ async function addAroundCommand(reading: Reading, command: Command): Promise<Sub
       await addExam(reading, subject);
       break;
     case 'examroom':
-      await addExam(reading, command.subject);
+      if (!(await addAttempt(reading, subject))) await addExam(reading, subject);
       break;
     case 'delivery:log':
     case 'delivery:webhook':

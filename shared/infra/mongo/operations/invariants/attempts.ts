@@ -2,7 +2,7 @@ import { attempts, eventRows, type ReleaseRow, releases } from '#infra/mongo/att
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/commands.ts';
-import type { Attempt } from '#shared/attempt/attempt.ts';
+import { type Attempt, isVoided } from '#shared/attempt/attempt.ts';
 import { gradingKey, releaseKey } from '#shared/attempt/commands.ts';
 import { EVENT_TAIL_LIMIT } from '#shared/attempt/limits.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
@@ -172,6 +172,17 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
       );
       const broken = wanted.filter(({ keys }) => keys.some((key) => !notices.has(key))).map(({ _id }) => _id);
       return { checked: read.length, broken, isCut: rows.length > SAMPLE };
+    },
+  },
+  {
+    name: 'no notice of a voided attempt waits',
+    remedy: FOR_DEVELOPERS,
+    async find(mongo) {
+      const rows = await newestGraded(mongo, NOTICED);
+      const keysOf = (attempt: Attempt) => gradeNotices(attempt).map(({ sourceEventId }) => sourceEventId);
+      const notices = await liveByKey(mongo, NOTICES, rows.filter(isVoided).flatMap(keysOf));
+      const waits = (key: string) => notices.get(key)?.status === 'PENDING';
+      return findingOf(rows, (attempt) => isVoided(attempt) && keysOf(attempt).some(waits));
     },
   },
 ];
