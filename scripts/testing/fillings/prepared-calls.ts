@@ -64,6 +64,26 @@ export const PREPARED: Readonly<Record<string, Prepare>> = {
     const event = { sourceEventId: `release-${n}`, examId: `exam-${n}`, releasedAt: new Date().toISOString() };
     return { body: { ...RELEASED, ...event } };
   },
+  giveExtraTime: async ({ url, n }) => {
+    await started(url, n);
+    return { params: { examId: `exam-${n}` }, headers: examiner(n) };
+  },
+  submitAll: async ({ url, n }) => {
+    await started(url, n);
+    return { params: { examId: `exam-${n}` }, headers: examiner(n) };
+  },
+  reopenAttempt: async ({ url, n }) => {
+    const { params } = await started(url, n);
+    await submit(url, n, params.attemptId);
+    return { params, headers: examiner(n) };
+  },
+  voidAttempt: async ({ url, n }) => ({ params: (await started(url, n)).params, headers: examiner(n) }),
+  restoreAttempt: async ({ url, n }) => {
+    const { params } = await started(url, n);
+    const headers = examiner(n);
+    await accepted(url, 'POST', `/v1/attempts/${params.attemptId}/void`, { headers, body: { reason: 'a mistake' } });
+    return { params, headers };
+  },
   login: async ({ url, n }) => {
     await registered(url, n);
     return { body: { email: emailOf(n), password: PASSWORD } };
@@ -110,6 +130,11 @@ export function from(n: number): Record<string, string> {
 
 const emailOf = (n: number) => `hs-${n}@truong.example`;
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
+const examiner = (n: number) => ({
+  'X-User-Id': 'admin-1',
+  'X-User-Role': 'ADMIN',
+  'Idempotency-Key': `act-${n}`,
+});
 const student = (n: number) => ({ 'X-User-Id': `person-${n}`, 'X-User-Role': 'STUDENT' });
 
 async function registered(url: string, n: number): Promise<{ accessToken: string; refreshToken: string }> {
