@@ -7,6 +7,7 @@ import { attempts, examActs, seats } from '#infra/mongo/attempt/collections.ts';
 import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
 import { type CommandOf, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
+import { readTrace } from '#infra/mongo/operations/trace.ts';
 import { operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { redactAttempt } from '#shared/attempt/redact.ts';
@@ -495,4 +496,30 @@ t.test('a grading that is late for its round leaves the reopened attempt alone',
     async () => (await mailboxOf(mongo, 'grading').findOne({ _id: grading._id }))?.status === 'DONE',
   );
   t.match(await attempts(mongo).findOne({ _id: attempt._id }), { status: 'IN_PROGRESS', round: 2, totalScore: null });
+});
+
+t.test('a trace of an attempt shows who gave time and who voided it, and why nothing is announced', async (t) => {
+  const examId = `exam-${newId()}`;
+  const { id } = await started(examId, 'traced-1');
+  await give(examId);
+  await makeVoid(id);
+  await until('it is graded', async () => (await attempts(mongo).findOne({ _id: id }))?.status === 'GRADED');
+  const read = async (by: 'id' | 'exam', value: string) => {
+    const trace = await readTrace(mongo, { by, value }, { now: Date.now(), redis: 'up' });
+    if (trace === null) throw new Error(`no trace of ${value}`);
+    const acts = trace.lines.filter(({ kind }) => kind === 'act').map(({ state, what }) => `${state} ${what}`);
+    return { ...trace, acts };
+  };
+  const ofAttempt = await read('id', id);
+  t.strictSame(ofAttempt.acts.sort(), ['attempt.void teacher-1', 'exam.extra-time teacher-1']);
+  t.match(
+    ofAttempt.lines.find(({ kind }) => kind === 'attempt'),
+    { reason: { code: 'VOIDED' } },
+  );
+  t.match((await read('exam', examId)).acts, ['exam.extra-time teacher-1']);
+  const act = await mailboxOf(mongo, 'examroom').findOne({ subject: id });
+  t.ok(
+    (await read('id', act?._id ?? '')).lines.some((line) => line.id === id),
+    'an act leads to its attempt',
+  );
 });
