@@ -86,13 +86,17 @@ async function driveSitting(cluster: Cluster, id: string) {
     { key: startKey },
   );
   const attemptId: string = started.data.attempt.id;
+  const proctor = { 'x-user-id': 'admin-1', 'x-user-role': 'ADMIN', 'idempotency-key': randomUUID() };
+  const grant = { minutes: 5, studentIds: [id], reason: 'the fire alarm' };
+  accepted(await cluster.request('POST', `/v1/exams/${examId}/extra-time`, { headers: proctor, body: grant }));
   const answer = { textAnswer: `${MARK} viết. `.repeat(500) };
   accepted(await student.save(attemptId, { questionId: 'essay', answer }));
   for (const long of ['', 'x'.repeat(3_000)]) await student.post(attemptId, 'TAB_HIDDEN', { by: MARK, long });
   accepted(await student.submit(attemptId));
   const remarks = { feedback: `Bài của ${MARK}`, criteria: [{ name: 'Ý', comment: MARK }] };
   accepted(await client.sendHandoff(attemptId, remarks));
-  await client.release({ examId, sourceEventId: randomUUID(), releasedAt: new Date().toISOString() });
+  const released = { examId, sourceEventId: randomUUID(), releasedAt: new Date().toISOString() };
+  await client.release({ ...released, payload: { schemaVersion: 1, studentIds: [id] } });
   for (const userId of [id, PARENT]) {
     await until(`${userId} is notified`, () =>
       cluster.mongo.collection('notifications').findOne({ userId, entityId: attemptId }),
@@ -193,8 +197,13 @@ function ruleOf(place: string): Column | 'kept' | undefined {
   return declaration?.kept[field] === undefined ? declaration?.fields[field] : 'kept';
 }
 
-/** The recipients of an event are other people too: the export has the event and omits these lists. */
-const OTHERS: ReadonlySet<string> = new Set(['notification_events.targetUserIds', 'notification_events.suppressed']);
+/** Lists of other people too, which an export omits: the recipients of an event, and the students of a release or an act. */
+const OTHERS: ReadonlySet<string> = new Set([
+  'notification_events.targetUserIds',
+  'notification_events.suppressed',
+  'attempt_exam_acts.studentIds',
+  'attempt_releases.studentIds',
+]);
 /** Its rows hold the id of a notification and nothing else, so no mark of a person can be in them. */
 const UNMARKED = 'notification_snapshot_ids';
 
