@@ -37,7 +37,7 @@ export function openApi({ routes, schemas, version, title, examples = {} }: Inpu
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, '{$1}');
     const item = paths[path] ?? {};
-    item[route.method.toLowerCase()] = operationOf(route, schemas, components, examples[route.operation]);
+    item[route.method.toLowerCase()] = operationOf(route, schemas, components, exampleFor(route, examples));
     paths[path] = item;
   }
   for (const { request, result } of routes.flatMap(({ tag }) => tag?.envelopes ?? [])) {
@@ -123,7 +123,17 @@ const HEADERS = {
   RetryAfter: { description: 'Whole seconds to wait before a retry.', schema: { type: 'integer', minimum: 0 } },
 };
 
-function operationOf(route: Route, schemas: Schemas, components: Components, example: Example | undefined): Json {
+/** Returns the example of an operation, with replies that others lend it. */
+function exampleFor({ operation, replies }: Route, examples: Examples): Example {
+  const own = examples[operation];
+  const lent = replies.flatMap(({ status, exampleOf = '' }) => {
+    const reply = examples[exampleOf]?.replies[status];
+    return reply === undefined ? [] : [[status, reply]];
+  });
+  return { ...own, replies: { ...Object.fromEntries(lent), ...own?.replies } };
+}
+
+function operationOf(route: Route, schemas: Schemas, components: Components, example: Example): Json {
   const requirements = requirementsOf(route);
   const operation: Json = {
     operationId: route.operation,
@@ -141,10 +151,10 @@ function operationOf(route: Route, schemas: Schemas, components: Components, exa
     operation.requestBody = {
       description: `At most ${route.body.maxBytes} bytes.`,
       required,
-      content: { 'application/json': { schema, ...(example?.request !== undefined && { example: example.request }) } },
+      content: { 'application/json': { schema, ...(example.request !== undefined && { example: example.request }) } },
     };
   }
-  const successes = successesOf(route.replies, schemas, components, example?.replies ?? {});
+  const successes = successesOf(route.replies, schemas, components, example.replies);
   operation.responses = { ...successes, ...failuresOf(route, schemas, components) };
   return operation;
 }

@@ -189,6 +189,8 @@ export interface ReplyDoc {
   description: string;
   /** Extra reply headers: name and description. */
   headers?: Readonly<Record<string, string>>;
+  /** Operation whose recorded reply of this status is shown as an example, for one that no page can cause. */
+  exampleOf?: string;
 }
 
 /** A request that passed every check that needs no stored object. */

@@ -2,6 +2,7 @@ import type { ClientSession } from 'mongodb';
 import type { Config } from '#infra/config/config.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { FindAttempt } from '#infra/mongo/attempt/attempts.ts';
+import type { GradingPaper } from '#infra/mongo/attempt/corrections.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { BindingRelease } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
@@ -128,6 +129,7 @@ export interface WorkerDeps {
   papers: Papers;
   findAttempt: FindAttempt;
   bindingRelease: BindingRelease;
+  gradingPaper: GradingPaper;
   /** Returns MongoDB's time, in Unix milliseconds. */
   now: Now;
   log: Log;

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { attempts } from '#infra/mongo/attempt/collections.ts';
+import { attempts, regradeLines, regrades } from '#infra/mongo/attempt/collections.ts';
 import { queueNotices } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
@@ -19,6 +19,7 @@ import {
   postExtraTime,
   postGrading,
   postOrder,
+  postRegrade,
   postRelease,
   SUBMITTED,
   storeAttempt,
@@ -114,6 +115,59 @@ const SUBMIT_ALL: CrashScenario = {
   },
 };
 
+/** Attempts of a regrade. Each has a statement of its own, so that a whole class would take the second engine minutes. */
+const REGRADED = 12;
+
+/** Stores the graded attempts of a class whose students have all chosen `a`, and posts an act on a regrade of its exam. */
+async function postRegradeOfClass(mongo: Mongo, kind: 'REGRADE' | 'REGRADE_APPLY') {
+  const examId = `exam-${newId()}`;
+  const one = await storeAttempt(mongo, { ...graded(), examId });
+  const others = Array.from({ length: REGRADED - 1 }, () => {
+    const { _id, studentId, startKeys, stamp } = freshAttempt();
+    return { ...one, _id, studentId, startKeys, stamp };
+  });
+  await attempts(mongo).insertMany(others);
+  return postRegrade(mongo, examId, kind);
+}
+
+const REGRADE: CrashScenario = {
+  name: 'preview of a regrade',
+  status: 'DONE',
+  leastPoints: 15,
+  post: (mongo) => postRegradeOfClass(mongo, 'REGRADE'),
+  async check(t, { mongo }, { subject: examId }) {
+    const regrade = await regrades(mongo).findOne({ examId });
+    t.match(regrade, { state: 'PREVIEW', attempts: REGRADED, changed: REGRADED, up: 0, down: REGRADED });
+    t.equal(
+      await regradeLines(mongo).countDocuments({ regradeId: regrade?._id ?? '' }),
+      REGRADED,
+      'a line of each attempt',
+    );
+    t.equal(await operatorAudit(mongo).countDocuments({ subject: examId }), 1, 'one row of the audit');
+  },
+};
+
+const REGRADE_APPLY: CrashScenario = {
+  name: 'regrade',
+  status: 'DONE',
+  leastPoints: 20,
+  post: (mongo) => postRegradeOfClass(mongo, 'REGRADE_APPLY'),
+  async check(t, { mongo }, { subject: examId }) {
+    t.match(await regrades(mongo).findOne({ examId }), { state: 'APPLIED', number: 1 });
+    const regraded = {
+      examId,
+      totalScore: 0,
+      eventSeq: 2,
+      'events.1.type': 'REGRADED',
+      'scoreHistory.1.cause': 'REGRADE',
+    };
+    t.equal(await attempts(mongo).countDocuments(regraded), REGRADED, 'each attempt graded anew once');
+    const notices = { 'body.examId': examId, 'body.regradeId': { $exists: true } };
+    t.equal(await mongo.db.collection(NOTICES).countDocuments(notices), 2 * REGRADED, 'each announced once');
+    t.equal(await operatorAudit(mongo).countDocuments({ subject: examId }), 1, 'one row of the audit');
+  },
+};
+
 /** Posts an act of an admin on a graded attempt whose notices wait. */
 async function postActOn(mongo: Mongo, kind: 'REOPEN' | 'VOID' | 'RESTORE', change: Partial<Attempt> = {}) {
   const attempt = await storeAttempt(mongo, { ...graded(), ...change });
@@ -177,7 +231,7 @@ t.test('a worker killed at any await of its run loses no grade and releases none
   crashSuite(t, {
     grading: [GRADING, THREE_AT_ONCE],
     resultsrelease: [RELEASE],
-    examroom: [EXTRA_TIME, SUBMIT_ALL, REOPEN, VOID, RESTORE],
+    examroom: [EXTRA_TIME, SUBMIT_ALL, REOPEN, VOID, RESTORE, REGRADE, REGRADE_APPLY],
   }),
 );
 

@@ -2,6 +2,7 @@ import { type Config, secretsOf } from '#infra/config/config.ts';
 import { type LogDestination, openLog } from '#infra/log/log.ts';
 import type { FollowedModels, openFollowedModels } from '#infra/models/followed-models.ts';
 import { openAttemptReads } from '#infra/mongo/attempt/attempts.ts';
+import { openGradingPapers } from '#infra/mongo/attempt/corrections.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openBindingReleases } from '#infra/mongo/attempt/release.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
@@ -56,11 +57,13 @@ export async function openRuntime(given: Config, name: string, logTo?: LogDestin
   let jobPublisher: ChangePublisher | undefined;
   let followed: Promise<FollowedModels> | undefined;
 
+  const papers = openPapers(mongo, PAPER_CACHE_BYTES);
   const deps: WorkerDeps = {
     mongo,
-    papers: openPapers(mongo, PAPER_CACHE_BYTES),
+    papers,
     findAttempt: openAttemptReads(mongo),
     bindingRelease: openBindingReleases(mongo),
+    gradingPaper: openGradingPapers(mongo, papers),
     now: clock.now,
     log,
     config,

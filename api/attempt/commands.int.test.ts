@@ -146,6 +146,7 @@ const SUBMIT = ['update attempts', 'insert commands', 'commitTransaction', 'find
 const GRADE = [
   'findAndModify commands',
   'find attempts',
+  'find attempt_regrades',
   'find attempt_releases',
   'update commands',
   'update attempts',

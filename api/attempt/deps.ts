@@ -50,7 +50,7 @@ export async function withTexts({ mongo }: AttemptDeps, attempt: Attempt): Promi
   return (await findAttempt(mongo, attempt)) ?? attempt;
 }
 
-/** Returns the attempt as this viewer may see it, with its newest `eventLimit` events. */
+/** Returns the attempt as this viewer may see it, with its newest `eventLimit` events. An examiner sees the corrected keys. */
 export async function detailOf(
   deps: AttemptDeps,
   attempt: Attempt,
@@ -58,7 +58,8 @@ export async function detailOf(
   eventLimit: number,
 ): Promise<AttemptDetail> {
   const whole = await withTexts(deps, attempt);
-  const [paper, events] = await Promise.all([deps.papers.find(whole.paperId), deps.newestEvents(whole, eventLimit)]);
+  const paperOf = isExaminer(whole, viewer) ? deps.gradingPaper(whole) : deps.papers.find(whole.paperId);
+  const [paper, events] = await Promise.all([paperOf, deps.newestEvents(whole, eventLimit)]);
   return redactAttempt({ attempt: whole, paper, events }, viewer, new Date(deps.now()));
 }
 

@@ -4,6 +4,7 @@ import {
   openAttemptReads,
   openAttemptRefs,
 } from '#infra/mongo/attempt/attempts.ts';
+import { type GradingPaper, openGradingPapers } from '#infra/mongo/attempt/corrections.ts';
 import { type EventTails, openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { type NewestEvents, openEventReads } from '#infra/mongo/attempt/events.ts';
 import { openPapers, type Papers } from '#infra/mongo/attempt/papers.ts';
@@ -23,6 +24,7 @@ const CACHED_REFS = 20_000;
 export interface AttemptStores {
   mongo: Mongo;
   papers: Papers;
+  gradingPaper: GradingPaper;
   findAttempt: FindAttempt;
   newestEvents: NewestEvents;
   markSubmitted: MarkSubmitted;
@@ -35,9 +37,11 @@ export interface AttemptStores {
 
 /** Opens the stores of a process, with empty memories. `budgetMs` is the time limit of the transaction of a start or a submit. */
 export function openAttemptStores(mongo: Mongo, budgetMs: number): AttemptStores {
+  const papers = openPapers(mongo, PAPER_CACHE_BYTES);
   return {
     mongo,
-    papers: openPapers(mongo, PAPER_CACHE_BYTES),
+    papers,
+    gradingPaper: openGradingPapers(mongo, papers),
     findAttempt: openAttemptReads(mongo),
     newestEvents: openEventReads(mongo),
     markSubmitted: openSubmits(mongo, budgetMs),

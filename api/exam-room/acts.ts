@@ -1,9 +1,10 @@
+import type { ClientSession } from 'mongodb';
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import { ringAndWait } from '#api/ring-and-wait.ts';
 import type { Call, Identity, Reply } from '#api/route.ts';
 import type { ExamActRow } from '#infra/mongo/attempt/collections.ts';
 import { inCausalOrder } from '#infra/mongo/causal-read.ts';
-import { storeExamAct } from '#infra/mongo/exam-room/exam-acts.ts';
+import { insertExamAct, storeExamAct } from '#infra/mongo/exam-room/exam-acts.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { readCommand, readEnd } from '#infra/mongo/mailbox/mailbox.ts';
 import type { AttemptKey } from '#shared/attempt/attempt.ts';
@@ -39,7 +40,8 @@ export function actOnExam(deps: AttemptDeps, call: Call<unknown>, wanted: ActOnE
   const now = deps.now();
   const order = examActOrder(id, examId, { kind, examId, by });
   const command = newCommand({ ...order, id, maxAttempts: deps.commandAttempts, now });
-  return endOf(deps, call, command, { ...wanted, _id: id, at: new Date(now), updated: 0, sitting: 0 });
+  const row = { ...wanted, _id: id, at: new Date(now), updated: 0, sitting: 0 };
+  return endOf(deps, call, command, (session) => insertExamAct(deps.mongo, row, session));
 }
 
 /** Posts an act on one attempt and waits for its worker, as `actOnExam` does. */
@@ -50,16 +52,17 @@ export function actOnAttempt(
 ): Promise<ActEnd> {
   const id = examActId(act.kind, act.by, attemptId, keyOf(call.identity));
   const order = examActOrder(id, attemptId, { ...act, attemptId, studentId });
-  return endOf(deps, call, newCommand({ ...order, id, maxAttempts: deps.commandAttempts, now: deps.now() }), null);
+  return endOf(deps, call, newCommand({ ...order, id, maxAttempts: deps.commandAttempts, now: deps.now() }));
 }
 
-async function endOf(
+/** Stores the command of an act, with what `also` stores, and waits for its worker. */
+export async function endOf(
   deps: AttemptDeps,
   call: Call<unknown>,
   wanted: CommandOf<'examroom'>,
-  row: ExamActRow | null,
+  also: (session: ClientSession) => Promise<void> = async () => undefined,
 ): Promise<ActEnd> {
-  const command = await storeExamAct(deps.mongo, wanted, row);
+  const command = await storeExamAct(deps.mongo, wanted, also);
   await ringAndWait(deps, command, { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal });
   return inCausalOrder(deps.mongo, async (session): Promise<ActEnd> => {
     const end = await readEnd(deps.mongo, command, session);
@@ -70,7 +73,8 @@ async function endOf(
   });
 }
 
-function keyOf({ idempotency }: Identity): string {
+/** Returns the idempotency key of an act. */
+export function keyOf({ idempotency }: Identity): string {
   if (idempotency === undefined) throw new Error('the route of an act lacks its idempotency guard');
   return idempotency.key;
 }

@@ -1,8 +1,10 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { Call, RawReply } from '#api/route.ts';
+import { appliedRegrades } from '#infra/mongo/attempt/corrections.ts';
 import { columnRows, resultRows } from '#infra/mongo/exam-room/results.ts';
 import { logActs, writeAudit } from '#infra/mongo/operator-audit.ts';
+import { openCorrectedCopies } from '#shared/attempt/correction.ts';
 import { chosenAttempts } from '#shared/exam-room/choice.ts';
 import { BYTE_ORDER_MARK, type CsvFormat, csvLine } from '#shared/exam-room/csv.ts';
 import { ResultColumns, resultCells, resultHeader } from '#shared/exam-room/results-csv.ts';
@@ -86,10 +88,12 @@ async function* resultLines(
   format: CsvFormat,
 ): AsyncGenerator<string> {
   const layout = columns.layout();
+  const corrected = openCorrectedCopies(await appliedRegrades(deps.mongo, walked.examId));
   yield csvLine(resultHeader(layout), format);
   for await (const attempt of chosenAttempts(resultRows(deps.mongo, walked), choice)) {
     // It was stored since the columns were read, and the file has none for its questions.
     if (!columns.hasPaper(attempt.paperId)) continue;
-    yield csvLine(resultCells(attempt, await deps.papers.find(attempt.paperId), layout), format);
+    const paper = corrected(attempt, await deps.papers.find(attempt.paperId));
+    yield csvLine(resultCells(attempt, paper, layout), format);
   }
 }

@@ -1,9 +1,12 @@
+import { appliedRegrades } from '#infra/mongo/attempt/corrections.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { gradedRows } from '#infra/mongo/exam-room/results.ts';
 import { shareRunsBy } from '#infra/process/health.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
+import { openCorrectedCopies } from '#shared/attempt/correction.ts';
 import type { Examiner } from '#shared/attempt/extra-time.ts';
+import type { Paper } from '#shared/attempt/question.ts';
 import { chosenAttempts } from '#shared/exam-room/choice.ts';
 import { statisticQuestions, statisticRow } from '#shared/exam-room/graded-row.ts';
 import type { StatisticQuestion } from '#shared/exam-room/item-statistics.ts';
@@ -31,19 +34,20 @@ export function openExamStatistics(mongo: Mongo, papers: Papers): ExamStatistics
   return shareRunsBy(FRESH_MS, (wanted: WantedStatistics) => countStatistics(mongo, papers, wanted));
 }
 
-/** Reads the graded attempts one after the other, each with the key of its own paper. */
+/** Reads the graded attempts one after the other, each with the corrected key of its own paper. */
 async function countStatistics(
   mongo: Mongo,
   papers: Papers,
   { examId, by, choice }: WantedStatistics,
 ): Promise<NamedStatistics> {
   const table = new StatisticTable();
-  const questions = new Map<string, StatisticQuestion[]>();
+  const corrected = openCorrectedCopies(await appliedRegrades(mongo, examId));
+  const questions = new Map<Paper, StatisticQuestion[]>();
   let title = '';
   for await (const attempt of chosenAttempts(gradedRows(mongo, examId, by), choice)) {
-    const paper = await papers.find(attempt.paperId);
-    const asked = questions.get(attempt.paperId) ?? statisticQuestions(paper);
-    questions.set(attempt.paperId, asked);
+    const paper = corrected(attempt, await papers.find(attempt.paperId));
+    const asked = questions.get(paper) ?? statisticQuestions(paper);
+    questions.set(paper, asked);
     table.add(statisticRow(attempt, paper, asked));
     title = attempt.exam.title;
   }

@@ -7,6 +7,7 @@ import { readExamAct } from './acts.ts';
 import { reopenAttempt, restoreAttempt, voidAttempt } from './attempt-acts.ts';
 import { EXAMINER } from './examiner.ts';
 import { giveExtraTime, listExtraTime } from './extra-time.ts';
+import { regradeRoutes } from './regrade-routes.ts';
 import { submitAll, submitOrHandIn } from './submit.ts';
 
 export const EXAM_ROOM: Tag = {
@@ -26,7 +27,7 @@ const LATE = {
 
 /** Returns the routes of examiners: teachers of the copied scope, and admins. */
 export function examRoomRoutes(deps: AttemptDeps): Route[] {
-  return actRoutes(deps);
+  return [...actRoutes(deps), ...regradeRoutes(deps, { tag: EXAM_ROOM, late: LATE })];
 }
 
 /** Acts on attempts. Each needs an idempotency key and a reason. */

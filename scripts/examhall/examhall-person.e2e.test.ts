@@ -97,6 +97,8 @@ async function driveSitting(cluster: Cluster, id: string) {
   accepted(await client.sendHandoff(attemptId, remarks));
   const released = { examId, sourceEventId: randomUUID(), releasedAt: new Date().toISOString() };
   await client.release({ ...released, payload: { schemaVersion: 1, studentIds: [id] } });
+  const regrade = { changes: [{ questionId: 'essay', award: 'FULL' }], reason: 'the fire alarm' };
+  accepted(await cluster.request('POST', `/v1/exams/${examId}/regrades`, { headers: proctor, body: regrade }));
   for (const userId of [id, PARENT]) {
     await until(`${userId} is notified`, () =>
       cluster.mongo.collection('notifications').findOne({ userId, entityId: attemptId }),

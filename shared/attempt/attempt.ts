@@ -202,6 +202,7 @@ export const EVENT_TYPES = [
   'REOPENED',
   'VOIDED',
   'RESTORED',
+  'REGRADED',
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 

@@ -37,7 +37,7 @@ interface OptionInput {
   isCorrect?: Optional<boolean>;
 }
 
-interface ScoringRuleInput {
+export interface ScoringRuleInput {
   mode: ScoringMode;
   maxScore?: Optional<number>;
   incorrectPenalty?: Optional<number>;
@@ -48,7 +48,7 @@ interface ScoringRuleInput {
   ladder?: Optional<readonly number[]>;
 }
 
-interface AnswerKeyInput {
+export interface AnswerKeyInput {
   correctOptionIds?: Optional<readonly string[]>;
   statements?: Optional<readonly { statementId: string; value: boolean }[]>;
   acceptedTexts?: Optional<readonly string[]>;
@@ -166,7 +166,8 @@ function positionsOf(options: readonly QuestionOption[], order: readonly string[
   return order.map((id) => positions.get(id) ?? -1);
 }
 
-function copyRule(rule: ScoringRuleInput): ScoringRule {
+/** Copies a rule field by field. */
+export function copyRule(rule: ScoringRuleInput): ScoringRule {
   return {
     mode: rule.mode,
     ...(rule.maxScore == null ? {} : { maxScore: rule.maxScore }),
@@ -179,7 +180,8 @@ function copyRule(rule: ScoringRuleInput): ScoringRule {
   };
 }
 
-function copyKey(key: AnswerKeyInput): AnswerKey {
+/** Copies a key field by field. */
+export function copyKey(key: AnswerKeyInput): AnswerKey {
   return {
     ...(key.correctOptionIds == null ? {} : { correctOptionIds: [...key.correctOptionIds] }),
     ...(key.statements == null

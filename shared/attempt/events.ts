@@ -54,6 +54,7 @@ export function metadataFault(metadata: object): Rejection | null {
 const GRADE_FIELDS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
   SUBMIT: ['totalScore'],
   TIMEOUT: ['totalScore'],
+  REGRADED: ['totalScore'],
   ESSAY_GRADE_HANDOFF: ['score', 'feedback', 'criteria'],
 };
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { sumExactly } from '#shared/kernel/decimal.ts';
 import { instantOf } from '#shared/kernel/time.ts';
 import { type Attempt, type CourseContext, deadlineOf, type ExamSnapshot } from './attempt.ts';
+import { maxScoreOf } from './correction.ts';
 import { attemptEvent, startMetadata } from './events.ts';
 import type { Paper } from './question.ts';
 import type { StartBody, StartExam } from './start-body.ts';
@@ -63,7 +63,7 @@ export function newAttempt(body: StartBody, facts: NewAttemptFacts): Attempt {
     order: questionOrder(body.exam, paper, facts.seed),
     optionOrders: optionOrders(body.exam, paper, facts.seed),
     seed: facts.seed,
-    maxScore: sumExactly(paper.questions.map((question) => question.score)),
+    maxScore: maxScoreOf(paper),
     answers: {},
     events: [attemptEvent(1, 'START', start, now)],
     eventSeq: 1,

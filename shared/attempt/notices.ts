@@ -27,6 +27,8 @@ export interface GradeNotice {
   releaseEventId: string | null;
   /** The release time, before which the notice is not sent. Null: it is sent at once. */
   notBefore: Date | null;
+  /** The regrade that changed a visible result. Absent for the first announcement. */
+  regradeId?: string;
 }
 
 /** Cause and release time of a notice. */
@@ -71,6 +73,23 @@ export function gradeNotices(
 }
 
 /**
+ * Returns the rows of an attempt whose result a regrade has changed, if the student may see the result. Whom a release in the future lets see
+ * it gets the notice of that release alone.
+ */
+export function noticesOnRegrade(attempt: NoticedAttempt, regradeId: string, now: Date): GradeNotice[] {
+  return visibilityForStudent(attempt, now).resultVisible ? regradeNotices(attempt, regradeId) : [];
+}
+
+/** Returns the rows that announce the result of a regrade, the student's first; none if the student was erased. */
+export function regradeNotices(attempt: Parameters<typeof gradeNotices>[0], regradeId: string): GradeNotice[] {
+  return gradeNotices(attempt).map((notice) => ({
+    ...notice,
+    sourceEventId: `${attempt._id}:notification:${RECIPIENTS[notice.recipient].regradeSuffix}:${regradeId}`,
+    regradeId,
+  }));
+}
+
+/**
  * Returns the rows that the grading of an attempt queues. `attempt` is as graded and has the release that binds it.
  * - If the student may see the result without any release: both rows, to be sent at once.
  * - Otherwise, if there is a release time: both rows, to be sent at that time. A future time queues them too, because no
@@ -95,7 +114,8 @@ export function isEarly({ notBefore }: GradeNotice, now: Date): boolean {
  * phone or profile. Fields without a value are omitted.
  */
 export function intakeBody(notice: GradeNotice, recipientIds: readonly string[]) {
-  const { preferenceType, title, content } = RECIPIENTS[notice.recipient];
+  const { preferenceType, content } = RECIPIENTS[notice.recipient];
+  const isRegrade = notice.regradeId !== undefined;
   const common = {
     preferenceType,
     entity: ATTEMPT_ENTITY,
@@ -111,8 +131,8 @@ export function intakeBody(notice: GradeNotice, recipientIds: readonly string[])
     notifications: recipientIds.map((userId) => ({
       userId,
       type: preferenceType,
-      title,
-      content: content(notice.examTitle),
+      title: isRegrade ? REGRADED_TITLE : RELEASED_TITLE,
+      content: isRegrade ? regradedContent(notice.examTitle) : content(notice.examTitle),
       ...common,
     })),
     payload: {
@@ -121,21 +141,26 @@ export function intakeBody(notice: GradeNotice, recipientIds: readonly string[])
       examId: notice.examId,
       examTitle: notice.examTitle,
       ...(notice.releaseEventId === null ? {} : { releaseEventId: notice.releaseEventId }),
+      ...(notice.regradeId === undefined ? {} : { regradeId: notice.regradeId }),
     },
   };
 }
 
+const RELEASED_TITLE = 'Kết quả bài thi đã được công bố';
+const REGRADED_TITLE = 'Kết quả bài thi đã được cập nhật';
+const regradedContent = (examTitle: string) => `Bài thi "${examTitle}" có kết quả mới.`;
+
 const RECIPIENTS = {
   STUDENT: {
     idSuffix: 'grade_released',
+    regradeSuffix: 'regraded',
     preferenceType: 'GRADE_RELEASED',
-    title: 'Kết quả bài thi đã được công bố',
     content: (examTitle: string) => `Bài thi "${examTitle}" đã có kết quả.`,
   },
   PARENT: {
     idSuffix: 'grade_released_parent',
+    regradeSuffix: 'regraded_parent',
     preferenceType: 'GRADE_RELEASED_PARENT',
-    title: 'Kết quả bài thi đã được công bố',
     content: (examTitle: string) => `Bài thi của con bạn "${examTitle}" đã có kết quả.`,
   },
 } as const satisfies Record<NoticeRecipient, object>;

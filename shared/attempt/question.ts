@@ -30,7 +30,12 @@ export interface Question {
   optionOrder: number[] | null;
   scoringRule: ScoringRule;
   answerKey: AnswerKey;
+  /** Set by a correction alone, and never part of a stored paper. */
+  award?: Award;
 }
+
+/** A correction that gives every student the full mark, or that takes the question out of totals and counts. */
+export type Award = 'FULL' | 'EXCLUDE';
 
 /** The question types that have rules of their own. */
 export const QUESTION_TYPES = [
@@ -148,8 +153,9 @@ interface Statement {
   value: boolean;
 }
 
-/** Returns true if a person or the AI classifier scores the question, not the grading worker. */
+/** Returns true if a person or the AI classifier scores the question, and neither the grading worker nor a correction. */
 export function isScoredByHand(question: Question): boolean {
+  if (question.award !== undefined) return false;
   return question.scoringRule.mode === 'MANUAL' || question.scoringRule.mode === 'ESSAY';
 }
 

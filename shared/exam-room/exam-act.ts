@@ -23,7 +23,16 @@ export interface OnAttempt extends AboutAttempt {
   statedReason?: string;
 }
 
-export type ExamActBody = OnExam | OnAttempt;
+/** An act on a regrade of an exam, whose row has the changes and the reason. */
+export interface OnRegrade {
+  kind: 'REGRADE' | 'REGRADE_APPLY' | 'REGRADE_DISCARD';
+  examId: string;
+  regradeId: string;
+  by: Examiner;
+  statedReason: string;
+}
+
+export type ExamActBody = OnExam | OnAttempt | OnRegrade;
 export type ExamActKind = ExamActBody['kind'];
 /** Body, progress and result of the commands of the exam room. */
 export interface ExamRoomCommands {
@@ -39,7 +48,8 @@ export interface ExamActProgress {
 export type ExamActResult =
   | { id: string; minutes: number; updated: number; remembered: number | null }
   | { id: string; submitted: number }
-  | { attemptId: string };
+  | { attemptId: string }
+  | { regradeId: string };
 
 /**
  * Returns the id of an act. A key of a caller makes one act of a kind on one exam or attempt, for ever, so a repeat meets the id of the

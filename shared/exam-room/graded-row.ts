@@ -15,7 +15,7 @@ export function authoredIndex(paper: Paper, paperIndex: number): number {
 
 /** Returns the questions of a paper for statistics. Attempts of one paper have to share the result. */
 export function statisticQuestions(paper: Paper): StatisticQuestion[] {
-  return paper.questions.map((question, index) => ({
+  return counted(paper).map(([index, question]) => ({
     questionId: question.questionId,
     orderIndex: authoredIndex(paper, index),
     type: question.type,
@@ -23,6 +23,11 @@ export function statisticQuestions(paper: Paper): StatisticQuestion[] {
     options: question.options.map(({ id }) => id),
     key: keyOf(question),
   }));
+}
+
+/** Returns the questions of a corrected paper with their indexes, without those that a regrade has taken out. */
+function counted(paper: Paper): [index: number, question: Question][] {
+  return [...paper.questions.entries()].filter(([, { award }]) => award !== 'EXCLUDE');
 }
 
 /** Returns the right choices. A question that is graded by hand has none, and a statement that all call false is no unused distractor. */
@@ -43,7 +48,7 @@ export function statisticRow(
     totalScore: attempt.totalScore ?? 0,
     maxScore: attempt.maxScore,
     questions,
-    outcomes: paper.questions.map((question, index) =>
+    outcomes: counted(paper).map(([index, question]) =>
       outcomeOf(question, attempt.answers[answerKeyOf(index)], isErasedAttempt(attempt)),
     ),
   };
@@ -51,10 +56,11 @@ export function statisticRow(
 
 /** Returns what became of a question in a graded attempt. Without an answer it scores 0; one that waits for a grade by hand has no score. */
 function outcomeOf(question: Question, answer: StoredAnswer | undefined, isErased: boolean): Outcome {
-  if (answer === undefined) return { score: 0, isAnswered: false, chosen: [] };
+  const awarded = question.award === 'FULL' ? question.score : undefined;
+  if (answer === undefined) return { score: awarded ?? 0, isAnswered: false, chosen: [] };
   const isPending = answer.score === null && isScoredByHand(question);
   return {
-    score: isPending ? null : (answer.score ?? 0),
+    score: isPending ? null : (awarded ?? answer.score ?? 0),
     // A long text is not read here. That of an erased student is gone, and the answer counts as given.
     isAnswered: answer.textRef === true || !isUnanswered(question, answer) || (isErased && answer.text === ''),
     chosen: answer.selected ?? trueStatements(answer),

@@ -1,5 +1,6 @@
 import { type Attempt, answerKeyOf, type StoredAnswer } from '#shared/attempt/attempt.ts';
-import { isScoredByHand, type Paper } from '#shared/attempt/question.ts';
+import type { Paper } from '#shared/attempt/question.ts';
+import { questionScores } from '#shared/attempt/scoring/grade-attempt.ts';
 import { percentOf } from '#shared/kernel/decimal.ts';
 import type { CsvCell } from './csv.ts';
 import { authoredIndex } from './graded-row.ts';
@@ -126,13 +127,10 @@ export function resultCells(attempt: ResultFacts, paper: Paper, { info, question
   ];
 }
 
-/** Returns the points of a question: 0 without an answer, and none before the grade or while it waits for a grade by hand. */
+/** Returns the points of a question: none before the grade, while it waits for a grade by hand, and once a regrade has taken it out. */
 function scoreCell({ status, answers }: ResultFacts, paper: Paper, index: number): number | null {
   if (status !== 'GRADED') return null;
-  const question = paper.questions[index];
-  const answer = answers[answerKeyOf(index)];
-  if (answer === undefined || question === undefined) return 0;
-  return answer.score ?? (isScoredByHand(question) ? null : 0);
+  return questionScores(paper, answers)[index] ?? null;
 }
 
 /** Returns an answer as text: the ids of the options, the judged statements, or the text itself. */
@@ -143,7 +141,8 @@ function answerText({ selected, statements, text }: StoredAnswer): string {
 }
 
 /** Returns the members of a description that a cell can show. */
-function scalarsOf(studentInfo: string | null): [string, CsvCell][] {
+/** Returns the members of a student's description that a cell can show. */
+export function scalarsOf(studentInfo: string | null): [string, CsvCell][] {
   const members: Record<string, unknown> = studentInfo === null ? {} : JSON.parse(studentInfo);
   return Object.entries(members).flatMap(([name, value]): [string, CsvCell][] => {
     const isScalar = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';

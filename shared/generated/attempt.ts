@@ -695,7 +695,8 @@ export type EventType =
   | 'TIME_EXTENDED'
   | 'REOPENED'
   | 'VOIDED'
-  | 'RESTORED';
+  | 'RESTORED'
+  | 'REGRADED';
 
 /**
  * The exam as it runs now. Policy and teacher scope are copied onto the attempt.

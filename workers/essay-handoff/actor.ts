@@ -32,7 +32,7 @@ async function applyHandoff(
   // The front door read the student before the erasure. No later erasure would find the command.
   if (isErasedAttempt(attempt)) await checkpoint(null, (commit) => emptyLateCommand(deps.mongo, command, commit));
   const now = new Date(deps.now());
-  const decision = decideHandoff(attempt, await deps.papers.find(attempt.paperId, session), handoff, now);
+  const decision = decideHandoff(attempt, await deps.gradingPaper(attempt, session), handoff, now);
   switch (decision.kind) {
     case 'refuse':
       return { kind: 'rejected', result: decision.rejection };

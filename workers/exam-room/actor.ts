@@ -2,6 +2,7 @@ import type { ExamActKind } from '#shared/exam-room/exam-act.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { handIn, reopen, restore, voidOne } from './on-attempt.ts';
 import { giveTime, handInAll } from './on-exam.ts';
+import { applyRegrade, discardRegrade, previewRegrade } from './regrade.ts';
 
 type Act = (deps: WorkerDeps, run: Run<'examroom'>) => Promise<Outcome<'examroom'>>;
 
@@ -12,6 +13,9 @@ const ACTS: Readonly<Record<ExamActKind, Act>> = {
   REOPEN: reopen,
   VOID: voidOne,
   RESTORE: restore,
+  REGRADE: previewRegrade,
+  REGRADE_APPLY: applyRegrade,
+  REGRADE_DISCARD: discardRegrade,
 };
 
 /** Does what examiners do with attempts: one command each, audited with its reason. */

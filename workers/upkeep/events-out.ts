@@ -33,7 +33,7 @@ export async function reportToAnalytics(
   if (attempt === null || attempt.erasedAt != null) return { kind: 'done', result: { events: 0 } };
   // The attempt was reopened: what this round left is gone, and the next one is reported by itself.
   if (roundOf(attempt) !== roundOf(about)) return { kind: 'done', result: { events: 0 } };
-  const paper = await deps.papers.find(attempt.paperId, session);
+  const paper = await deps.gradingPaper(attempt, session, gradedAt);
   const graded = asGraded(attempt, await inPieces(gradeAttempt(paper, attempt.answers)));
   const exam = { ...attempt.exam, resultsReleasedAt };
   const events = analyticsEvents({ ...graded, exam }, paper, gradedAt);

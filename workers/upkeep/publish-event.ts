@@ -62,16 +62,16 @@ async function factsOf(deps: WorkerDeps, event: EventOut, session: ClientSession
               ...common,
               gradedAt: event.gradedAt.toISOString(),
               resultVisible: event.isVisible,
-              score: event.isVisible ? await scoreOf(deps, attempt, session) : null,
+              score: event.isVisible ? await scoreOf(deps, attempt, event.gradedAt, session) : null,
             };
       return { organizationId, data, attemptId, studentId };
     }
   }
 }
 
-/** Returns the score of the first grading, which later grades by hand do not change. */
-async function scoreOf(deps: WorkerDeps, { paperId, answers, maxScore }: Attempt, session: ClientSession) {
-  const paper = await deps.papers.find(paperId, session);
-  const { totals } = await inPieces(gradeAttempt(paper, answers));
+/** Returns the score of the first grading, which later grades by hand and regrades do not change. */
+async function scoreOf(deps: WorkerDeps, attempt: Attempt, gradedAt: Date, session: ClientSession) {
+  const paper = await deps.gradingPaper(attempt, session, gradedAt);
+  const { totals, maxScore } = await inPieces(gradeAttempt(paper, attempt.answers));
   return { total: totals.totalScore, max: maxScore, pendingManualCount: totals.pendingManualCount };
 }

@@ -2293,7 +2293,8 @@ export type EventType =
   | 'TIME_EXTENDED'
   | 'REOPENED'
   | 'VOIDED'
-  | 'RESTORED';
+  | 'RESTORED'
+  | 'REGRADED';
 
 /**
  * State of an exam: counts of its attempts and notices, and its releases.
@@ -2458,7 +2459,16 @@ export interface ExamActError {
 /**
  * Kind of an act of an examiner.
  */
-export type ExamActKind = 'EXTRA_TIME' | 'SUBMIT' | 'SUBMIT_ALL' | 'REOPEN' | 'VOID' | 'RESTORE';
+export type ExamActKind =
+  | 'EXTRA_TIME'
+  | 'SUBMIT'
+  | 'SUBMIT_ALL'
+  | 'REOPEN'
+  | 'VOID'
+  | 'RESTORE'
+  | 'REGRADE'
+  | 'REGRADE_APPLY'
+  | 'REGRADE_DISCARD';
 
 /**
  * An act of an examiner.
@@ -4639,6 +4649,16 @@ export type ReasonCode =
   | 'DUE';
 
 /**
+ * An act that needs no more than its reason.
+ */
+export interface ReasonRequest {
+  /**
+   * Why.
+   */
+  reason: ActReason;
+}
+
+/**
  * Act on an attempt that needs a reason alone.
  */
 export interface ReasonedRequest {
@@ -4673,6 +4693,237 @@ export interface RegisterRequest {
    */
   role?: string | null;
 }
+
+/**
+ * A regrade of an exam.
+ */
+export interface Regrade {
+  /**
+   * Id of the regrade.
+   */
+  id: Identifier;
+  /**
+   * Its state.
+   */
+  state: RegradeState;
+  /**
+   * Its changes.
+   */
+  changes: RegradeChange[];
+  /**
+   * Graded attempts that hold a changed question.
+   */
+  attempts: number;
+  /**
+   * Those of them of which a score changes.
+   */
+  changed: number;
+  /**
+   * Those whose total rises.
+   */
+  up: number;
+  /**
+   * Those whose total falls.
+   */
+  down: number;
+  /**
+   * The examiner who made it.
+   */
+  by: Identifier;
+  /**
+   * Why.
+   */
+  reason: string;
+  /**
+   * Time of the request.
+   */
+  createdAt: Timestamp;
+  /**
+   * Time at which it began to bind grades; null before.
+   */
+  appliedAt: Timestamp | null;
+}
+
+/**
+ * Gives every student the full mark, or takes the question out of totals and counts.
+ */
+export type RegradeAward = 'FULL' | 'EXCLUDE';
+
+/**
+ * A change of a question: an award, or else a key, a rule or both.
+ */
+export interface RegradeChange {
+  /**
+   * Id of the question, as its start sent it.
+   */
+  questionId: Identifier;
+  /**
+   * Only this version of the question. Absent: every version.
+   */
+  questionVersionId?: Identifier;
+  /**
+   * The right answer. It must fit the question as at a start.
+   */
+  answerKey?: AnswerKey;
+  /**
+   * The rule of its score. It must fit the question as at a start.
+   */
+  scoringRule?: ScoringRule;
+  /**
+   * Instead of key and rule. A question that is scored by hand takes an award only.
+   */
+  award?: RegradeAward;
+}
+
+/**
+ * A change of a question: an award, or else a key, a rule or both.
+ */
+export interface RegradeChangeInput {
+  /**
+   * Id of the question, as its start sent it.
+   */
+  questionId: Identifier;
+  /**
+   * Only this version of the question. Absent: every version.
+   */
+  questionVersionId?: Identifier | null;
+  /**
+   * The right answer. It must fit the question as at a start.
+   */
+  answerKey?: AnswerKeyInput | null;
+  /**
+   * The rule of its score. It must fit the question as at a start.
+   */
+  scoringRule?: ScoringRuleInput | null;
+  /**
+   * Instead of key and rule. A question that is scored by hand takes an award only.
+   */
+  award?: RegradeAward | null;
+}
+
+/**
+ * Regrades of an exam.
+ */
+export interface RegradeList {
+  /**
+   * Regrades, newest first.
+   */
+  items: Regrade[];
+  /**
+   * Send it as `before` for the next page; null on the last one.
+   */
+  next: Identifier | null;
+}
+
+/**
+ * A regrade of an exam.
+ */
+export interface RegradeReply {
+  /**
+   * The regrade.
+   */
+  regrade: Regrade;
+}
+
+/**
+ * Changes of questions of an exam, for a preview.
+ */
+export interface RegradeRequest {
+  /**
+   * The changes, one of each question and version.
+   *
+   * @minItems 1
+   * @maxItems 50
+   */
+  changes: RegradeChangeInput[];
+  /**
+   * Why the exam is graded anew.
+   */
+  reason: ActReason;
+}
+
+/**
+ * Changes of one attempt by a regrade.
+ */
+export interface RegradeRow {
+  /**
+   * Id of the attempt.
+   */
+  attemptId: Identifier;
+  /**
+   * Its student.
+   */
+  studentId: Identifier;
+  /**
+   * Description of the student by the sender of the start.
+   */
+  studentInfo: StudentInfo | null;
+  /**
+   * As it was graded.
+   */
+  before: RegradeScore;
+  /**
+   * As the changes grade it.
+   */
+  after: RegradeScore;
+  /**
+   * Questions whose score changes, in the order of the paper.
+   *
+   * Items: A question whose score changes.
+   */
+  questions: {
+    /**
+     * Id of the question.
+     */
+    questionId: Identifier;
+    /**
+     * Score before; null while a grade by hand is pending, and for a question that is taken out.
+     */
+    before: number | null;
+    /**
+     * Score after.
+     */
+    after: number | null;
+  }[];
+}
+
+/**
+ * Changes by a regrade, attempt by attempt.
+ */
+export interface RegradeRows {
+  /**
+   * Attempts of which a score changes, by their ids.
+   */
+  items: RegradeRow[];
+  /**
+   * Send it as `after` for the next page; null on the last one.
+   */
+  next: Identifier | null;
+}
+
+/**
+ * CSV file (RFC 4180, UTF-8 with byte order mark) with a line for each attempt of which a score changes.
+ */
+export type RegradeRowsFile = string;
+
+/**
+ * Total and full mark of an attempt.
+ */
+export interface RegradeScore {
+  /**
+   * Total; null before its grade.
+   */
+  totalScore: number | null;
+  /**
+   * Sum of the full marks that count.
+   */
+  maxScore: number;
+}
+
+/**
+ * State of a regrade. It binds grades from `APPLYING` on.
+ */
+export type RegradeState = 'PREVIEWING' | 'PREVIEW' | 'APPLYING' | 'APPLIED' | 'DISCARDED';
 
 /**
  * Counts of what a release changed.
@@ -6259,6 +6510,39 @@ export interface WorkerState {
   unanswering: UnansweringNeighbour[];
 }
 
+export interface ListRegradesQuery {
+  /**
+   * `next` of the page before.
+   */
+  before?: Identifier;
+  /**
+   * Regrades of a page; default 20.
+   */
+  limit?: number;
+}
+
+export interface ListRegradeRowsQuery {
+  /**
+   * `next` of the page before.
+   */
+  after?: Identifier;
+  /**
+   * Rows of a page; default 100.
+   */
+  limit?: number;
+}
+
+export interface DownloadRegradeRowsQuery {
+  /**
+   * Separator of the cells; default a comma.
+   */
+  separator?: ',' | ';';
+  /**
+   * Separator of the decimals; default a point.
+   */
+  decimal?: '.' | ',';
+}
+
 export interface ListExamsQuery {
   /**
    * Exams with an open attempt or a deadline ahead, or all others; default both.
@@ -6715,8 +6999,11 @@ export type ServerCode =
   | 'PAYLOAD_TOO_LARGE'
   | 'PERSON_ERASED'
   | 'QUESTION_NOT_IN_ATTEMPT'
+  | 'QUESTION_NOT_IN_EXAM'
   | 'QUESTION_NOT_MANUAL'
   | 'RATE_LIMITED'
+  | 'REGRADE_NOT_FOUND'
+  | 'REGRADE_STATE_CONFLICT'
   | 'REQUEST_TIMEOUT'
   | 'ROUTE_NOT_FOUND'
   | 'SCORE_OUT_OF_RANGE'
@@ -7157,6 +7444,149 @@ export interface Operations {
       | 'ROUTE_NOT_FOUND'
       | 'UNAUTHENTICATED'
       | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Preview a regrade of an exam: who changes, and by how much. */
+  createRegrade: {
+    input: { examId: string; body: RegradeRequest };
+    data: RegradeReply;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'IDEMPOTENCY_KEY_REQUIRED'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'QUESTION_NOT_IN_EXAM'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** List the regrades of an exam. */
+  listRegrades: {
+    input: { examId: string; query?: ListRegradesQuery };
+    data: RegradeList;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REGRADE_NOT_FOUND'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Get a regrade with its counts. */
+  readRegrade: {
+    input: { examId: string; regradeId: string };
+    data: RegradeReply;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REGRADE_NOT_FOUND'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** List the attempts that a regrade changes. */
+  listRegradeRows: {
+    input: { examId: string; regradeId: string; query?: ListRegradeRowsQuery };
+    data: RegradeRows;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REGRADE_NOT_FOUND'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Download the attempts that a regrade changes as CSV. */
+  downloadRegradeRows: {
+    input: { examId: string; regradeId: string; query?: DownloadRegradeRowsQuery };
+    data: RegradeRowsFile;
+    pending: never;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'INTERNAL'
+      | 'REGRADE_NOT_FOUND'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Apply a regrade that was previewed. */
+  applyRegrade: {
+    input: { examId: string; regradeId: string; body: ReasonRequest };
+    data: RegradeReply;
+    pending: ExamActReply;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'IDEMPOTENCY_KEY_REQUIRED'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REGRADE_NOT_FOUND'
+      | 'REGRADE_STATE_CONFLICT'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
+      | 'VALIDATION_FAILED';
+  };
+  /** Discard a regrade that was previewed. */
+  discardRegrade: {
+    input: { examId: string; regradeId: string; body: ReasonRequest };
+    data: RegradeReply;
+    pending: ExamActReply;
+    needs: 'as';
+    oneOf: never;
+    codes:
+      | 'EXAM_NOT_FOUND'
+      | 'FORBIDDEN'
+      | 'IDEMPOTENCY_KEY_REQUIRED'
+      | 'INTERNAL'
+      | 'INVALID_JSON'
+      | 'PAYLOAD_TOO_LARGE'
+      | 'REGRADE_NOT_FOUND'
+      | 'REGRADE_STATE_CONFLICT'
+      | 'REQUEST_TIMEOUT'
+      | 'ROUTE_NOT_FOUND'
+      | 'UNAUTHENTICATED'
+      | 'UNAVAILABLE'
+      | 'UNSUPPORTED_ENCODING'
+      | 'UNSUPPORTED_MEDIA_TYPE'
       | 'VALIDATION_FAILED';
   };
   /** List the exams that the caller examines, with the counts of their attempts. */
@@ -8751,6 +9181,76 @@ export const ROUTES = {
     isEither: false,
     organization: 'unread',
     readsKey: false,
+    isMinimal: false,
+  },
+  createRegrade: {
+    method: 'POST',
+    path: '/v1/exams/{examId}/regrades',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: true,
+    isMinimal: false,
+  },
+  listRegrades: {
+    method: 'GET',
+    path: '/v1/exams/{examId}/regrades',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  readRegrade: {
+    method: 'GET',
+    path: '/v1/exams/{examId}/regrades/{regradeId}',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  listRegradeRows: {
+    method: 'GET',
+    path: '/v1/exams/{examId}/regrades/{regradeId}/rows',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  downloadRegradeRows: {
+    method: 'GET',
+    path: '/v1/exams/{examId}/regrades/{regradeId}/rows.csv',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: false,
+    isMinimal: false,
+  },
+  applyRegrade: {
+    method: 'POST',
+    path: '/v1/exams/{examId}/regrades/{regradeId}/apply',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: true,
+    isMinimal: false,
+  },
+  discardRegrade: {
+    method: 'POST',
+    path: '/v1/exams/{examId}/regrades/{regradeId}/discard',
+    caller: 'user',
+    reads: ['as'],
+    isEither: false,
+    organization: 'unread',
+    readsKey: true,
     isMinimal: false,
   },
   listExams: {

@@ -97,6 +97,8 @@ export const FOLLOW_RULES: Readonly<Record<PendingName, FollowRule>> = {
   reopenAttempt: 'again',
   voidAttempt: 'again',
   restoreAttempt: 'again',
+  applyRegrade: 'again',
+  discardRegrade: 'again',
   replayDeadLetters: BULK_ACT,
   ackDeadLetters: BULK_ACT,
   dropDeadLetters: BULK_ACT,

@@ -55,12 +55,12 @@ export function copiedPaper(questions: readonly StartQuestion[]): Paper {
 
 /** Returns the grades of a sitting after the handoff of its essay, by the rules of the product. */
 function gradeSitting(paper: Paper, { answers, essayPoints }: Sitting): Grading {
-  const { answers: grades } = gradeAnswers(paper, answers);
+  const { answers: grades, maxScore } = gradeAnswers(paper, answers);
   for (const [index, question] of paper.questions.entries()) {
     const key = answerKeyOf(index);
     if (grades[key]?.score === null && essayPoints !== null) grades[key] = gradeByHand(question, essayPoints);
   }
-  return { answers: grades, totals: totalsOf(paper, grades) };
+  return { answers: grades, totals: totalsOf(paper, grades), maxScore };
 }
 
 export function gradeAnswers(paper: Paper, answers: ReadonlyMap<string, Answer>): Grading {

@@ -2,6 +2,7 @@ import { type Config, readConfig } from '#infra/config/config.ts';
 import type { ConfiguredAs, WorkerType } from '#infra/config/readers.ts';
 import { openModels } from '#infra/models/open-models.ts';
 import { openAttemptReads } from '#infra/mongo/attempt/attempts.ts';
+import { openGradingPapers } from '#infra/mongo/attempt/corrections.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openBindingReleases } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
@@ -58,11 +59,13 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}) {
   const rings: CommandRef[] = [];
   const alarms: string[] = [];
   const publishedJobs: string[] = [];
+  const papers = openPapers(mongo, 8 * 1024 * 1024);
   const deps: WorkerDeps = {
     mongo,
-    papers: openPapers(mongo, 8 * 1024 * 1024),
+    papers,
     findAttempt: openAttemptReads(mongo),
     bindingRelease: openBindingReleases(mongo),
+    gradingPaper: openGradingPapers(mongo, papers),
     now: Date.now,
     log,
     config,

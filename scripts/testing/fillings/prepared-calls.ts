@@ -84,6 +84,12 @@ export const PREPARED: Readonly<Record<string, Prepare>> = {
     await accepted(url, 'POST', `/v1/attempts/${params.attemptId}/void`, { headers, body: { reason: 'a mistake' } });
     return { params, headers };
   },
+  createRegrade: async ({ url, n }) => {
+    await started(url, n, [choice('q1'), numeric('q2', [{ value: 2 }])]);
+    return { params: { examId: `exam-${n}` }, headers: examiner(n) };
+  },
+  applyRegrade: ({ url, n }) => previewed(url, n),
+  discardRegrade: ({ url, n }) => previewed(url, n),
   login: async ({ url, n }) => {
     await registered(url, n);
     return { body: { email: emailOf(n), password: PASSWORD } };
@@ -135,6 +141,16 @@ const examiner = (n: number) => ({
   'X-User-Role': 'ADMIN',
   'Idempotency-Key': `act-${n}`,
 });
+
+/** Returns the call about a regrade that was previewed. */
+async function previewed(url: string, n: number) {
+  await started(url, n, [choice('q1')]);
+  const headers = { ...examiner(n), 'Idempotency-Key': `preview-${n}` };
+  const body = { changes: [{ questionId: 'q1', award: 'FULL' }], reason: 'no option is right' };
+  const { data } = await accepted(url, 'POST', `/v1/exams/exam-${n}/regrades`, { headers, body });
+  return { params: { examId: `exam-${n}`, regradeId: data.regrade.id as string }, headers: examiner(n) };
+}
+
 const student = (n: number) => ({ 'X-User-Id': `person-${n}`, 'X-User-Role': 'STUDENT' });
 
 async function registered(url: string, n: number): Promise<{ accessToken: string; refreshToken: string }> {

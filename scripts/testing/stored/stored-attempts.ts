@@ -1,8 +1,8 @@
-import { attempts, type ExamActRow } from '#infra/mongo/attempt/collections.ts';
+import { attempts, type ExamActRow, type RegradeRow, regrades } from '#infra/mongo/attempt/collections.ts';
 import { identified, openPapers } from '#infra/mongo/attempt/papers.ts';
 import { storeRelease } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
-import { storeExamAct } from '#infra/mongo/exam-room/exam-acts.ts';
+import { insertExamAct, storeExamAct } from '#infra/mongo/exam-room/exam-acts.ts';
 import { type CommandOf, type Commands, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
@@ -14,7 +14,7 @@ import { examActOrder } from '#shared/exam-room/exam-act.ts';
 import type { Command, Order, Queue } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { atOnce } from '#shared/kernel/pieces.ts';
-import { SECOND } from '#shared/kernel/time.ts';
+import { HOUR, SECOND } from '#shared/kernel/time.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from './sample-attempt.ts';
 
 /** A single choice of one point, graded by rule, and an essay of two points, graded by handoff. */
@@ -141,7 +141,25 @@ export async function postExtraTime(
   };
   const { _id, kind, examId, by } = row;
   const order = examActOrder(_id, examId, { kind, examId, by });
-  return storeExamAct(mongo, newCommand({ ...order, id: _id, maxAttempts, now, ...due }), row);
+  return storeExamAct(mongo, newCommand({ ...order, id: _id, maxAttempts, now, ...due }), (session) =>
+    insertExamAct(mongo, row, session),
+  );
+}
+
+/** Stores a regrade by an admin that makes `b` the right choice, and posts its preview, or its application after the preview. */
+export async function postRegrade(mongo: Mongo, examId: string, kind: 'REGRADE' | 'REGRADE_APPLY'): Promise<Command> {
+  const [regradeId, id, by] = [newId(), newId(), { id: 'admin-1', role: 'ADMIN' } as const];
+  const reason = 'the key was wrong';
+  const row: RegradeRow = {
+    _id: regradeId,
+    examId,
+    state: kind === 'REGRADE' ? 'PREVIEWING' : 'PREVIEW',
+    changes: [{ questionId: 'choice', questionVersionId: null, answerKey: { correctOptionIds: ['b'] } }],
+    ...{ by, reason, createdAt: new Date(), appliedAt: null, isApplied: false },
+    ...{ attempts: 0, changed: 0, up: 0, down: 0, expiresAt: new Date(Date.now() + HOUR) },
+  };
+  await regrades(mongo).insertOne(row);
+  return postOrder(mongo, { ...examActOrder(id, examId, { kind, examId, regradeId, by, statedReason: reason }), id });
 }
 
 /** Posts the command of an order, due one second ago by default, so that it is due even if the test's clock is ahead of MongoDB's. */

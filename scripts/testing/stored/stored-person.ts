@@ -1,5 +1,5 @@
 import type { Db } from 'mongodb';
-import { attempts, eventRows, seats, textRows } from '#infra/mongo/attempt/collections.ts';
+import { attempts, eventRows, regradeLines, seats, textRows } from '#infra/mongo/attempt/collections.ts';
 import { securityEvents } from '#infra/mongo/auth/collections.ts';
 import { learnPair, pairOf } from '#infra/mongo/auth/known-pairs.ts';
 import { recordFailure, throttleKey } from '#infra/mongo/auth/throttle.ts';
@@ -26,6 +26,7 @@ import { attemptEvent } from '#shared/attempt/events.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { accountNoticeOrder } from '#shared/auth/notices.ts';
 import { newId } from '#shared/kernel/ids.ts';
+import { HOUR } from '#shared/kernel/time.ts';
 import { deliveryOrder } from '#shared/notification/commands.ts';
 import { recordedAttempt } from '#shared/notification/delivery.ts';
 import { type EventInput, newEvent } from '#shared/notification/event.ts';
@@ -94,6 +95,10 @@ async function storeSitting(mongo: Mongo, studentId: string): Promise<string> {
   const seat = { linkId, studentId, seat: 0, numbered: true, takenAt: new Date() };
   await seats(mongo).insertOne({ _id: JSON.stringify([linkId, studentId]), ...seat });
   await postHandoff(mongo, attempt, { feedback: MARKER });
+  const regradeId = newId();
+  const line = { _id: `${regradeId}:${attemptId}`, regradeId, attemptId, studentId, studentInfo, examiners: [] };
+  const scores = { before: { totalScore: 1, maxScore: 3 }, after: { totalScore: 0, maxScore: 3 }, questions: [] };
+  await regradeLines(mongo).insertOne({ ...line, ...scores, expiresAt: new Date(Date.now() + HOUR) });
   for (const notice of gradeNotices(attempt)) {
     const order = noticeOrder(notice);
     await postOrder(mongo, { ...order, id: order.key });

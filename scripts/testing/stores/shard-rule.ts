@@ -147,6 +147,9 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   'exam-room/board': ['attempts find', 'attempts aggregate'],
   'exam-room/exams': ['attempts find', 'attempts aggregate', 'attempt_exams find'],
   'exam-room/results': ['attempts find'],
+  'exam-room/regraded-attempts': ['attempts find'],
+  'exam-room/papers-of-exam': ['attempts aggregate'],
+  'exam-room/regrades': ['attempt_regrade_lines find'],
   // The sweep finds overdue attempts of any student.
   'attempt/submit': ['attempts find {deadlineAt $lte, status}'],
   // A pair is named by a digest of e-mail and address, and an e-mail has several.

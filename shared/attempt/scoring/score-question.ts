@@ -8,19 +8,21 @@ import { isBlankEssay } from './typed-text.ts';
 
 /**
  * A full mark is the score of the question itself, and `isCorrect`. Any other score is rounded to six places and never above that. Both are
- * null while a grade by hand is pending.
+ * null while a grade by hand is pending, and of a question that a correction has taken out.
  */
 export type Grade = { isCorrect: boolean; score: number } | { isCorrect: null; score: null };
 
-const PENDING: Grade = { isCorrect: null, score: null };
+const NONE: Grade = { isCorrect: null, score: null };
 
 /**
  * Grades one question from its copied snapshot. An unanswered question scores 0 regardless of `minScore`, even if it is scored
  * by hand, so that no teacher has to grade an empty page. `answer` is undefined if no answer is stored.
  */
 export function scoreQuestion(question: Question, answer: AnswerContent | undefined): Grade {
+  if (question.award === 'EXCLUDE') return NONE;
+  if (question.award === 'FULL') return gradeOf(question, FULL);
   if (answer === undefined || isUnanswered(question, answer)) return gradeOf(question, NOTHING);
-  if (isScoredByHand(question)) return PENDING;
+  if (isScoredByHand(question)) return NONE;
   // A practice question has 0 points, which cannot serve as a scale. A scale of 1 still yields the right `isCorrect`.
   const ruleMax = question.scoringRule.maxScore ?? (question.score || 1);
   return gradeOf(question, shareOf(question, ruleMax, answer));

@@ -48,6 +48,9 @@ export const EXAM_ACTIONS = [
   'attempt.void',
   'exam.extra-time',
   'exam.submit-all',
+  'exam.regrade',
+  'exam.regrade-applied',
+  'exam.regrade-discarded',
 ] as const;
 /** Every act that the audit names. */
 export const AUDIT_ACTIONS = [

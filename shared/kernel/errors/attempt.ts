@@ -232,4 +232,25 @@ export const ATTEMPT_ERRORS = {
     remedy: 'Read the attempt.',
     retry: 'no',
   },
+  QUESTION_NOT_IN_EXAM: {
+    status: 400,
+    message: 'No such question in this exam',
+    cause: 'No paper of the exam has this question, or not in this version.',
+    remedy: 'Take `questionId` and `questionVersionId` from an attempt of the exam.',
+    retry: 'no',
+  },
+  REGRADE_NOT_FOUND: {
+    status: 404,
+    message: 'No such regrade',
+    cause: 'The exam has no regrade of this id. A preview is kept for 30 days.',
+    remedy: 'List the regrades of the exam, or make a new preview.',
+    retry: 'no',
+  },
+  REGRADE_STATE_CONFLICT: {
+    status: 409,
+    message: 'The regrade is in another state',
+    cause: 'Only a finished preview can be applied or discarded, and an applied regrade stays applied.',
+    remedy: 'Read the regrade, and make a new one to change grades again.',
+    retry: 'no',
+  },
 } as const satisfies ErrorCatalogue;

@@ -1,6 +1,7 @@
 import type { Collection } from 'mongodb';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import type { Attempt, AttemptEvent, AttemptKey } from '#shared/attempt/attempt.ts';
+import type { Correction, RegradeState } from '#shared/attempt/correction.ts';
 import type { Examiner } from '#shared/attempt/extra-time.ts';
 import type { Paper } from '#shared/attempt/question.ts';
 import type { StoredRelease } from '#shared/attempt/release.ts';
@@ -69,6 +70,48 @@ export interface ExamActRow {
   sitting: number;
 }
 
+/**
+ * A regrade of an exam: its changes, and whom they concern. `_id` is that of the act which made it. An applied one stays for ever, because
+ * grades follow from it.
+ */
+export interface RegradeRow {
+  _id: string;
+  examId: string;
+  state: RegradeState;
+  changes: Correction[];
+  by: Examiner;
+  reason: string;
+  createdAt: Date;
+  /** Time at which it began to bind grades. */
+  appliedAt: Date | null;
+  /** 1 for the first regrade that was applied at the exam. Absent before, as `isApplied` is false. */
+  number?: number;
+  isApplied: boolean;
+  /** Graded attempts that hold a changed question; those of them whose grade changes; and whose total rises or falls. */
+  attempts: number;
+  changed: number;
+  up: number;
+  down: number;
+  /** End of a preview; null once it is applied. */
+  expiresAt: Date | null;
+}
+
+/** Changes of one attempt by a regrade. `_id` = regrade id and attempt id. */
+export interface RegradeLine {
+  _id: string;
+  regradeId: string;
+  attemptId: string;
+  studentId: string;
+  /** JSON text, as in the attempt. */
+  studentInfo: string | null;
+  /** Teachers who may see the line. */
+  examiners: string[];
+  before: { totalScore: number | null; maxScore: number };
+  after: { totalScore: number; maxScore: number };
+  questions: { questionId: string; before: number | null; after: number | null }[];
+  expiresAt: Date;
+}
+
 export const ATTEMPTS = 'attempts';
 const PAPERS = 'attempt_papers';
 export const EVENT_ROWS = 'attempt_events';
@@ -76,6 +119,8 @@ export const TEXT_ROWS = 'attempt_texts';
 export const SEATS = 'attempt_link_seats';
 export const RELEASES = 'attempt_releases';
 export const EXAM_ACTS = 'attempt_exam_acts';
+export const REGRADES = 'attempt_regrades';
+export const REGRADE_LINES = 'attempt_regrade_lines';
 
 export const attempts = (mongo: Mongo): Collection<Attempt> => mongo.db.collection(ATTEMPTS);
 export const papers = (mongo: Mongo): Collection<StoredPaper> => mongo.db.collection(PAPERS);
@@ -84,3 +129,5 @@ export const textRows = (mongo: Mongo): Collection<TextRow> => mongo.db.collecti
 export const seats = (mongo: Mongo): Collection<SeatRow> => mongo.db.collection(SEATS);
 export const releases = (mongo: Mongo): Collection<ReleaseRow> => mongo.db.collection(RELEASES);
 export const examActs = (mongo: Mongo): Collection<ExamActRow> => mongo.db.collection(EXAM_ACTS);
+export const regrades = (mongo: Mongo): Collection<RegradeRow> => mongo.db.collection(REGRADES);
+export const regradeLines = (mongo: Mongo): Collection<RegradeLine> => mongo.db.collection(REGRADE_LINES);

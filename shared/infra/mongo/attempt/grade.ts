@@ -10,7 +10,7 @@ import { EVENT_TAIL_LIMIT } from '#shared/attempt/limits.ts';
 import { withScoreChange } from '#shared/attempt/score-history.ts';
 import type { Grading, Totals } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
-import { ATTEMPTS, attempts, whereKey } from './collections.ts';
+import { ATTEMPTS, attempts, type RegradeRow, whereKey } from './collections.ts';
 import { rowWrites } from './event-tail.ts';
 import { addToEventLog } from './events.ts';
 
@@ -26,12 +26,12 @@ export interface GradeWrite {
  * Returns the writes that change SUBMITTED to GRADED with scores, totals and the terminal event. They are stale if the attempt has
  * changed since it was loaded.
  */
-export function gradeWrites(write: GradeWrite): Writes[] {
-  const { attempt, grading, event } = write;
+export function gradeWrites({ attempt, grading, event }: GradeWrite): Writes[] {
   const changes = {
     // One field, because two paths for each answer cost the server almost as much as the rest of the transaction.
     answers: gradedAnswers(attempt.answers, grading),
     ...grading.totals,
+    maxScore: grading.maxScore,
     status: 'GRADED' satisfies Attempt['status'],
     'exam.resultsReleasedAt': attempt.exam.resultsReleasedAt,
     releaseEventId: attempt.releaseEventId,
@@ -39,19 +39,52 @@ export function gradeWrites(write: GradeWrite): Writes[] {
     'tally.scored': true,
     'tally.released': attempt.exam.resultsReleasedAt !== null,
     'tally.graded': Object.values(grading.answers).filter(({ score }) => score !== null).length,
-    scoreHistory: withScoreChange(attempt, scoreChange(attempt, grading.totals, 'GRADE', event.createdAt)),
+    scoreHistory: withScoreChange(
+      attempt,
+      scoreChange({ ...attempt, maxScore: grading.maxScore }, grading.totals, 'GRADE', event.createdAt),
+    ),
   };
   return rewrite({ attempt, status: 'SUBMITTED', changes, event });
 }
 
 function scoreChange(
-  { maxScore }: Attempt,
+  { maxScore }: Pick<Attempt, 'maxScore'>,
   { totalScore }: Pick<Totals, 'totalScore'>,
   cause: ScoreChange['cause'],
   at: Date,
   by: string | null = null,
 ): ScoreChange {
   return { at, by, cause, totalScore, maxScore, regradeId: null, reason: null };
+}
+
+/** The grades that a regrade gives a graded attempt. */
+interface RegradeWrite extends GradeWrite {
+  regrade: Pick<RegradeRow, '_id' | 'by' | 'reason'>;
+}
+
+/**
+ * Returns the writes that give a graded attempt the grades of a regrade, with its event. They are stale if the attempt has changed since it was
+ * loaded.
+ */
+export function regradeWrites({ attempt, grading, event, regrade }: RegradeWrite): Writes[] {
+  const changes = {
+    answers: gradedAnswers(attempt.answers, grading),
+    ...grading.totals,
+    maxScore: grading.maxScore,
+    'tally.graded': Object.values(grading.answers).filter(({ score }) => score !== null).length,
+    scoreHistory: withScoreChange(attempt, {
+      ...scoreChange(
+        { ...attempt, maxScore: grading.maxScore },
+        grading.totals,
+        'REGRADE',
+        event.createdAt,
+        regrade.by.id,
+      ),
+      regradeId: regrade._id,
+      reason: regrade.reason,
+    }),
+  };
+  return rewrite({ attempt, status: 'GRADED', changes, event });
 }
 
 /** Returns the answers with their grades, as the attempt stores them: without the long texts, which the load has filled in. */

@@ -11,20 +11,20 @@ import { FRONT_DOOR_BUDGET_MS, inTransactionOf } from '#infra/mongo/transaction.
 const MAX_PASSES = 5;
 
 /**
- * Stores the command of an act with the row of its content. If the key of the caller has made a command before, returns that one, however it
+ * Stores the command of an act with the row of its content, which `also` inserts. If the key of the caller has made a command before, returns that one, however it
  * has ended.
  */
 export function storeExamAct(
   mongo: Mongo,
   command: CommandOf<'examroom'>,
-  row: ExamActRow | null,
+  also: (session: ClientSession) => Promise<void>,
 ): Promise<CommandOf<'examroom'>> {
   return inCausalOrder(mongo, async (session) => {
     for (let pass = 1; ; pass++) {
       try {
         await inTransactionOf(mongo, session, FRONT_DOOR_BUDGET_MS, async () => {
           await postCommandIn(mongo, session, command);
-          if (row !== null) await examActs(mongo).insertOne(row, { session });
+          await also(session);
         });
         return command;
       } catch (error) {
@@ -34,6 +34,11 @@ export function storeExamAct(
       if (earlier !== null) return earlier;
     }
   });
+}
+
+/** Inserts the row of an act on an exam, in the transaction of its command. */
+export async function insertExamAct(mongo: Mongo, row: ExamActRow, session: ClientSession): Promise<void> {
+  await examActs(mongo).insertOne(row, { session });
 }
 
 /** Returns the row of an act, or null. */

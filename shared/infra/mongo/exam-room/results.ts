@@ -38,7 +38,7 @@ export async function* columnRows(
 }
 
 /** Yields the attempts with all of their answers, also the long ones. */
-export async function* resultRows(mongo: Mongo, walked: Walked): AsyncGenerator<ResultFacts> {
+export async function* resultRows(mongo: Mongo, walked: Walked): AsyncGenerator<ResultFacts & Pick<Attempt, 'scope'>> {
   const projection = { events: 0, startKeys: 0, order: 0, optionOrders: 0 } as const;
   const cursor = attempts(mongo)
     .find(filterOf(walked), { ...IN_ORDER, projection })
@@ -59,7 +59,7 @@ async function whole(mongo: Mongo, attempt: Attempt): Promise<Attempt> {
   return (await findAttempt(mongo, attempt)) ?? attempt;
 }
 
-type GradedRow = GradedFacts & Pick<Attempt, 'studentId' | 'exam'>;
+type GradedRow = GradedFacts & Pick<Attempt, 'studentId' | 'exam' | 'startedAt' | 'scope'>;
 
 /** Yields the graded attempts that count, without their long texts. */
 export async function* gradedRows(mongo: Mongo, examId: string, by: Examiner): AsyncGenerator<GradedRow> {
@@ -71,6 +71,8 @@ export async function* gradedRows(mongo: Mongo, examId: string, by: Examiner): A
     answers: 1,
     erasedAt: 1,
     'exam.title': 1,
+    startedAt: 1,
+    scope: 1,
   } as const;
   const filter = { examId, status: 'GRADED', voidedAt: null, ...examinedBy(by) } as const;
   const cursor = attempts(mongo)

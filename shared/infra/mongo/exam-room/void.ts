@@ -7,7 +7,7 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, Stale } from '#infra/mongo/guarded-update.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import type { Attempt, AttemptKey, EventType } from '#shared/attempt/attempt.ts';
-import { gradeNotices } from '#shared/attempt/notices.ts';
+import { gradeNotices, regradeNotices } from '#shared/attempt/notices.ts';
 import type { Command } from '#shared/kernel/command.ts';
 
 /** The act on an attempt, as its event names it. */
@@ -116,9 +116,11 @@ export async function otherCounted(
     .toArray();
 }
 
-/** Deletes the notices of a result that are not delivered, in the caller's transaction. */
+/** Deletes the notices of a result, and of its regrades, that are not delivered, in the caller's transaction. */
 export async function withdrawNotices(mongo: Mongo, attempt: Attempt, session: ClientSession): Promise<void> {
-  const ids = gradeNotices(attempt).map(({ sourceEventId }) => sourceEventId);
+  const regrades = (attempt.scoreHistory ?? []).flatMap(({ regradeId }) => regradeId ?? []);
+  const notices = [...gradeNotices(attempt), ...regrades.flatMap((id) => regradeNotices(attempt, id))];
+  const ids = notices.map(({ sourceEventId }) => sourceEventId);
   const undelivered = { _id: { $in: ids }, key: { $in: ids }, status: { $in: ['PENDING', 'DEAD'] } } as const;
   await mongo.db.collection<Command>(NOTICES).deleteMany({ ...undelivered }, { session });
 }

@@ -1,6 +1,3 @@
-import type { CreateIndexesOptions } from 'mongodb';
-import { ATTEMPTS, EVENT_ROWS, EXAM_ACTS, RELEASES, SEATS, TEXT_ROWS } from '#infra/mongo/attempt/collections.ts';
-import { EXAMS } from '#infra/mongo/attempt/exams.ts';
 import { ACCOUNTS, KNOWN_PAIRS, SECURITY_EVENTS, SESSIONS, THROTTLES, TOKENS } from '#infra/mongo/auth/collections.ts';
 import {
   AI_JOB_BATCHES,
@@ -30,20 +27,10 @@ import { CLUSTER_SAMPLES, SAMPLE_KEPT_MS } from '#infra/mongo/operations/samples
 import { SUBSCRIPTIONS } from '#infra/mongo/operations/subscriptions.ts';
 import { OPERATOR_AUDIT } from '#infra/mongo/operator-audit.ts';
 import { dueInTurns, EVENT_QUEUES, SUSPECT_LAPSES, TURN_QUEUES } from '#shared/kernel/command.ts';
-import { DAY, HOUR, SECOND } from '#shared/kernel/time.ts';
+import { DAY, HOUR } from '#shared/kernel/time.ts';
+import { ATTEMPT_INDEXES } from './attempt-indexes.ts';
+import { type DeclaredIndex, expiring, plain, unique } from './index-rules.ts';
 import type { CollectionName } from './personal-fields.ts';
-
-type Keys = Readonly<Record<string, 1 | -1>>;
-/** The rows of a partial index: those whose fields equal these values. */
-type Equals = Readonly<Record<string, string | number | boolean>>;
-
-export interface DeclaredIndex {
-  /** A declared collection: `personal-fields.ts` states which person its rows hold. */
-  collection: CollectionName;
-  name: string;
-  keys: Keys;
-  options?: Pick<CreateIndexesOptions, 'unique' | 'partialFilterExpression' | 'expireAfterSeconds'>;
-}
 
 /**
  * Every index of the product, each with the promise or the query that depends on it. Idempotency depends on the unique ones, so a
@@ -53,81 +40,7 @@ export interface DeclaredIndex {
  * A migration drops no index, so keys and options never change under a name, and no keys get a second name.
  */
 export const INDEXES: readonly DeclaredIndex[] = [
-  // A start key starts one attempt of this student at this exam, for ever. Aliases of a reused attempt are keys as well.
-  unique(ATTEMPTS, 'start_key_of_student', { studentId: 1, examId: 1, startKeys: 1 }),
-  // A student has at most one open attempt at an exam.
-  unique(ATTEMPTS, 'open_attempt_of_student', { studentId: 1, examId: 1 }, { status: 'IN_PROGRESS' }),
-  // Attempt numbers have no gaps and no duplicates: two starts that both counted n attempts cannot both become n + 1.
-  unique(ATTEMPTS, 'attempt_number_of_student', { studentId: 1, examId: 1, attemptNumber: 1 }),
-  plain(ATTEMPTS, 'by_student', { studentId: 1, startedAt: -1 }),
-  // The overdue sweep reads open attempts by deadline.
-  plain(ATTEMPTS, 'overdue', { status: 1, deadlineAt: 1 }, { status: 'IN_PROGRESS' }),
-  // The retention reads graded attempts that have no pseudonym yet, by their submit.
-  plain(ATTEMPTS, 'retention', { erasedAt: 1, submittedAt: 1 }, { status: 'GRADED' }),
-  // A release walks the attempts of its exam that have not been released, by id.
-  plain(ATTEMPTS, 'unreleased', { examId: 1, 'exam.resultsReleasedAt': 1, _id: 1 }),
-  // The admin summary counts graded attempts from this index alone, on shards because it contains the shard key. It reads the few others
-  // themselves: if they were in this index, each save would rewrite it.
-  plain(
-    ATTEMPTS,
-    'counts_of_graded',
-    {
-      status: 1,
-      submittedBy: 1,
-      'tally.linked': 1,
-      'tally.keyed': 1,
-      'tally.scored': 1,
-      'tally.released': 1,
-      'tally.questions': 1,
-      'tally.answers': 1,
-      'tally.graded': 1,
-      eventSeq: 1,
-      studentId: 1,
-    },
-    { status: 'GRADED' },
-  ),
-  // The trace of an exam, and the summary, find the attempts that wait for a grade. An attempt is in this index between its submit and its grade only.
-  plain(ATTEMPTS, 'ungraded_of_exam', { examId: 1, _id: 1 }, { status: 'SUBMITTED' }),
-  // Operators walk the attempts of an exam by id, which never changes. No update of an attempt writes this index.
-  plain(ATTEMPTS, 'of_exam', { examId: 1, _id: 1 }),
-  // The same walk over one status. The counts of an exam are answered from this index alone, on shards because it contains the shard key.
-  // A start, a submit, a grade and a release write it, and a save does not.
-  plain(ATTEMPTS, 'of_exam_by_status', {
-    examId: 1,
-    status: 1,
-    _id: 1,
-    deadlineAt: 1,
-    submittedAt: 1,
-    pendingManualCount: 1,
-    'tally.released': 1,
-    studentId: 1,
-  }),
-  // Boards, results and statistics walk an exam by student, and the list of exams counts from this index alone. No save or event writes it.
-  plain(ATTEMPTS, 'of_exam_by_student', {
-    examId: 1,
-    studentId: 1,
-    attemptNumber: 1,
-    status: 1,
-    voidedAt: 1,
-    deadlineAt: 1,
-    pendingManualCount: 1,
-  }),
-  // The list of exams, newest first.
-  plain(EXAMS, 'newest', { firstStartedAt: -1, _id: -1 }),
-  plain(EXAMS, 'of_examiner', { examinerIds: 1, firstStartedAt: -1, _id: -1 }),
-  unique(EVENT_ROWS, 'event_order', { attemptId: 1, seq: 1 }),
-  plain(TEXT_ROWS, 'by_attempt', { attemptId: 1 }),
-  // The newest release of an exam, and the first one above a number.
-  plain(RELEASES, 'of_exam', { examId: 1, number: 1 }),
-  plain(RELEASES, 'of_student', { studentIds: 1 }),
-  // A start reads the time that its student was given; the key of an act for all is null. The export and the erasure of a person read it too.
-  plain(EXAM_ACTS, 'of_student', { studentIds: 1, examId: 1, kind: 1 }),
-  plain(EXAM_ACTS, 'of_exam', { examId: 1, kind: 1, at: 1, _id: 1 }),
-  // A seat belongs to one student, and a student has one seat.
-  unique(SEATS, 'seat', { linkId: 1, seat: 1 }, { numbered: true }),
-  unique(SEATS, 'seat_of_student', { linkId: 1, studentId: 1 }),
-  // The indexes `of_…` of one field serve the export and the erasure of a person (`personal-fields.ts`).
-  plain(SEATS, 'of_student', { studentId: 1 }),
+  ...ATTEMPT_INDEXES,
   // An e-mail, an account code, a phone and an id of the previous system each belong to one account.
   unique(ACCOUNTS, 'email', { email: 1 }),
   unique(ACCOUNTS, 'account_code', { accountCode: 1 }),
@@ -277,28 +190,4 @@ function mailboxIndexes(collection: CollectionName): DeclaredIndex[] {
     // A rejected command has freed its key, and nothing depends on its row. It stays for a week, so that operators can read the reason.
     expiring(collection, 'rejected', 'settledAt', 7 * DAY, { status: 'REJECTED' }),
   ];
-}
-
-/** Returns an index that deletes rows some time after `afterMs` milliseconds from the date in `field`. No reply may depend on the deletion. */
-function expiring(
-  collection: CollectionName,
-  name: string,
-  field: string,
-  afterMs: number,
-  where?: Equals,
-): DeclaredIndex {
-  const filter = where === undefined ? {} : filteredBy(where);
-  return { collection, name, keys: { [field]: 1 }, options: { expireAfterSeconds: afterMs / SECOND, ...filter } };
-}
-
-function plain(collection: CollectionName, name: string, keys: Keys, where?: Equals): DeclaredIndex {
-  return { collection, name, keys, ...(where === undefined ? {} : { options: filteredBy(where) }) };
-}
-
-function unique(collection: CollectionName, name: string, keys: Keys, where?: Equals): DeclaredIndex {
-  return { collection, name, keys, options: { unique: true, ...(where === undefined ? {} : filteredBy(where)) } };
-}
-
-function filteredBy(where: Equals): { partialFilterExpression: Equals } {
-  return { partialFilterExpression: where };
 }

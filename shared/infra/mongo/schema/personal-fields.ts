@@ -1,4 +1,12 @@
-import type { EventRow, ExamActRow, SeatRow, StoredPaper, TextRow } from '#infra/mongo/attempt/collections.ts';
+import type {
+  EventRow,
+  ExamActRow,
+  RegradeLine,
+  RegradeRow,
+  SeatRow,
+  StoredPaper,
+  TextRow,
+} from '#infra/mongo/attempt/collections.ts';
 import type { ExamRow } from '#infra/mongo/attempt/exams.ts';
 import type {
   AccountRow,
@@ -95,6 +103,15 @@ const ATTEMPT_FIELDS = {
     pseudonym: 'studentIds',
     technical: '_id examId kind minutes by reason at updated sitting',
     kept: { by: OF_ACT, reason: OF_ACT },
+  }),
+  attempt_regrades: declareRows<RegradeRow>()([], {
+    technical:
+      '_id examId state changes by reason createdAt appliedAt number isApplied attempts changed up down expiresAt',
+    kept: { by: OF_ACT, reason: OF_ACT },
+  }),
+  attempt_regrade_lines: declareRows<RegradeLine>()([{ by: 'attempt', field: 'attemptId', erase: 'delete' }], {
+    deleted: '_id regradeId attemptId studentId studentInfo before after questions expiresAt',
+    secret: 'examiners',
   }),
   attempt_notices: declareRows<Command<GradeNotice> & Stamped>()([BY_NOTICE], MESSAGE_FIELDS),
 } as const;

@@ -4,7 +4,8 @@ import path from 'node:path';
 import t from 'tap';
 import { EVENT_QUEUES } from '#shared/kernel/command.ts';
 import { productionSources } from '#testing/checks/project-files.ts';
-import { type DeclaredIndex, INDEXES } from './indexes.ts';
+import type { DeclaredIndex } from './index-rules.ts';
+import { INDEXES } from './indexes.ts';
 import { type Column, exportedFields } from './personal-fields/rules.ts';
 import { DECLARATIONS, linksBy, PERSONAL_FIELDS } from './personal-fields.ts';
 import { PLACEMENTS, type Placement, refusedOnShards } from './shard-keys.ts';
@@ -99,7 +100,7 @@ t.test('every link is a declared field that leads an index', (t) => {
 
 const PLANTED = `
 import { declareRows } from '#infra/mongo/schema/personal-fields/rules.ts';
-import type { DeclaredIndex } from '#infra/mongo/schema/indexes.ts';
+import type { DeclaredIndex } from '#infra/mongo/schema/index-rules.ts';
 interface Row { _id: string; name: string; nickname?: string; stamp: string }
 export const whole = declareRows<Row>()([], { deleted: '_id name nickname', technical: 'stamp' });
 export const grown = declareRows<Row>()([], { deleted: '_id name', technical: 'stamp' });

@@ -1,4 +1,4 @@
-import type { DeclaredIndex } from './indexes.ts';
+import type { DeclaredIndex } from './index-rules.ts';
 import type { CollectionName } from './personal-fields.ts';
 
 /** The fields whose hash decides on which shard a row is. A command that names them with equality goes to one shard. */
@@ -31,6 +31,8 @@ export const PLACEMENTS: Readonly<Record<CollectionName, Placement>> = {
   attempt_releases: by('examId'),
   attempt_exams: by('_id'),
   attempt_exam_acts: by('examId'),
+  attempt_regrades: by('examId'),
+  attempt_regrade_lines: by('attemptId'),
   // A mailbox promises one live command for each key.
   commands: by('key'),
   attempt_notices: by('key'),

@@ -1,9 +1,11 @@
 import { attempts, eventRows, type ReleaseRow, releases } from '#infra/mongo/attempt/collections.ts';
+import { openGradingPapers } from '#infra/mongo/attempt/corrections.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { type Attempt, isVoided } from '#shared/attempt/attempt.ts';
 import { gradingKey, releaseKey } from '#shared/attempt/commands.ts';
+import { maxScoreOf } from '#shared/attempt/correction.ts';
 import { EVENT_TAIL_LIMIT } from '#shared/attempt/limits.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
 import { totalsOf } from '#shared/attempt/scoring/grade-attempt.ts';
@@ -65,19 +67,19 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
     name: 'the totals of a graded attempt are those of its answers',
     remedy: FOR_DEVELOPERS,
     async find(mongo) {
-      const fields = { paperId: 1, answers: 1, ...TOTALS } as const;
+      const fields = { paperId: 1, answers: 1, examId: 1, startedAt: 1, scope: 1, maxScore: 1, ...TOTALS } as const;
       const rows = await newestGraded(mongo, fields, RECOMPUTED);
-      const papers = openPapers(mongo, PAPER_BYTES);
+      const gradingPaper = openGradingPapers(mongo, openPapers(mongo, PAPER_BYTES));
       const wrong = new Set<string>();
-      for (const { _id, paperId, answers, ...stored } of rows) {
+      for (const stored of rows) {
         // The check of missing totals names it.
-        if (Object.values(stored).includes(null)) continue;
-        const paper = await papers.find(paperId).catch(() => null);
-        const totals = paper === null ? null : totalsOf(paper, answers);
+        if ((Object.keys(TOTALS) as (keyof typeof TOTALS)[]).some((name) => stored[name] == null)) continue;
+        const paper = await gradingPaper(stored).catch(() => null);
+        const totals = paper === null ? null : { ...totalsOf(paper, stored.answers), maxScore: maxScoreOf(paper) };
         const isRight =
           totals !== null &&
           (Object.keys(totals) as (keyof typeof totals)[]).every((name) => totals[name] === stored[name]);
-        if (!isRight) wrong.add(_id);
+        if (!isRight) wrong.add(stored._id);
       }
       return findingOf(rows, ({ _id }) => wrong.has(_id), RECOMPUTED);
     },

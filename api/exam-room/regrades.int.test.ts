@@ -1,0 +1,299 @@
+import t from 'tap';
+import { attempts, regradeLines, regrades } from '#infra/mongo/attempt/collections.ts';
+import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
+import type { RegradeRequest } from '#shared/generated/exam-room.ts';
+import { isRejection } from '#shared/kernel/errors.ts';
+import { newId } from '#shared/kernel/ids.ts';
+import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
+import { callWith, inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { sampleAnswer } from '#testing/stored/sample-attempt.ts';
+import { graded, postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
+import { until } from '#testing/until.ts';
+import { runCommand } from '#workers/run-command.ts';
+import { applyRegrade, createRegrade, discardRegrade, readRegradeRows, readRegrades } from './regrades.ts';
+
+const mongo = await openTestMongo(t);
+const open = (actor: string) =>
+  testWorker(t, testKernel(mongo), makeActor(actor, testWorkerDeps(mongo)), { pollMs: 200 });
+const deps = inProcessDoor(mongo, { examroom: [open('examroom')], grading: [open('grading')] });
+
+const TEACHER = { id: 'teacher-1', role: 'TEACHER' };
+const ADMIN = { id: 'admin-1', role: 'ADMIN' };
+const REASON = 'the key of question 1 was wrong';
+
+interface View {
+  id: string;
+  state: string;
+  attempts: number;
+  changed: number;
+  up: number;
+  down: number;
+}
+
+const call = <Body>(body: Body, params: Record<string, string>, actor = TEACHER, key: string = newId()) =>
+  callWith(body, { params, identity: { actor, idempotency: { key, header: 'idempotency-key' } } });
+
+function viewOf(reply: Awaited<ReturnType<typeof createRegrade>>): View {
+  if (isRejection(reply)) throw new Error(JSON.stringify(reply));
+  return (reply.data as { regrade: View }).regrade;
+}
+
+const create = (examId: string, changes: RegradeRequest['changes'], actor = TEACHER, key?: string) =>
+  createRegrade(deps, call({ changes, reason: REASON }, { examId }, actor, key));
+const apply = (examId: string, regradeId: string, actor = TEACHER) =>
+  applyRegrade(deps, call({ reason: REASON }, { examId, regradeId }, actor));
+const rowsOf = async (examId: string, regradeId: string, actor = TEACHER) => {
+  const reply = await readRegradeRows(deps, call({}, { examId, regradeId }, actor) as never);
+  if (isRejection(reply)) throw new Error(reply.rejected);
+  return (reply.data as { items: { attemptId: string; before: object; after: object; questions: object[] }[] }).items;
+};
+const stored = async (_id: string) => {
+  const attempt = await attempts(mongo).findOne({ _id });
+  if (attempt === null) throw new Error(`attempt ${_id} is lost`);
+  return attempt;
+};
+const noticesOf = (attempt: Pick<Attempt, '_id'>) =>
+  mongo.db.collection(NOTICES).distinct('key', { subject: attempt._id });
+
+t.test('a wrong key is previewed, applied and announced once', async (t) => {
+  const examId = `exam-${newId()}`;
+  const right = await storeAttempt(mongo, { ...graded(), examId });
+  const chosen = { q0: sampleAnswer({ selected: ['b'], isCorrect: false, score: 0 }) };
+  const wrong = await storeAttempt(mongo, {
+    ...graded(),
+    examId,
+    answers: chosen,
+    totalScore: 0,
+    correctCount: 0,
+    wrongCount: 2,
+    pendingManualCount: 0,
+  });
+  const hidden = await storeAttempt(mongo, { ...graded({ showResultMode: 'MANUAL' }), examId });
+  const open = await storeAttempt(mongo, { examId });
+  const elsewhere = await storeAttempt(mongo, { ...graded(), examId: `${examId}-b` });
+  const changes = [{ questionId: 'choice', answerKey: { correctOptionIds: ['b'] } }];
+
+  const preview = viewOf(await create(examId, changes));
+  t.match(preview, { state: 'PREVIEW', attempts: 3, changed: 3, up: 1, down: 2, appliedAt: null });
+  const rows = await rowsOf(examId, preview.id);
+  t.strictSame(
+    rows.map(({ attemptId }) => attemptId),
+    [right._id, wrong._id, hidden._id].sort(),
+  );
+  t.match(
+    rows.find(({ attemptId }) => attemptId === wrong._id),
+    {
+      before: { totalScore: 0, maxScore: 3 },
+      after: { totalScore: 1, maxScore: 3 },
+      questions: [{ questionId: 'choice', before: 0, after: 1 }],
+    },
+  );
+  for (const attempt of [right, wrong, hidden, open])
+    t.strictSame(await stored(attempt._id), attempt, 'a preview changes nothing');
+
+  const [applied, ...others] = await Promise.all([1, 2, 3].map(() => apply(examId, preview.id)));
+  t.match(viewOf(applied as never), { state: 'APPLIED', changed: 3 });
+  for (const other of others) t.strictSame(other, applied);
+  const after = await stored(wrong._id);
+  t.match(after, { totalScore: 1, correctCount: 1, wrongCount: 1, answers: { q0: { isCorrect: true, score: 1 } } });
+  t.strictSame(
+    after.events.map(({ type }) => type),
+    ['START', 'REGRADED'],
+    'once',
+  );
+  t.match(await stored(right._id), { totalScore: 0, pendingManualCount: 1 });
+  t.strictSame(await stored(elsewhere._id), elsewhere);
+  t.strictSame((await noticesOf(wrong)).sort(), [
+    `${wrong._id}:notification:regraded:${preview.id}`,
+    `${wrong._id}:notification:regraded_parent:${preview.id}`,
+  ]);
+  t.strictSame(await noticesOf(hidden), [], 'a hidden result is not announced');
+
+  t.strictSame(await apply(examId, preview.id), applied, 'an applied regrade stays applied');
+  t.equal((await stored(wrong._id)).eventSeq, 2);
+  t.strictSame(await discardRegrade(deps, call({ reason: REASON }, { examId, regradeId: preview.id })), {
+    rejected: 'REGRADE_STATE_CONFLICT',
+  });
+  const audit = await operatorAudit(mongo).find({ subject: examId }).sort({ _id: 1 }).toArray();
+  t.match(
+    audit.map(({ action, reason }) => [action, reason]),
+    [
+      ['exam.regrade', REASON],
+      ['exam.regrade-applied', REASON],
+    ],
+  );
+});
+
+t.test('an open attempt takes the changes at its grading, a later one has its own key', async (t) => {
+  const examId = `exam-${newId()}`;
+  const seen = await storeAttempt(mongo, { ...graded(), examId });
+  const [before, later] = [{ startedAt: new Date(Date.now() - 60_000) }, { startedAt: new Date(Date.now() + 60_000) }];
+  const first = await storeAttempt(mongo, { ...SUBMITTED, ...before, examId });
+  const own = await storeAttempt(mongo, { ...SUBMITTED, ...later, examId });
+  const preview = viewOf(await create(examId, [{ questionId: 'choice', award: 'EXCLUDE' }], ADMIN));
+  t.match(viewOf(await apply(examId, preview.id, ADMIN)), { state: 'APPLIED' });
+  t.match(await stored(seen._id), {
+    totalScore: 0,
+    maxScore: 2,
+    correctCount: 0,
+    wrongCount: 0,
+    pendingManualCount: 1,
+  });
+  for (const attempt of [first, own]) await grade(attempt);
+  t.match(await stored(first._id), { status: 'GRADED', totalScore: 0, maxScore: 2, answers: { q0: { score: null } } });
+  t.match(await stored(own._id), { status: 'GRADED', totalScore: 1, maxScore: 3 });
+
+  const second = viewOf(
+    await create(examId, [{ questionId: 'choice', answerKey: { correctOptionIds: ['a'] } }], ADMIN),
+  );
+  t.match(second, { attempts: 3, changed: 2, up: 2, down: 0 }, 'a second regrade builds on the first');
+  t.match(viewOf(await apply(examId, second.id, ADMIN)), { state: 'APPLIED' });
+  t.match(await stored(first._id), { totalScore: 1, maxScore: 3 });
+});
+
+async function grade(attempt: Attempt, meanwhile?: () => Promise<unknown>) {
+  const workerDeps = testWorkerDeps(mongo);
+  const read = workerDeps.gradingPaper;
+  let isFirst = true;
+  workerDeps.gradingPaper = async (...about) => {
+    const paper = await read(...about);
+    if (isFirst) await meanwhile?.();
+    isFirst = false;
+    return paper;
+  };
+  t.equal(
+    await runCommand(testKernel(mongo), makeActor('grading', workerDeps), await postGrading(mongo, attempt)),
+    'done',
+  );
+}
+
+t.test('a grade that was decided before a regrade and commits after it is decided again', async (t) => {
+  const examId = `exam-${newId()}`;
+  await storeAttempt(mongo, { ...graded(), examId });
+  const attempt = await storeAttempt(mongo, { ...SUBMITTED, examId });
+  const preview = viewOf(await create(examId, [{ questionId: 'choice', award: 'EXCLUDE' }]));
+  await grade(attempt, () => apply(examId, preview.id));
+  t.match(await stored(attempt._id), { status: 'GRADED', totalScore: 0, maxScore: 2 });
+  t.strictSame(
+    (await stored(attempt._id)).events.map(({ type }) => type),
+    ['START', 'SUBMIT'],
+  );
+});
+
+t.test('a repeated request is one regrade, and pages meet each once', async (t) => {
+  const examId = `exam-${newId()}`;
+  await storeAttempt(mongo, { ...graded(), examId });
+  const key = newId();
+  const changes = [{ questionId: 'choice', award: 'FULL' as const }];
+  const replies = await Promise.all(Array.from({ length: 4 }, () => create(examId, changes, TEACHER, key)));
+  t.equal(new Set(replies.map((reply) => viewOf(reply).id)).size, 1);
+  const ids = new Set(replies.map((reply) => viewOf(reply).id));
+  for (let n = 0; n < 2; n++) ids.add(viewOf(await create(examId, changes)).id);
+  t.equal(await regrades(mongo).countDocuments({ examId }), 3);
+
+  const met: string[] = [];
+  let before: string | undefined;
+  do {
+    const query = { limit: 1, ...(before === undefined ? {} : { before }) };
+    const reply = await readRegrades(deps, { ...call({}, { examId }), query } as never);
+    if (isRejection(reply)) throw new Error(reply.rejected);
+    const { items, next } = reply.data as { items: View[]; next: string | null };
+    met.push(...items.map(({ id }) => id));
+    before = next ?? undefined;
+  } while (before !== undefined);
+  t.strictSame([...met].sort(), [...ids].sort());
+  t.match(await discardRegrade(deps, call({ reason: REASON }, { examId, regradeId: met[0] ?? '' })), {
+    data: { regrade: { state: 'DISCARDED' } },
+  });
+  t.strictSame(await apply(examId, met[0] ?? ''), { rejected: 'REGRADE_STATE_CONFLICT' });
+});
+
+t.test('changes that fit no paper of the exam are refused, and nothing is stored', async (t) => {
+  const examId = `exam-${newId()}`;
+  await storeAttempt(mongo, { ...graded(), examId });
+  t.match(await create(examId, [{ questionId: 'none', award: 'FULL' }]), { rejected: 'QUESTION_NOT_IN_EXAM' });
+  t.match(await create(examId, [{ questionId: 'choice' }]), {
+    rejected: 'VALIDATION_FAILED',
+    details: [{ path: '/changes/0' }],
+  });
+  t.match(await create(examId, [{ questionId: 'choice', answerKey: { correctOptionIds: ['z'] } }]), {
+    details: [{ path: '/changes/0/answerKey/correctOptionIds/0' }],
+  });
+  t.match(await create(examId, [{ questionId: 'choice', award: 'FULL' }], { id: 'stranger', role: 'TEACHER' }), {
+    rejected: 'EXAM_NOT_FOUND',
+  });
+  t.equal(await regrades(mongo).countDocuments({ examId }), 0);
+  t.match(await apply(examId, 'none'), { rejected: 'REGRADE_NOT_FOUND' });
+});
+
+t.test('a teacher regrades the own attempts alone, and sees their rows alone', async (t) => {
+  const examId = `exam-${newId()}`;
+  const own = await storeAttempt(mongo, { ...graded(), examId });
+  const scope = { createdById: 'teacher-9', assignedClassroomIds: [], resultViewerTeacherIds: [] };
+  const other = await storeAttempt(mongo, { ...graded(), examId, scope });
+  const changes = [{ questionId: 'choice', answerKey: { correctOptionIds: ['c'] } }];
+  const byAdmin = viewOf(await create(examId, changes, ADMIN));
+  t.equal(byAdmin.attempts, 2);
+  t.equal((await rowsOf(examId, byAdmin.id, ADMIN)).length, 2);
+  t.strictSame(
+    (await rowsOf(examId, byAdmin.id)).map(({ attemptId }) => attemptId),
+    [own._id],
+  );
+
+  const byTeacher = viewOf(await create(examId, changes));
+  t.match(byTeacher, { attempts: 1, changed: 1 });
+  await apply(examId, byTeacher.id);
+  t.match(await stored(own._id), { totalScore: 0 });
+  t.strictSame(await stored(other._id), other);
+  await until(
+    'the lines are stored',
+    async () => (await regradeLines(mongo).countDocuments({ regradeId: byTeacher.id })) === 1,
+  );
+});
+
+t.test('a regrade that races gradings, grades by hand and another regrade reaches every attempt', async (t) => {
+  for (const name of ['grading', 'essayhandoff', 'examroom']) open(name);
+  const met = new Set<string>();
+  for (let round = 0; round < 6; round++) {
+    const examId = `exam-${newId()}`;
+    const sitting = await Promise.all(
+      Array.from({ length: 12 }, (_, n) =>
+        storeAttempt(mongo, n < 4 ? { ...graded(), examId } : { ...SUBMITTED, examId }),
+      ),
+    );
+    const first = viewOf(await create(examId, [{ questionId: 'choice', answerKey: { correctOptionIds: ['b'] } }]));
+    const second = viewOf(await create(examId, [{ questionId: 'essay', award: 'EXCLUDE' }]));
+    const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+    await Promise.all([
+      wait(round * 3).then(() => apply(examId, first.id)),
+      wait(round * 2).then(() => apply(examId, second.id)),
+      ...sitting.map(async (attempt, n) => {
+        await wait(n);
+        if (n >= 4) await postGrading(mongo, attempt);
+        if (n % 3 === 0) await postHandoff(mongo, attempt);
+      }),
+    ]);
+    await until(
+      'all are graded',
+      async () => (await attempts(mongo).countDocuments({ examId, status: 'GRADED' })) === 12,
+    );
+    await until(
+      'both are applied',
+      async () => (await regrades(mongo).countDocuments({ examId, state: 'APPLIED' })) === 2,
+    );
+    for (const { _id } of sitting) {
+      const after = await stored(_id);
+      t.match(after, { totalScore: 0, maxScore: 1, correctCount: 0, wrongCount: 1, pendingManualCount: 0 }, _id);
+      t.match(after.answers, { q0: { isCorrect: false, score: 0 }, q1: { isCorrect: null, score: null } });
+      const regraded = after.events.filter(({ type }) => type === 'REGRADED').length;
+      met.add(`${regraded}`);
+      const announced = (await noticesOf(after)).filter((key) => key.includes(':regraded:')).length;
+      t.ok(announced <= regraded, 'what did not change is not announced');
+    }
+  }
+  t.ok(met.has('0') && met.size > 1, `regrades of an attempt: ${[...met]}`);
+});

@@ -1,0 +1,55 @@
+import type { ClientSession } from 'mongodb';
+import { fillTexts } from '#infra/mongo/attempt/attempts.ts';
+import { attempts, type RegradeRow, whereKeys } from '#infra/mongo/attempt/collections.ts';
+import { readIn } from '#infra/mongo/causal-read.ts';
+import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { guardedUpdate, ofMany, Stale } from '#infra/mongo/guarded-update.ts';
+import type { Attempt, AttemptKey } from '#shared/attempt/attempt.ts';
+import { examinedBy } from './examined.ts';
+
+/** Which attempts of an exam a walk meets. Those of erased students keep their grades: their texts are gone. */
+interface Met {
+  statuses: readonly Attempt['status'][];
+  afterId: string;
+  limit: number;
+  session: ClientSession;
+}
+
+/** Returns the next attempts of a regrade, by id after `afterId`, whole: at most `limit`. */
+export async function nextAttempts(
+  mongo: Mongo,
+  { examId, by, appliedAt }: Pick<RegradeRow, 'examId' | 'by' | 'appliedAt'>,
+  { statuses, afterId, limit, session }: Met,
+): Promise<Attempt[]> {
+  const found = (await attempts(mongo)
+    .find(
+      {
+        examId,
+        _id: { $gt: afterId },
+        status: { $in: statuses },
+        erasedAt: null,
+        ...(appliedAt === null ? {} : { startedAt: { $lt: appliedAt } }),
+        ...examinedBy(by),
+      },
+      { ...readIn(session), hint: 'of_exam', sort: { _id: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS * 4 },
+    )
+    .toArray()) as Attempt[];
+  for (const attempt of found) {
+    if (!(await fillTexts(mongo, attempt, session))) throw new Stale(`attempt ${attempt._id}`);
+  }
+  return found;
+}
+
+/**
+ * Lets a grade that is being decided on these submitted attempts be decided again, in the caller's transaction: it may have read the
+ * corrections before this regrade was among them.
+ */
+export async function touchSubmitted(
+  mongo: Mongo,
+  found: readonly AttemptKey[],
+  session: ClientSession,
+): Promise<void> {
+  if (found.length === 0) return;
+  const { pipeline } = ofMany(guardedUpdate([{ $eq: ['$status', 'SUBMITTED'] }]));
+  await attempts(mongo).updateMany(whereKeys(found), pipeline, { session });
+}
