@@ -97,6 +97,8 @@ t.test('release, web and a worker run with the permissions of deploy/run, grade 
   t.equal(await release.ended, 0, release.output());
   t.match(release.output(), 'schema is at version');
 
+  // Before the worker is there, which would claim the command meanwhile.
+  const suspect = await makeSuspect(mongo, await postGrading(mongo, await storeAttempt(mongo, SUBMITTED)));
   const web = start('web');
   const grading = start('grading');
   await untilReady(url, web);
@@ -116,7 +118,6 @@ t.test('release, web and a worker run with the permissions of deploy/run, grade 
     t.equal(status, 200);
     for (const name of ['process_open_fds', 'process_max_fds', 'process_resident_memory_bytes']) t.match(text, name);
   }
-  const suspect = await makeSuspect(mongo, await postGrading(mongo, await storeAttempt(mongo, SUBMITTED)));
   await until('a suspect is graded in a thread', async () => (await readCommand(mongo, suspect))?.status === 'DONE');
   t.match(grading.output(), 'suspect started alone in a thread');
   const health = (own: NodeJS.ProcessEnv) =>
