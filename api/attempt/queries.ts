@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { listReply } from '#api/http/streamed.ts';
 import type { Call, RawReply, Reply, TextReply } from '#api/route.ts';
 import {
   type AttemptCount,
@@ -41,7 +41,7 @@ export async function readResult(deps: AttemptDeps, call: Call): Promise<Reply |
 
 /**
  * Streams the whole event log in ascending order from the cursor: ten thousand events of 8 KiB must not be in memory
- * for each reader. An error after the first byte cuts the connection, so that no client takes a partial list as complete.
+ * for each reader.
  */
 export async function readEvents(deps: AttemptDeps, call: Call): Promise<RawReply | Rejection> {
   const attempt = await readable(deps, call);
@@ -49,25 +49,12 @@ export async function readEvents(deps: AttemptDeps, call: Call): Promise<RawRepl
   const viewer = viewerOf(call.identity);
   const now = new Date(deps.now());
 
-  return {
-    kind: 'raw',
-    async raw(response) {
-      response.writeHead(200, {
-        'Content-Type': 'application/json; charset=utf-8',
-        'Cache-Control': 'no-store',
-      });
-      response.write('{"success":true,"data":[');
-      let separator = '';
-      for await (const event of allEvents(deps.mongo, attempt)) {
-        if (call.signal.aborted) return;
-        const [shown] = redactEvents(attempt, [event], viewer, now);
-        const flowing = response.write(separator + atOnce(jsonText(shown)));
-        separator = ',';
-        if (!flowing) await once(response, 'drain', { signal: call.signal });
-      }
-      response.end('],"message":"OK"}');
-    },
-  };
+  return listReply(call.signal, async function* () {
+    for await (const event of allEvents(deps.mongo, attempt)) {
+      const [shown] = redactEvents(attempt, [event], viewer, now);
+      yield atOnce(jsonText(shown)) ?? 'null';
+    }
+  });
 }
 
 /** Returns the attempt if it exists and this caller may read it; otherwise the rejection. */

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
 import { saveOneAnswer } from '#api/attempt/save-answer.ts';
@@ -142,7 +143,6 @@ t.test('extra time leaves an attempt alone whose new deadline has passed too, or
 t.test('a deadline that moves is the old or the new one for a save and a submit of the same instant', async (t) => {
   const minutes = 3;
   const instant = fc.record({ from: fc.constantFrom('old', 'new'), inMs: fc.integer({ min: -25, max: 25 }) });
-  const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
   const moment = fc.integer({ min: 0, max: 30 });
   const seen = new Set<string>();
   await fc.assert(
@@ -159,11 +159,11 @@ t.test('a deadline that moves is the old or the new one for a save and a submit 
       };
       const body = { questionId: 'choice', answer: { selectedOptionIds: ['a'] } };
       const [saved] = await Promise.all([
-        wait(saveIn).then(() => saveOneAnswer(deps, callOf(body, { attemptId: attempt._id }, attempt.studentId))),
-        wait(grantIn).then(() => extendDeadline(mongo, attempt, grant)),
+        delay(saveIn).then(() => saveOneAnswer(deps, callOf(body, { attemptId: attempt._id }, attempt.studentId))),
+        delay(grantIn).then(() => extendDeadline(mongo, attempt, grant)),
         // A worker that lost its lease may do the step of its successor at the same time.
-        wait(grantIn).then(() => extendDeadline(mongo, attempt, grant)),
-        wait(sweepIn).then(() => submitOverdue(deps, attempt)),
+        delay(grantIn).then(() => extendDeadline(mongo, attempt, grant)),
+        delay(sweepIn).then(() => submitOverdue(deps, attempt)),
       ]);
 
       const after = await attempts(mongo).findOne({ _id: attempt._id });

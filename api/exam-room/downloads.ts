@@ -1,5 +1,4 @@
-import { once } from 'node:events';
-import type { ServerResponse } from 'node:http';
+import { isWritten } from '#api/http/streamed.ts';
 import type { Call, RawReply } from '#api/route.ts';
 import { appliedRegrades } from '#infra/mongo/attempt/corrections.ts';
 import { columnRows, resultRows } from '#infra/mongo/exam-room/results.ts';
@@ -36,13 +35,6 @@ export function csvReply(call: Pick<Call, 'signal'>, name: string, lines: () => 
       response.end(text);
     },
   };
-}
-
-/** Writes a part and waits until the client has read enough. Returns false if the client has left. */
-async function isWritten(response: ServerResponse, text: string, signal: AbortSignal): Promise<boolean> {
-  if (signal.aborted) return false;
-  if (!response.write(text)) await once(response, 'drain', { signal });
-  return true;
 }
 
 /**

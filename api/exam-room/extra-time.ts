@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import type { AttemptDeps } from '#api/attempt/deps.ts';
+import { listReply } from '#api/http/streamed.ts';
 import type { Call, RawReply, Reply } from '#api/route.ts';
 import { erasedAmong } from '#infra/mongo/erased-persons.ts';
 import { timeGrants } from '#infra/mongo/exam-room/exam-acts.ts';
@@ -30,26 +30,12 @@ export async function namedStudents(
   return named.filter((id) => !erased.has(id));
 }
 
-/** Streams the grants of an exam, newest first: each of them may name ten thousand students. An error cuts the connection. */
+/** Streams the grants of an exam, newest first: each of them may name ten thousand students. */
 export async function listExtraTime(deps: AttemptDeps, call: Call): Promise<RawReply | Rejection> {
   const found = await examOf(deps, call);
   if (isRejection(found)) return found;
-  return {
-    kind: 'raw',
-    async raw(response) {
-      response.writeHead(200, {
-        'Content-Type': 'application/json; charset=utf-8',
-        'Cache-Control': 'no-store',
-      });
-      response.write('{"success":true,"data":{"items":[');
-      let separator = '';
-      for await (const grant of timeGrants(deps.mongo, found.examId)) {
-        if (call.signal.aborted) return;
-        const flowing = response.write(separator + JSON.stringify(grantForReply(grant)));
-        separator = ',';
-        if (!flowing) await once(response, 'drain', { signal: call.signal });
-      }
-      response.end(']},"message":"OK"}');
-    },
+  const items = async function* () {
+    for await (const grant of timeGrants(deps.mongo, found.examId)) yield JSON.stringify(grantForReply(grant));
   };
+  return listReply(call.signal, items, 'items');
 }

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { attempts, regradeLines, regrades } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
@@ -267,12 +268,11 @@ t.test('a regrade that races gradings, grades by hand and another regrade reache
     );
     const first = viewOf(await create(examId, [{ questionId: 'choice', answerKey: { correctOptionIds: ['b'] } }]));
     const second = viewOf(await create(examId, [{ questionId: 'essay', award: 'EXCLUDE' }]));
-    const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
     await Promise.all([
-      wait(round * 3).then(() => apply(examId, first.id)),
-      wait(round * 2).then(() => apply(examId, second.id)),
+      delay(round * 3).then(() => apply(examId, first.id)),
+      delay(round * 2).then(() => apply(examId, second.id)),
       ...sitting.map(async (attempt, n) => {
-        await wait(n);
+        await delay(n);
         if (n >= 4) await postGrading(mongo, attempt);
         if (n % 3 === 0) await postHandoff(mongo, attempt);
       }),

@@ -75,14 +75,14 @@ export async function applyRegrade(deps: WorkerDeps, run: Run<'examroom'>): Prom
   await walk(deps, run, { row, statuses: ['GRADED', 'SUBMITTED'] }, async (step) => {
     // After the attempts: what has changed one of them is among these.
     const applied = await appliedRegrades(deps.mongo, row.examId, run.session);
+    const before = applied.filter(({ number }) => number < (row.number ?? 0));
     const now = new Date(deps.now());
     const writes: Writes[] = [];
     const notices: GradeNotice[] = [];
     for (const attempt of step) {
       if (attempt.status !== 'GRADED') continue;
-      const [before, after] = [applied.filter(({ number }) => number < (row.number ?? 0)), applied];
       const earlier = bindingCorrections(attempt, before);
-      const changes = bindingCorrections(attempt, after).slice(earlier.length);
+      const changes = bindingCorrections(attempt, applied).slice(earlier.length);
       const regraded = await regradedBy(deps, run, attempt, { earlier, changes });
       if (regraded === null || !regraded.differs) continue;
       writes.push(...regradeWrites({ ...writeOf(row, attempt, regraded, now), regrade: row }));

@@ -16,7 +16,7 @@ import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
 
 /**
- * Moves each attempt from SUBMITTED to GRADED, once. Scores and totals depend only on the copied paper and the stored answers. The
+ * Moves each attempt from SUBMITTED to GRADED, once. Scores and totals depend only on the copied paper, the corrections of its exam and the stored answers. The
  * same commit stores the terminal event, and the notices if the student may see the result at once.
  */
 export function gradingActor(deps: WorkerDeps): Actor {
