@@ -20,7 +20,8 @@ import { applyRegrade, createRegrade, discardRegrade, readRegradeRows, readRegra
 const mongo = await openTestMongo(t);
 const open = (actor: string) =>
   testWorker(t, testKernel(mongo), makeActor(actor, testWorkerDeps(mongo)), { pollMs: 200 });
-const deps = inProcessDoor(mongo, { examroom: [open('examroom')], grading: [open('grading')] });
+// No worker grades beside the tests that grade by themselves.
+const deps = inProcessDoor(mongo, { examroom: [open('examroom')] });
 
 const TEACHER = { id: 'teacher-1', role: 'TEACHER' };
 const ADMIN = { id: 'admin-1', role: 'ADMIN' };
