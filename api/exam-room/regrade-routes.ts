@@ -28,7 +28,7 @@ export function regradeRoutes(deps: AttemptDeps, { tag, late }: { tag: Tag; late
       { status: 200, schema: 'exam-room/regrade-reply', description: 'Regrade in its new state' },
       { ...late, exampleOf: 'giveExtraTime' },
     ],
-    errors: ['EXAM_NOT_FOUND', 'REGRADE_NOT_FOUND', 'REGRADE_STATE_CONFLICT'],
+    errors: ['EXAM_NOT_FOUND', 'REGRADE_NOT_FOUND', 'REGRADE_STATE_CONFLICT', 'FORBIDDEN'],
   } satisfies Partial<Route>;
 
   return [

@@ -194,6 +194,7 @@ t.test('a repeated request is one regrade, and pages meet each once', async (t) 
   const replies = await Promise.all(Array.from({ length: 4 }, () => create(examId, changes, TEACHER, key)));
   t.equal(new Set(replies.map((reply) => viewOf(reply).id)).size, 1);
   const ids = new Set(replies.map((reply) => viewOf(reply).id));
+  t.strictSame(await create(examId, [{ questionId: 'none', award: 'FULL' }], TEACHER, key), replies[0]);
   for (let n = 0; n < 2; n++) ids.add(viewOf(await create(examId, changes)).id);
   t.equal(await regrades(mongo).countDocuments({ examId }), 3);
 
@@ -245,6 +246,8 @@ t.test('a teacher regrades the own attempts alone, and sees their rows alone', a
     (await rowsOf(examId, byAdmin.id)).map(({ attemptId }) => attemptId),
     [own._id],
   );
+
+  t.strictSame(await apply(examId, byAdmin.id), { rejected: 'FORBIDDEN' }, 'nor applies what is about others too');
 
   const byTeacher = viewOf(await create(examId, changes));
   t.match(byTeacher, { attempts: 1, changed: 1 });

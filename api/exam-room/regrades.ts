@@ -29,12 +29,13 @@ export async function createRegrade(deps: AttemptDeps, call: Call<RegradeRequest
   const found = await examOf(deps, call);
   if (isRejection(found)) return found;
   const { examId, by } = found;
+  const id = examActId('REGRADE', by, examId, keyOf(call.identity));
   const changes = copyChanges(call.body.changes);
-  const refused = await refusalOf(deps, found, changes);
+  // A repeat ends as the first request did, also if the exam has other papers by now.
+  const refused = (await findRegrade(deps.mongo, { _id: id, examId })) ? null : await refusalOf(deps, found, changes);
   if (refused !== null) return refused;
 
   const now = deps.now();
-  const id = examActId('REGRADE', by, examId, keyOf(call.identity));
   const row: RegradeRow = {
     _id: id,
     examId,
@@ -103,6 +104,8 @@ async function move(
   const found = await regradeOf(deps, call);
   if (isRejection(found)) return found;
   const { row, by } = found;
+  // It acts on the attempts that its maker examines, and those of a teacher may be fewer.
+  if (by.role !== 'ADMIN' && by.id !== row.by.id) return { rejected: 'FORBIDDEN' };
   if (row.state === done) return { status: 200, data: { regrade: regradeForReply(row) } };
   if (!from.includes(row.state)) return { rejected: 'REGRADE_STATE_CONFLICT' };
 
