@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { measureBoard } from '#scripts/bench/measures/board.ts';
 import { measureExamMorning } from '#scripts/bench/measures/exam-morning.ts';
 import { measureFanOut } from '#scripts/bench/measures/fan-out.ts';
 import { measureHttp } from '#scripts/bench/measures/http.ts';
@@ -28,6 +29,7 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   jobs: measureJobs,
   login: measureLogin,
   fanout: measureFanOut,
+  board: measureBoard,
   'exam-morning': measureExamMorning,
   stretches: measureStretches,
 };

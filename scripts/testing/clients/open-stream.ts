@@ -21,6 +21,7 @@ export async function openStream(
   const taken = new Set<ReceivedEvent>();
   const ending = new AbortController();
   let text = '';
+  const listeners = new Set<(event: ReceivedEvent) => void>();
   let isOver = false;
   t.teardown(() => ending.abort());
   const { origin, pathname, search } = new URL(url);
@@ -31,7 +32,11 @@ export async function openStream(
     onId(id) {
       lastEventId = id;
     },
-    onEvent: ({ event = 'message', data }) => events.push({ event, data: JSON.parse(data), lastEventId }),
+    onEvent({ event = 'message', data }) {
+      const received = { event, data: JSON.parse(data), lastEventId };
+      events.push(received);
+      for (const listener of listeners) listener(received);
+    },
   });
   // A cut stream counts as ended. Data that is not JSON throws here, and so fails the test.
   response.on('error', () => undefined);
@@ -49,6 +54,8 @@ export async function openStream(
     events,
     text: () => text,
     ended: () => isOver,
+    /** Calls `listener` for each event from now on, at its arrival. */
+    onEvent: (listener: (event: ReceivedEvent) => void) => void listeners.add(listener),
     /** Waits for an event of this kind that no earlier call returned, and returns it. */
     next: (kind: string) =>
       until(`an event ${kind}`, async () => {
