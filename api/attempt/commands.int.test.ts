@@ -11,7 +11,8 @@ import { isRejection } from '#shared/kernel/errors.ts';
 import type { Subscription } from '#shared/operations/subscription.ts';
 import { testKernel, testWorker, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
-import { callOf, coldFrontDoor, inProcessDoor } from '#testing/doors/in-process-door.ts';
+import { startBody } from '#testing/clients/attempt-client.ts';
+import { callOf, coldFrontDoor, inProcessDoor, startedAttempt } from '#testing/doors/in-process-door.ts';
 import { samplePaper } from '#testing/stored/sample-attempt.ts';
 import { graded, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { storeSubscription } from '#testing/stored/stored-events.ts';
@@ -24,6 +25,7 @@ import type { RunResult } from '#workers/life.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { receiveHandoff } from './intake.ts';
 import { saveOneAnswer } from './save-answer.ts';
+import { startAttempt } from './start.ts';
 import { submitAttempt } from './submit.ts';
 
 type Tap = typeof t;
@@ -138,6 +140,22 @@ t.test(
     }
   },
 );
+
+t.test('a start sends four commands once its process knows the exam and the paper', async (t) => {
+  const stored = await openTestMongo(t);
+  const own = openMongo({ url: stored.url, database: stored.database, appName: 'counted' });
+  t.teardown(() => own.close());
+  const sent = countCommands(own, described);
+  const deps = coldFrontDoor(own);
+  const start = async (studentId: string) => {
+    const call = callOf(startBody('exam-1') as never, { examId: 'exam-1' }, studentId);
+    startedAttempt(await startAttempt(deps, call));
+    return sent.taken();
+  };
+  await start('student-1');
+  const facts = 'aggregate attempt_exam_acts';
+  t.strictSame(await start('student-2'), ['find attempts', facts, 'insert attempts', facts]);
+});
 
 const READS_LIST = 'find event_subscriptions';
 /** Commands of the front door: three commit the submit, and the last one reads the graded attempt. */

@@ -5,6 +5,7 @@ import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
 import { type SeatNeed, seatFacts, withdrawAttempt } from '#infra/mongo/attempt/insert-attempt.ts';
 import type { IdentifiedPaper } from '#infra/mongo/attempt/papers.ts';
 import { releaseOne } from '#infra/mongo/attempt/release.ts';
+import type { StartFacts } from '#infra/mongo/attempt/start-facts.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { UNKNOWN_FIELD } from '#infra/schema/segment.ts';
@@ -71,26 +72,15 @@ export async function startAttempt(deps: AttemptDeps, call: Call<StartRequest>):
   return { rejected: 'UNAVAILABLE', retryAfter: 1 };
 }
 
-/** The reads on which a pass decides. */
-interface Seen {
+/** The reads on which a pass decides. The attempt is bound by the first release after the newest one that it has seen. */
+interface Seen extends StartFacts {
   earlier: readonly EarlierAttempt[];
-  /** The student is erased, or is being erased. */
-  erased: boolean;
-  /** Number of the exam's newest release. The attempt is bound by the first one after it. */
-  releasesSeen: number;
-  /** Time that examiners have given the student. */
-  granted: readonly TimeGrant[];
 }
 
 /** Reads side by side what a new attempt depends on: one wait less for each student of a class that begins. */
-async function seenBefore({ starts }: AttemptDeps, { examId, studentId }: StartIntent): Promise<Seen> {
-  const [earlier, erased, releasesSeen, granted] = await Promise.all([
-    starts.earlier({ examId, studentId }),
-    starts.isErased(studentId),
-    starts.newestRelease(examId),
-    starts.extraTime({ examId, studentId }),
-  ]);
-  return { earlier, erased, releasesSeen, granted };
+async function seenBefore({ starts }: AttemptDeps, intent: StartIntent): Promise<Seen> {
+  const [earlier, facts] = await Promise.all([starts.earlier(intent), starts.facts(intent)]);
+  return { earlier, ...facts };
 }
 
 /** Names the unknown fields of `access` to a sender whose student has no access: one of them may be the decision, misspelled. */
@@ -156,7 +146,7 @@ async function begin(
   if (refused !== null) {
     return (await hasOtherStart(deps, intent, earlier)) ? { kind: 'raced' } : answered(refused);
   }
-  if (seen.erased) return answered({ rejected: 'PERSON_ERASED' });
+  if (seen.isErased) return answered({ rejected: 'PERSON_ERASED' });
   const attempt = await attemptOf(deps, intent, plan, seen, now);
   await deps.starts.noteExam(attempt);
   const taken = facts.hasSeat ? null : seat;
@@ -171,18 +161,15 @@ async function begin(
       // A concurrent start of the same student may have taken the last seat: rule 9 decides after a new read.
       return { kind: 'raced' };
     case 'inserted': {
-      const [released, granted, erased] = await Promise.all([
-        applyMissedRelease(deps, attempt),
-        deps.starts.extraTime(intent),
-        deps.starts.isErased(intent.studentId),
-      ]);
-      if (erased) {
+      const after = await deps.starts.facts(intent);
+      if (after.isErased) {
         // The erasure began after this start had read the tombstones, and may not have found the attempt.
         await withdrawAttempt(deps.mongo, attempt, taken, deps.settings.startBudgetMs);
         return answered({ rejected: 'PERSON_ERASED' });
       }
       deps.attemptRefs.add(attempt);
-      const begun = await applyMissedTime(deps, released, granted);
+      const released = await applyMissedRelease(deps, attempt, after);
+      const begun = await applyMissedTime(deps, released, after.granted);
       return answered(await startReply(deps, call, begun, { created: true, replayed: false }));
     }
   }
@@ -201,7 +188,7 @@ async function attemptOf(
   deps: AttemptDeps,
   intent: StartIntent,
   plan: StartPlan,
-  { earlier, releasesSeen, granted }: Seen,
+  { earlier, newestRelease: releasesSeen, granted }: Seen,
   now: Date,
 ): Promise<Attempt> {
   const paperId = await deps.papers.store(intent.paper);
@@ -239,8 +226,8 @@ async function applyMissedTime(deps: AttemptDeps, attempt: Attempt, granted: rea
  * insert. Reads releases once more; the walk of every later release finds the attempt. If the process is killed before this,
  * grading applies the release.
  */
-async function applyMissedRelease(deps: AttemptDeps, attempt: Attempt): Promise<Attempt> {
-  if (attempt.exam.resultsReleasedAt !== null) return attempt;
+async function applyMissedRelease(deps: AttemptDeps, attempt: Attempt, after: StartFacts): Promise<Attempt> {
+  if (after.newestRelease === attempt.releasesSeen || attempt.exam.resultsReleasedAt !== null) return attempt;
   const release = await deps.starts.bindingRelease(attempt);
   if (release !== null) await releaseOne(deps.mongo, attempt, release);
   return applyRelease(attempt, release);

@@ -60,8 +60,10 @@ function filtersOf(name: string, command: Document): SeenFilter[] {
   const { pipeline } = command;
   const explainable = { aggregate: collection, pipeline, cursor: {}, ...hint };
   const filter: Document = pipeline[0]?.$match ?? {};
+  const unions: Document[] = pipeline.flatMap(({ $unionWith = [] }: Document) => $unionWith);
   return [
     { collection, explainable, isPointRead: pinsId(filter), shape: JSON.stringify([name, collection, pipeline, hint]) },
+    ...unions.flatMap(({ coll, pipeline }) => filtersOf(name, { aggregate: coll, pipeline })),
   ];
 }
 

@@ -1,9 +1,9 @@
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { type GuardedUpdate, guardedUpdate, literal, msOf, NOW_MS } from '#infra/mongo/guarded-update.ts';
-import type { Attempt, AttemptKey } from '#shared/attempt/attempt.ts';
+import type { AttemptKey } from '#shared/attempt/attempt.ts';
 import { type TimeGrant, timeMetadata } from '#shared/attempt/extra-time.ts';
 import { LAST_INSTANT, MINUTE } from '#shared/kernel/time.ts';
-import { attempts, type ExamActRow, examActs, whereKey } from './collections.ts';
+import { attempts, whereKey } from './collections.ts';
 import { EVENT_TIME } from './events.ts';
 
 /**
@@ -42,43 +42,4 @@ export function extendedBy(grant: TimeGrant): GuardedUpdate {
 /** Moves the deadline of one attempt by a grant, as `extendedBy` does. */
 export async function extendDeadline(mongo: Mongo, attempt: AttemptKey, grant: TimeGrant): Promise<void> {
   await attempts(mongo).updateOne(whereKey(attempt), extendedBy(grant).pipeline, { maxTimeMS: QUERY_LIMIT_MS });
-}
-
-/** Returns, for each of these students at an exam, the time that the student was given there, oldest grant first. */
-export async function grantedAmong(
-  mongo: Mongo,
-  wanted: readonly Pick<Attempt, 'examId' | 'studentId'>[],
-): Promise<TimeGrant[][]> {
-  const students = [...new Set(wanted.map(({ studentId }) => studentId))];
-  const found = await examActs(mongo)
-    .aggregate<ExamActRow & { minutes: number }>(
-      [
-        {
-          $match: {
-            examId: { $in: [...new Set(wanted.map(({ examId }) => examId))] },
-            kind: 'EXTRA_TIME',
-            studentIds: { $in: [null, ...students] },
-          },
-        },
-        { $sort: { at: 1, _id: 1 } },
-        // A grant may name ten thousand students, of whom these are few.
-        {
-          $project: {
-            examId: 1,
-            minutes: 1,
-            by: 1,
-            reason: 1,
-            at: 1,
-            studentIds: {
-              $cond: [{ $isArray: '$studentIds' }, { $setIntersection: ['$studentIds', literal(students)] }, null],
-            },
-          },
-        },
-      ],
-      { hint: 'of_student', maxTimeMS: QUERY_LIMIT_MS },
-    )
-    .toArray();
-  return wanted.map(({ examId, studentId }) =>
-    found.filter((grant) => grant.examId === examId && (grant.studentIds?.includes(studentId) ?? true)),
-  );
 }

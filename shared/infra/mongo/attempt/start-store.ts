@@ -1,17 +1,15 @@
 import { MongoBulkWriteError } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
-import { erasedAmong } from '#infra/mongo/erased-persons.ts';
 import { isOutage } from '#infra/mongo/faults.ts';
-import { shareLookups, shareReads } from '#infra/mongo/shared-reads.ts';
+import { shareLookups } from '#infra/mongo/shared-reads.ts';
 import { gather, type Part } from '#infra/process/gather.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
-import type { TimeGrant } from '#shared/attempt/extra-time.ts';
 import { type EarlierAttempt, earlierAmong } from './attempts.ts';
 import { attempts } from './collections.ts';
 import { type NoteExam, openExamNotes } from './exams.ts';
-import { grantedAmong } from './extra-time.ts';
 import { type InsertResult, insertAttempt, isAlone, type Reliance } from './insert-attempt.ts';
-import { type BindingRelease, newestRelease, openBindingReleases } from './release.ts';
+import { type BindingRelease, openBindingReleases } from './release.ts';
+import { type Starter, type StartFacts, startFactsOf } from './start-facts.ts';
 
 /**
  * The reads and writes of starts. Starts of the same moment share their commands: when a whole class begins, one read serves 25 of them. Each
@@ -19,13 +17,9 @@ import { type BindingRelease, newestRelease, openBindingReleases } from './relea
  */
 export interface StartStore {
   /** Returns all attempts of one student at one exam, oldest first. */
-  earlier(of: Pick<Attempt, 'examId' | 'studentId'>): Promise<EarlierAttempt[]>;
-  isErased(studentId: string): Promise<boolean>;
-  /** Returns the number of the exam's newest release, or 0. */
-  newestRelease(examId: string): Promise<number>;
+  earlier(of: Starter): Promise<EarlierAttempt[]>;
+  facts(of: Starter): Promise<StartFacts>;
   bindingRelease: BindingRelease;
-  /** Returns the time that examiners have given this student at this exam, oldest grant first. */
-  extraTime(of: Pick<Attempt, 'examId' | 'studentId'>): Promise<TimeGrant[]>;
   /** Stores the row of the attempt's exam. It must be durable before the attempt, so that a list of exams shows each attempt. */
   noteExam: NoteExam;
   /** Inserts the attempt as `insertAttempt` does, with what it relies on. */
@@ -43,19 +37,10 @@ export function openStartStore(mongo: Mongo, budgetMs: number): StartStore {
     const refused = await insertAll(mongo, group);
     return group.map((attempt, index) => (refused.has(index) ? alone(attempt) : { kind: 'inserted' }));
   });
-  const isErased = shareLookups(async (ids: readonly string[]) => {
-    const erased = await erasedAmong(mongo, ids);
-    return ids.map((id) => erased.has(id));
-  });
   return {
-    earlier: shareLookups((wanted: readonly Pick<Attempt, 'examId' | 'studentId'>[]) => earlierAmong(mongo, wanted)),
-    isErased,
-    newestRelease: shareReads(
-      (examId) => examId,
-      (examId: string, session) => newestRelease(mongo, examId, session),
-    ),
+    earlier: shareLookups((starters: readonly Starter[]) => earlierAmong(mongo, starters)),
+    facts: shareLookups((starters: readonly Starter[]) => startFactsOf(mongo, starters)),
     bindingRelease: openBindingReleases(mongo),
-    extraTime: shareLookups((wanted: readonly Pick<Attempt, 'examId' | 'studentId'>[]) => grantedAmong(mongo, wanted)),
     noteExam: openExamNotes(mongo),
     insert: (attempt, reliance) =>
       isAlone(reliance) ? insert(attempt) : insertAttempt(mongo, attempt, reliance, budgetMs),
