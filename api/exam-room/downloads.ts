@@ -15,23 +15,28 @@ import type { ReadDeps } from './read-deps.ts';
 /** Characters of lines that are written together. */
 const CHUNK = 64 * 1024;
 
-/** Sends a CSV file line by line. A file that fails after its first byte is cut, so that no reader takes a part of it for the whole. */
+/**
+ * Sends a CSV file line by line. It begins with its first line, so that a file that cannot be read at all is refused. One that fails later
+ * is cut, so that no reader takes a part of it for the whole.
+ */
 export function csvReply(call: Pick<Call, 'signal'>, name: string, lines: () => AsyncIterable<string>): RawReply {
+  const head = {
+    'Content-Type': 'text/csv; charset=utf-8',
+    'Content-Disposition': `attachment; filename="${name.replace(/[^\w.-]/g, '_')}.csv"`,
+    'Cache-Control': 'no-store',
+  };
   return {
     kind: 'raw',
     async raw(response) {
-      response.writeHead(200, {
-        'Content-Type': 'text/csv; charset=utf-8',
-        'Content-Disposition': `attachment; filename="${name.replace(/[^\w.-]/g, '_')}.csv"`,
-        'Cache-Control': 'no-store',
-      });
       let text = BYTE_ORDER_MARK;
       for await (const line of lines()) {
         text += line;
         if (text.length < CHUNK) continue;
+        if (!response.headersSent) response.writeHead(200, head);
         if (!(await isWritten(response, text, call.signal))) return;
         text = '';
       }
+      if (!response.headersSent) response.writeHead(200, head);
       response.end(text);
     },
   };

@@ -8,7 +8,7 @@ import type { GradedFacts } from '#shared/exam-room/graded-row.ts';
 import type { ResultFacts } from '#shared/exam-room/results-csv.ts';
 import { examinedBy } from './examined.ts';
 
-/** Attempts that a walk has in memory at a time: an attempt may have 4 MiB of answers, and most have some KiB. */
+/** Attempts whose long texts are in memory at a time: an attempt may have 4 MiB of answers, and most have some KiB. */
 const BATCH = 20;
 
 interface Walked {
@@ -25,7 +25,11 @@ function filterOf({ examId, by, until, onlyCounted }: Walked): Filter<Attempt> {
   return { examId, startedAt: { $lte: until }, ...(onlyCounted ? { voidedAt: null } : {}), ...examinedBy(by) };
 }
 
-const IN_ORDER = { hint: 'of_exam_by_student', batchSize: BATCH, maxTimeMS: QUERY_LIMIT_MS * 4 } as const;
+/**
+ * A walk reads whole attempts. A server that sends its rows in the order of the index needs no memory for them, but the stand-in in Rust builds
+ * all rows of a projection before it sends the first one: at 100,000 attempts, it would exceed the time limit.
+ */
+const IN_ORDER = { hint: 'of_exam_by_student', batchSize: 100, maxTimeMS: QUERY_LIMIT_MS * 4 } as const;
 const ORDER = { studentId: 1, attemptNumber: 1 } as const;
 
 /** Yields of each attempt what decides the columns of the file. */
@@ -39,10 +43,7 @@ export async function* columnRows(
 
 /** Yields the attempts with all of their answers, also the long ones. */
 export async function* resultRows(mongo: Mongo, walked: Walked): AsyncGenerator<ResultFacts & Pick<Attempt, 'scope'>> {
-  const projection = { events: 0, startKeys: 0, order: 0, optionOrders: 0 } as const;
-  const cursor = attempts(mongo)
-    .find(filterOf(walked), { ...IN_ORDER, projection })
-    .sort(ORDER);
+  const cursor = attempts(mongo).find(filterOf(walked), IN_ORDER).sort(ORDER);
   let batch: Attempt[] = [];
   for await (const attempt of cursor) {
     batch.push(attempt as Attempt);
@@ -63,20 +64,6 @@ type GradedRow = GradedFacts & Pick<Attempt, 'studentId' | 'exam' | 'startedAt' 
 
 /** Yields the graded attempts that count, without their long texts. */
 export async function* gradedRows(mongo: Mongo, examId: string, by: Examiner): AsyncGenerator<GradedRow> {
-  const projection = {
-    studentId: 1,
-    paperId: 1,
-    maxScore: 1,
-    totalScore: 1,
-    answers: 1,
-    erasedAt: 1,
-    'exam.title': 1,
-    startedAt: 1,
-    scope: 1,
-  } as const;
   const filter = { examId, status: 'GRADED', voidedAt: null, ...examinedBy(by) } as const;
-  const cursor = attempts(mongo)
-    .find(filter, { ...IN_ORDER, batchSize: 500, projection })
-    .sort(ORDER);
-  for await (const attempt of cursor) yield attempt as GradedRow;
+  for await (const attempt of attempts(mongo).find(filter, IN_ORDER).sort(ORDER)) yield attempt as GradedRow;
 }
