@@ -236,50 +236,71 @@ t.test('statistics equal a recount from the rows in exact fractions', async () =
 });
 
 /**
- * The survey `attitude` of Chatterjee and Price, "Regression Analysis by Example" (1977), as R's package datasets has it: the favourable
- * answers in percent of 30 departments to 7 questions.
+ * Scores of ten persons in five items, and figures that SPSS prints for them: Daniel J. Denis, "Applied Univariate, Bivariate, and
+ * Multivariate Statistics" (Wiley), section on Cronbach's alpha. The page is https://livelib.biz/read_928329/p38.
  */
-const ATTITUDE =
-  `43 51 30 39 61 92 45|63 64 51 54 63 73 47|71 70 68 69 76 86 48|61 63 45 47 54 84 35|81 78 56 66 71 83 47
-43 55 49 44 54 49 34|58 67 42 56 66 68 35|71 75 50 55 70 66 41|72 82 72 67 71 83 31|67 61 45 47 62 80 41
-64 53 53 58 58 67 34|67 60 47 39 59 74 41|69 62 57 42 55 63 25|68 83 83 45 59 77 35|77 77 54 72 79 77 46
-81 90 50 72 60 54 36|74 85 64 69 79 79 63|65 60 65 75 55 80 60|65 70 46 57 75 85 46|50 58 68 54 64 78 52
-50 40 33 34 43 64 33|64 61 52 62 66 80 41|53 66 52 50 63 80 37|40 37 42 58 50 57 49|63 54 42 48 66 75 33
-66 77 66 63 88 76 72|78 75 58 74 80 78 49|48 57 44 45 51 83 38|85 85 71 71 77 74 55|82 82 39 59 64 78 39`
-    .split(/[|\n]/)
-    .map((line) => line.trim().split(' ').map(Number));
+const PUBLISHED = {
+  scores: [
+    [10, 12, 15, 11, 12],
+    [12, 18, 12, 12, 1],
+    [8, 16, 14, 14, 4],
+    [6, 8, 16, 8, 6],
+    [4, 7, 8, 7, 5],
+    [6, 6, 3, 7, 3],
+    [3, 4, 6, 5, 8],
+    [7, 3, 7, 9, 9],
+    [8, 9, 4, 10, 10],
+    [9, 5, 6, 11, 12],
+  ],
+  alpha: '0.633',
+  means: ['7.3000', '8.8000', '9.1000', '9.4000', '7.0000'],
+  /** "Corrected Item-Total Correlation" of the first item. */
+  firstWithRest: '0.712',
+  correlations: [
+    ['1.000', '0.679', '0.351', '0.827', '0.022'],
+    ['0.679', '1.000', '0.612', '0.743', '-0.463'],
+    ['0.351', '0.612', '1.000', '0.462', '-0.129'],
+    ['0.827', '0.743', '0.462', '1.000', '-0.011'],
+    ['0.022', '-0.463', '-0.129', '-0.011', '1.000'],
+  ],
+};
 
-t.test("alpha and discrimination equal those that R's package psych publishes for the survey attitude", async (t) => {
-  const questions = 'rating complaints privileges learning raises critical advance'.split(' ').map(
-    (questionId, orderIndex): StatisticQuestion => ({
-      questionId,
-      orderIndex,
-      type: 'NUMERIC',
-      maxScore: 100,
-      options: [],
-      key: null,
-    }),
-  );
-  const rows = ATTITUDE.map(
-    (scores, index): StatisticRow => ({
+/** Returns the statistics of an exam that has these of the five items as its questions. */
+function statisticsOfItems(items: readonly number[]): Statistics {
+  const full = 20;
+  const questions = items.map((item): StatisticQuestion => {
+    return { questionId: `item-${item}`, orderIndex: item, type: 'NUMERIC', maxScore: full, options: [], key: null };
+  });
+  const rows = PUBLISHED.scores.map((scores, index): StatisticRow => {
+    const held = items.map((item) => scores[item] ?? 0);
+    return {
       attemptId: `${index}`,
-      totalScore: scores.reduce((sum, one) => sum + one, 0),
-      maxScore: 700,
+      totalScore: held.reduce((sum, one) => sum + one, 0),
+      maxScore: full * items.length,
       questions,
-      outcomes: scores.map((score) => ({ score, isAnswered: true, chosen: [] })),
-    }),
-  );
-  const found = statisticsOf(rows);
-  // `alpha(attitude)`: raw_alpha 0.84, and the columns mean (of 100) and r.drop of its item statistics.
-  t.equal(found.alpha?.toFixed(2), '0.84');
+      outcomes: held.map((score) => ({ score, isAnswered: true, chosen: [] })),
+    };
+  });
+  return statisticsOf(rows);
+}
+
+t.test('alpha, facility and discrimination equal the printed figures of a textbook', async (t) => {
+  const found = statisticsOfItems([0, 1, 2, 3, 4]);
+  t.equal(found.alpha?.toFixed(3), PUBLISHED.alpha);
   t.strictSame(
-    found.questions.map(({ facility }) => Math.round((facility ?? 0) * 100)),
-    [65, 67, 53, 56, 65, 75, 43],
+    found.questions.map(({ facility, maxScore }) => ((facility ?? 0) * maxScore).toFixed(4)),
+    PUBLISHED.means,
   );
-  t.strictSame(
-    found.questions.map(({ discrimination }) => discrimination?.toFixed(2)),
-    ['0.67', '0.74', '0.56', '0.71', '0.79', '0.27', '0.46'],
-  );
+  t.equal(found.questions[0]?.discrimination?.toFixed(3), PUBLISHED.firstWithRest);
+
+  // In an exam of two questions, the rest of one is the other: the discrimination of both is their correlation.
+  for (const [one, row] of PUBLISHED.correlations.entries()) {
+    for (const [other, printed] of row.entries()) {
+      if (one === other) continue;
+      const pair = statisticsOfItems([one, other]).questions.map(({ discrimination }) => discrimination?.toFixed(3));
+      t.strictSame(pair, [printed, printed], `items ${one + 1} and ${other + 1}`);
+    }
+  }
 });
 
 const QUESTION = { type: 'SINGLE_CHOICE', maxScore: 1, options: ['a', 'b'], key: ['a'] };
