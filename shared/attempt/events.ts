@@ -64,6 +64,7 @@ const EXAMINER_FIELDS: Readonly<Partial<Record<EventType, readonly string[]>>> =
   REOPENED: ['by', 'reason'],
   VOIDED: ['by', 'reason'],
   RESTORED: ['by', 'reason'],
+  REGRADED: ['by', 'reason'],
 };
 
 /** Returns the metadata for a reply: its stored text, unless a field is hidden. */
