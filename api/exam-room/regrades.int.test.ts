@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { attempts, regradeLines, regrades } from '#infra/mongo/attempt/collections.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { readTrace } from '#infra/mongo/operations/trace.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { RegradeRequest } from '#shared/generated/exam-room.ts';
@@ -128,6 +129,34 @@ t.test('a wrong key is previewed, applied and announced once', async (t) => {
       ['exam.regrade-applied', REASON],
     ],
   );
+});
+
+t.test('a trace of an attempt shows who graded it anew, by which regrade, and no score', async (t) => {
+  const examId = `exam-${newId()}`;
+  const attempt = await storeAttempt(mongo, { ...graded(), examId });
+  const regraded = await Promise.all(
+    [['b'], ['c']].map(async (correctOptionIds) => {
+      const { id } = viewOf(await create(examId, [{ questionId: 'choice', answerKey: { correctOptionIds } }]));
+      return id;
+    }),
+  );
+  const award = viewOf(await create(examId, [{ questionId: 'choice', award: 'FULL' }], ADMIN));
+  await apply(examId, regraded[0] ?? '');
+  await apply(examId, award.id, ADMIN);
+
+  const read = (value: string) => readTrace(mongo, { by: 'id', value }, { now: Date.now(), redis: 'up' });
+  const trace = await read(attempt._id);
+  t.match(
+    trace?.lines.filter(({ state }) => state === 'attempt.regraded'),
+    [
+      { kind: 'act', what: TEACHER.id, about: regraded[0] },
+      { kind: 'act', what: ADMIN.id, about: award.id },
+    ],
+  );
+  const acts = trace?.lines.filter(({ state }) => state === 'exam.regrade-applied').map(({ what }) => what);
+  t.strictSame(acts, [TEACHER.id, ADMIN.id]);
+  t.notMatch(JSON.stringify(trace), /totalScore/);
+  t.match(await read(award.id), { subject: 'command' }, 'the id of a regrade leads to its command');
 });
 
 t.test('an open attempt takes the changes at its grading, a later one has its own key', async (t) => {

@@ -1,7 +1,7 @@
 import { attempts, eventRows, releases } from '#infra/mongo/attempt/collections.ts';
 import { COMMANDS, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { EXAM_ACTIONS } from '#infra/mongo/operator-audit.ts';
-import { type Attempt, isVoided } from '#shared/attempt/attempt.ts';
+import { type Attempt, isVoided, type ScoreChange } from '#shared/attempt/attempt.ts';
 import { ATTEMPT_SERVICE } from '#shared/attempt/notices.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { reason, span, type Why } from '#shared/operations/reasons.ts';
@@ -29,6 +29,10 @@ const HEAD = {
   'events.seq': 1,
   'events.type': 1,
   'events.createdAt': 1,
+  'scoreHistory.at': 1,
+  'scoreHistory.by': 1,
+  'scoreHistory.cause': 1,
+  'scoreHistory.regradeId': 1,
 } as const;
 
 type Head = Pick<
@@ -48,6 +52,8 @@ type Head = Pick<
 > & {
   exam: Pick<Attempt['exam'], 'showResultMode' | 'resultsReleasedAt' | 'closeTime'>;
   events: Pick<Attempt['events'][number], 'seq' | 'type' | 'createdAt'>[];
+  /** Missing in an attempt that was never graded since histories are stored. */
+  scoreHistory?: Pick<ScoreChange, 'at' | 'by' | 'cause' | 'regradeId'>[];
 };
 
 /** Attempts that the trace of a student or an exam reads. */
@@ -59,6 +65,7 @@ export async function addAttempt(reading: Reading, id: string): Promise<boolean>
   if (head === null) return false;
   await addHeads(reading, [head]);
   await addEvents(reading, head);
+  addRegrades(reading, head);
   await addReleases(reading, head.examId);
   await addActs(reading, [head.examId], EXAM_ACTIONS);
   for (const command of await commandsOf(reading, [head.examId], [COMMANDS])) addCommand(reading, command);
@@ -186,6 +193,15 @@ async function addEvents(reading: Reading, { _id, events, eventSeq }: Head): Pro
     reading.lines.push(
       traceLine({ at: createdAt, kind: 'event', id: `${_id}:${seq}`, state: 'STORED', what: type, about: _id }),
     );
+  }
+}
+
+/** Adds who has graded the attempt anew, by which regrade. The totals are in its history for examiners: a trace holds no score. */
+function addRegrades({ lines }: Reading, { _id, scoreHistory = [] }: Head): void {
+  for (const { at, by, cause, regradeId } of scoreHistory) {
+    if (cause !== 'REGRADE') continue;
+    const id = `${_id}:${regradeId}`;
+    lines.push(traceLine({ at, kind: 'act', id, state: 'attempt.regraded', what: by, about: regradeId }));
   }
 }
 
