@@ -8,7 +8,7 @@ import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { gradeNotices } from '#shared/attempt/notices.ts';
-import { examActOrder } from '#shared/exam-room/exam-act.ts';
+import { examActOrder, type OnAttempt } from '#shared/exam-room/exam-act.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR } from '#shared/kernel/time.ts';
@@ -176,7 +176,10 @@ async function postActOn(mongo: Mongo, kind: 'REOPEN' | 'VOID' | 'RESTORE', chan
     const terms = { maxAttempts: 10, now: Date.now() };
     await inTransaction(mongo, 60_000, (session) => queueNotices(mongo, session, notices, terms));
   }
-  const { _id: attemptId, studentId } = attempt;
+  return postAct(mongo, kind, attempt);
+}
+
+function postAct(mongo: Mongo, kind: OnAttempt['kind'], { _id: attemptId, studentId }: Attempt) {
   const by = { id: 'admin-1', role: 'ADMIN' } as const;
   const body = { kind, attemptId, studentId, by, statedReason: 'the fire alarm', minutes: 10 };
   const id = newId();
@@ -185,6 +188,18 @@ async function postActOn(mongo: Mongo, kind: 'REOPEN' | 'VOID' | 'RESTORE', chan
 
 const noticesOf = (mongo: Mongo, attemptId: string) =>
   mongo.db.collection(NOTICES).countDocuments({ 'body.attemptId': attemptId });
+
+const HAND_IN: CrashScenario = {
+  name: 'submit by an examiner',
+  status: 'DONE',
+  leastPoints: 10,
+  post: async (mongo) => postAct(mongo, 'SUBMIT', await storeAttempt(mongo)),
+  async check(t, { mongo }, { subject }) {
+    t.match(await attempts(mongo).findOne({ _id: subject }), { status: 'SUBMITTED', submittedBy: 'TEACHER' });
+    t.equal(await mailboxOf(mongo, 'grading').countDocuments({ queue: 'grading', subject }), 1, 'one grading');
+    t.equal(await operatorAudit(mongo).countDocuments({ subject }), 1, 'one row of the audit');
+  },
+};
 
 const REOPEN: CrashScenario = {
   name: 'reopen',
@@ -231,7 +246,7 @@ t.test('a worker killed at any await of its run loses no grade and releases none
   crashSuite(t, {
     grading: [GRADING, THREE_AT_ONCE],
     resultsrelease: [RELEASE],
-    examroom: [EXTRA_TIME, SUBMIT_ALL, REOPEN, VOID, RESTORE, REGRADE, REGRADE_APPLY],
+    examroom: [EXTRA_TIME, SUBMIT_ALL, HAND_IN, REOPEN, VOID, RESTORE, REGRADE, REGRADE_APPLY],
   }),
 );
 

@@ -1,17 +1,26 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { scaled } from '#testing/chance.ts';
 import { newExamId } from '#testing/clients/attempt-client.ts';
 import { crowd, retryOn503, tally } from '#testing/clients/call.ts';
-import { type Detail, doorsOf, readAsTeacher, sendHandoff, started, student } from '#testing/clients/sitting.ts';
+import {
+  type Detail,
+  doorsOf,
+  handIn,
+  readAsTeacher,
+  sendHandoff,
+  started,
+  student,
+} from '#testing/clients/sitting.ts';
 import { startCluster } from '#testing/processes/cluster.ts';
 import { closeExam, storedBy } from '#testing/stored/stored.ts';
 import { until } from '#testing/until.ts';
 
 const cluster = await startCluster(t, {
   inside: true,
-  apart: ['web1', 'web2', 'grading', 'grading2'],
+  apart: ['web1', 'web2', 'grading', 'grading2', 'examroom'],
   doors: 2,
-  workers: ['grading', 'grading', 'gradenotices', 'essayhandoff', 'upkeep'],
+  workers: ['grading', 'grading', 'gradenotices', 'essayhandoff', 'upkeep', 'examroom'],
 });
 const { neighbours } = cluster;
 const door = doorsOf(cluster, 2);
@@ -67,6 +76,43 @@ t.test('50 concurrent submits, by the student and by the deadline, submit once',
       [`${id}:submitted`, 1],
     ]);
   }
+});
+
+t.test('a submit of the student and one of the teacher, each sent twice, submit once', async (t) => {
+  const sources = new Set<string | null>();
+  for (let round = 0; round < scaled(8, 60); round++) {
+    const who = student();
+    const id = await started(who, door(), { examId: newExamId() });
+    await retryOn503(() => who.save(door(), id, { questionId: 'q1', text: '1' }));
+    const byStudent = (n: number) => retryOn503(() => who.submit(door(n), id));
+    const byTeacher = (n: number) => retryOn503(() => handIn(door(n), id, `hand-in-${id}`));
+    // The ends of the race are certain; between them the student is later and later.
+    const isTeacherAlone = round % 8 === 7;
+    const first = round % 8 === 0 ? [await byStudent(0)] : isTeacherAlone ? [await byTeacher(0)] : [];
+    const replies = await Promise.all([
+      ...[0, 1].map((n) => byTeacher(n)),
+      ...[0, 1].map((n) => delay(round * 4).then(() => byStudent(n))),
+    ]);
+
+    const seen = (await readAsTeacher(door(), id)).data;
+    sources.add(seen.submittedBy);
+    if (isTeacherAlone) t.equal(seen.submittedBy, 'TEACHER');
+    for (const { status, data } of [...first, ...replies]) {
+      t.match(
+        { status, data },
+        { status: 200, data: { status: 'GRADED', submittedBy: seen.submittedBy, totalScore: 1 } },
+      );
+    }
+    const [event, ...others] = submitEvents(seen.events);
+    t.match(event, { type: 'SUBMIT', metadata: { source: seen.submittedBy } });
+    t.same(others, [], 'one submit');
+    t.equal(await stored.commands.countDocuments({ subject: id, queue: 'grading' }), 1, 'one grade');
+    t.equal(await stored.commands.countDocuments({ subject: id, queue: 'examroom' }), 1, 'one act of the teacher');
+    const audited = await cluster.mongo.collection('operator_audit').countDocuments({ subject: id });
+    t.equal(audited, seen.submittedBy === 'TEACHER' ? 1 : 0, 'the audit names the act that changed something');
+    await until('notices have arrived', () => noticesOf(id).length === 2);
+  }
+  t.same([...sources].sort(), ['STUDENT', 'TEACHER']);
 });
 
 t.test('30 saves after the deadline submit once, and none is stored', async (t) => {

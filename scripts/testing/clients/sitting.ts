@@ -80,6 +80,13 @@ export function student(id: string = `student-${randomUUID()}`) {
   };
 }
 
+/** Submits an attempt as its teacher. A repeat has the same key. */
+export function handIn(door: string, attemptId: string, key: string): Promise<HttpReply<Detail>> {
+  const headers = { 'x-user-id': 'teacher-1', 'x-user-role': 'TEACHER', 'idempotency-key': key };
+  const body = { source: 'TEACHER', reason: 'the fire alarm' };
+  return exchange(`${door}/v1/attempts/${attemptId}/submit`, { method: 'POST', headers, body });
+}
+
 /** Reads an attempt as its teacher, and repeats the call while the front door is busy. */
 export function readAsTeacher(door: string, attemptId: string): Promise<HttpReply<Detail>> {
   const headers = { 'x-user-id': 'teacher-1', 'x-user-role': 'TEACHER' };
