@@ -45,7 +45,9 @@ export function openGradingPapers(mongo: Mongo, papers: Pick<Papers, 'find'>): G
     (examId, session) => appliedRegrades(mongo, examId, session),
   );
   return async (attempt, session, until) => {
-    const [paper, applied] = await Promise.all([papers.find(attempt.paperId, session), read(attempt.examId, session)]);
+    // One after the other: a session runs one command at a time. The paper is in memory as a rule.
+    const paper = await papers.find(attempt.paperId, session);
+    const applied = await read(attempt.examId, session);
     const known = until === undefined ? applied : applied.filter(({ appliedAt }) => appliedAt < until);
     return correctedPaper(paper, bindingCorrections(attempt, known));
   };
