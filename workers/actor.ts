@@ -3,6 +3,7 @@ import type { Config } from '#infra/config/config.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { FindAttempt } from '#infra/mongo/attempt/attempts.ts';
 import type { GradingPaper } from '#infra/mongo/attempt/corrections.ts';
+import type { NoteExam } from '#infra/mongo/attempt/exams.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { BindingRelease } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
@@ -130,6 +131,8 @@ export interface WorkerDeps {
   findAttempt: FindAttempt;
   bindingRelease: BindingRelease;
   gradingPaper: GradingPaper;
+  /** Completes the row of the exam of an attempt that is graded. */
+  completeExam: NoteExam;
   /** Returns MongoDB's time, in Unix milliseconds. */
   now: Now;
   log: Log;

@@ -3,6 +3,7 @@ import { type LogDestination, openLog } from '#infra/log/log.ts';
 import type { FollowedModels, openFollowedModels } from '#infra/models/followed-models.ts';
 import { openAttemptReads } from '#infra/mongo/attempt/attempts.ts';
 import { openGradingPapers } from '#infra/mongo/attempt/corrections.ts';
+import { completeExam, openExamNotes } from '#infra/mongo/attempt/exams.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openBindingReleases } from '#infra/mongo/attempt/release.ts';
 import { openMongo } from '#infra/mongo/connect.ts';
@@ -64,6 +65,7 @@ export async function openRuntime(given: Config, name: string, logTo?: LogDestin
     findAttempt: openAttemptReads(mongo),
     bindingRelease: openBindingReleases(mongo),
     gradingPaper: openGradingPapers(mongo, papers),
+    completeExam: openExamNotes(mongo, completeExam),
     now: clock.now,
     log,
     config,

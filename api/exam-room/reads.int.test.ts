@@ -9,6 +9,7 @@ import { exams } from '#infra/mongo/attempt/exams.ts';
 import { openStartStore } from '#infra/mongo/attempt/start-store.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import { boardPage, boardSummary } from '#infra/mongo/exam-room/board.ts';
+import { hasExam } from '#infra/mongo/exam-room/examined.ts';
 import { operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
 import { createIndexes, MIGRATIONS } from '#infra/mongo/schema/migrate.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
@@ -18,16 +19,19 @@ import { addToSummary, BOARD_FLAGS, emptySummary, flagsOf } from '#shared/exam-r
 import type { Board, ExamList, ListedExam, Statistics } from '#shared/generated/exam-room.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
+import { testKernel, testWorkerDeps } from '#testing/actors/test-kernel.ts';
 import { captureLog } from '#testing/captured-log.ts';
 import { callHttp } from '#testing/clients/call.ts';
 import { openStream } from '#testing/clients/open-stream.ts';
 import { callWith, coldFrontDoor } from '#testing/doors/in-process-door.ts';
 import { openTestDoor } from '#testing/doors/test-door.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
-import { freshAttempt, graded, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { freshAttempt, graded, postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { tappedDb } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
+import { runCommand } from '#workers/run-command.ts';
 import { csvReply } from './downloads.ts';
 import { openReadDeps } from './read-deps.ts';
 import { examReadRoutes } from './read-routes.ts';
@@ -259,6 +263,73 @@ t.test('a process that has stored the row of an exam sends no command at the nex
   await noteExam({ ...sample, scope: OF_OTHER });
   t.equal(sent, 2);
   t.match(await exams(mongo).findOne({ _id: examId }), { examinerIds: ['teacher-1', 'teacher-2', 'other'] });
+});
+
+t.test(
+  'a teacher whom the row of an exam does not name costs one read, and an exam without a row is found',
+  async (t) => {
+    const read: string[] = [];
+    const db = tappedDb(mongo, (method, name, collection) => {
+      return (...args) => {
+        if (name === 'findOne') read.push(collection);
+        return method(...args);
+      };
+    });
+    const isFound = async (examId: string, by: Examiner) => {
+      read.length = 0;
+      return [await hasExam({ ...mongo, db }, examId, by), ...read];
+    };
+    const { noteExam } = openStartStore(mongo, 5_000);
+    const examId = newExam();
+    const voided = await storeAttempt(mongo, { ...graded(), examId, voidedAt: new Date() });
+    await noteExam(voided);
+    t.strictSame(await isFound(examId, OTHER), [false, 'attempt_exams']);
+    t.strictSame(
+      await isFound(examId, TEACHER),
+      [true, 'attempt_exams', 'attempts'],
+      'a voided attempt is one of the exam',
+    );
+    t.strictSame(await isFound(examId, ADMIN), [true, 'attempts']);
+    t.strictSame(await isFound(newExam(), ADMIN), [false, 'attempts']);
+
+    const unborn = newExam();
+    await noteExam({ ...voided, examId: unborn });
+    t.strictSame(
+      await isFound(unborn, TEACHER),
+      [false, 'attempt_exams', 'attempts'],
+      'its start was refused after the row',
+    );
+
+    const old = newExam();
+    await storeAttempt(mongo, { examId: old, scope: OF_OTHER });
+    t.strictSame(
+      await isFound(old, OTHER),
+      [true, 'attempt_exams', 'attempts'],
+      'a front door before rows has started it',
+    );
+    t.strictSame(await isFound(old, TEACHER), [false, 'attempt_exams', 'attempts']);
+  },
+);
+
+t.test('a grade completes the row of an exam, and leaves its newer title', async (t) => {
+  const examId = newExam();
+  const [first, other] = [
+    await storeAttempt(mongo, { ...SUBMITTED, examId, startedAt: before(2 * HOUR) }),
+    await storeAttempt(mongo, { ...SUBMITTED, examId, scope: OF_OTHER }),
+  ];
+  const grade = async (attempt: Attempt) => {
+    await runCommand(testKernel(mongo), makeActor('grading', testWorkerDeps(mongo)), await postGrading(mongo, attempt));
+  };
+  await grade(first);
+  t.match(await exams(mongo).findOne({ _id: examId }), { title: 'Toán 12', examinerIds: ['teacher-1', 'teacher-2'] });
+  const { noteExam } = openStartStore(mongo, 5_000);
+  await noteExam({ ...first, startedAt: new Date(), exam: { ...first.exam, title: 'Toán 12 (mới)' } });
+  await grade(other);
+  t.match(await exams(mongo).findOne({ _id: examId }), {
+    title: 'Toán 12 (mới)',
+    firstStartedAt: first.startedAt,
+    examinerIds: ['teacher-1', 'teacher-2', 'other'],
+  });
 });
 
 t.test(

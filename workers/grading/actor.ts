@@ -38,6 +38,7 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
   if (loaded.status === 'GRADED') return { kind: 'done', result: { attemptId } };
   if (loaded.status !== 'SUBMITTED') return { kind: 'dead', error: new Error(`attempt ${attemptId} is not submitted`) };
 
+  await deps.completeExam(loaded);
   const paper = await deps.gradingPaper(loaded, session);
   const isReleased = loaded.exam.resultsReleasedAt !== null;
   const release = isReleased ? null : await deps.bindingRelease(loaded, session);

@@ -3,6 +3,7 @@ import type { ConfiguredAs, WorkerType } from '#infra/config/readers.ts';
 import { openModels } from '#infra/models/open-models.ts';
 import { openAttemptReads } from '#infra/mongo/attempt/attempts.ts';
 import { openGradingPapers } from '#infra/mongo/attempt/corrections.ts';
+import { completeExam, openExamNotes } from '#infra/mongo/attempt/exams.ts';
 import { openPapers } from '#infra/mongo/attempt/papers.ts';
 import { openBindingReleases } from '#infra/mongo/attempt/release.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
@@ -66,6 +67,7 @@ export function testWorkerDeps(mongo: Mongo, env: NodeJS.ProcessEnv = {}) {
     findAttempt: openAttemptReads(mongo),
     bindingRelease: openBindingReleases(mongo),
     gradingPaper: openGradingPapers(mongo, papers),
+    completeExam: openExamNotes(mongo, completeExam),
     now: Date.now,
     log,
     config,

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Collection } from 'mongodb';
+import type { Collection, UpdateFilter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
@@ -35,8 +35,8 @@ type Noted = Pick<Attempt, 'examId' | 'organizationId' | 'startedAt' | 'deadline
 /** Stores the row of the exam of a new attempt, before the attempt. A process that has stored it sends no command. */
 export type NoteExam = (attempt: Noted) => Promise<void>;
 
-/** Opens the memory of a process. */
-export function openExamNotes(mongo: Mongo): NoteExam {
+/** Opens the memory of a process that stores rows in this way. */
+export function openExamNotes(mongo: Mongo, store: typeof noteExam = noteExam): NoteExam {
   const known = new LRUCache<string, { until: number; stored: Promise<void> }>({ max: REMEMBERED });
   return (attempt) => {
     const { title, subject, gradeLevel } = attempt.exam;
@@ -44,7 +44,7 @@ export function openExamNotes(mongo: Mongo): NoteExam {
     const until = activeUntil(attempt.deadlineAt).getTime();
     const already = known.get(key);
     if (already !== undefined && already.until >= until) return already.stored;
-    const stored = noteExam(mongo, attempt).catch((error: unknown) => {
+    const stored = store(mongo, attempt).catch((error: unknown) => {
       known.delete(key);
       throw error;
     });
@@ -53,19 +53,34 @@ export function openExamNotes(mongo: Mongo): NoteExam {
   };
 }
 
-/** Stores or widens the row of an exam. A repeat changes nothing. */
-export async function noteExam(mongo: Mongo, attempt: Noted): Promise<void> {
-  const { examId, organizationId, startedAt, deadlineAt } = attempt;
-  const { title, subject, gradeLevel } = attempt.exam;
-  const update = {
-    $set: { title, subject, gradeLevel, organizationId },
+/** Stores or widens the row of an exam of which an attempt starts. A repeat changes nothing. */
+export function noteExam(mongo: Mongo, attempt: Noted): Promise<void> {
+  return upsert(mongo, attempt, { $set: copiedOf(attempt) });
+}
+
+/**
+ * Widens the row of the exam of an attempt that started earlier, or stores it. A front door of the release before has stored none. The title
+ * stays, because that of a later start is newer.
+ */
+export function completeExam(mongo: Mongo, attempt: Noted): Promise<void> {
+  return upsert(mongo, attempt, { $setOnInsert: copiedOf(attempt) });
+}
+
+function copiedOf({ organizationId, exam: { title, subject, gradeLevel } }: Noted) {
+  return { title, subject, gradeLevel, organizationId };
+}
+
+async function upsert(mongo: Mongo, attempt: Noted, copied: UpdateFilter<ExamRow>): Promise<void> {
+  const { examId: _id, startedAt, deadlineAt } = attempt;
+  const update: UpdateFilter<ExamRow> = {
+    ...copied,
     $min: { firstStartedAt: startedAt },
     $max: { activeUntil: activeUntil(deadlineAt) },
     $addToSet: { examinerIds: { $each: examinersOf(attempt) }, scopes: scopeOf(attempt) },
   };
   for (let pass = 1; ; pass++) {
     try {
-      await exams(mongo).updateOne({ _id: examId }, update, { upsert: true, maxTimeMS: QUERY_LIMIT_MS });
+      await exams(mongo).updateOne({ _id }, update, { upsert: true, maxTimeMS: QUERY_LIMIT_MS });
       return;
     } catch (error) {
       // Another process has inserted the row meanwhile.
