@@ -143,14 +143,11 @@ export function gradedOrder(
   return publishOrder({ type: 'attempt.graded', ...aboutRound(attempt), gradedAt: at, isVisible }, source);
 }
 
-/** Returns the command that publishes a release: one per exam and release. */
-export function releasedOrder({
-  examId,
-  organizationId,
-  releasedAt,
-  sourceEventId,
-}: StoredRelease): Order<'upkeep:publish', EventOut> {
-  return publishOrder({ type: 'results.released', examId, organizationId, releasedAt }, sourceEventId);
+/** Returns the command that publishes a release: one per exam and release. It counts the students whom the release names, and names none. */
+export function releasedOrder(release: StoredRelease): Order<'upkeep:publish', EventOut> {
+  const { examId, organizationId, releasedAt, sourceEventId, studentIds } = release;
+  const students = studentIds?.length ?? null;
+  return publishOrder({ type: 'results.released', examId, organizationId, students, releasedAt }, sourceEventId);
 }
 
 type NoticeQueue = 'gradenotices:student' | 'gradenotices:parent';

@@ -17,7 +17,14 @@ export type EventOut =
   | ({ type: 'attempt.submitted' } & AttemptFact)
   /** `isVisible`: the student saw the result when it was graded. Only then does the event contain a score. */
   | ({ type: 'attempt.graded'; gradedAt: Date; isVisible: boolean } & AttemptFact)
-  | { type: 'results.released'; examId: string; organizationId: string | null; releasedAt: Date }
+  /** `students`: how many the release names; null: it is for all. An event that was stored before releases named students lacks it. */
+  | {
+      type: 'results.released';
+      examId: string;
+      organizationId: string | null;
+      students?: number | null;
+      releasedAt: Date;
+    }
   | { type: 'job.completed'; jobId: string; organizationId: string; status: string; succeeded: number; failed: number };
 
 /** The message to one subscriber. The data lacks the student, who is read from the attempt when it is sent. */

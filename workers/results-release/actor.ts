@@ -65,7 +65,9 @@ async function release(deps: WorkerDeps, run: Run<'resultsrelease'>): Promise<Ou
   const now = deps.now();
   // The event of a release ahead waits, as its results do.
   const runAt = Math.max(now, body.releasedAt.getTime());
-  const event = newCommand({ ...releasedOrder(body), maxAttempts: EVENT_ATTEMPTS, now, runAt });
+  // The row, because the command lacks the students.
+  const row = releases.find(({ number }) => number === body.number) ?? body;
+  const event = newCommand({ ...releasedOrder(row), maxAttempts: EVENT_ATTEMPTS, now, runAt });
   return { kind: 'done', result, effects: (session) => postCommandIn(deps.mongo, session, event) };
 }
 

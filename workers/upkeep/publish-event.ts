@@ -43,8 +43,8 @@ export async function publishEvent(
 async function factsOf(deps: WorkerDeps, event: EventOut, session: ClientSession): Promise<EventFacts | null> {
   switch (event.type) {
     case 'results.released': {
-      const { examId, organizationId, releasedAt } = event;
-      return { organizationId, data: { examId, organizationId, releasedAt: releasedAt.toISOString() } };
+      const { examId, organizationId, students = null, releasedAt } = event;
+      return { organizationId, data: { examId, organizationId, students, releasedAt: releasedAt.toISOString() } };
     }
     case 'job.completed': {
       const { type: _, ...data } = event;

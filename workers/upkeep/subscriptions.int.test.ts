@@ -150,7 +150,13 @@ t.test('a release is published once for the exam, and a job at its end', async (
   const release = await postRelease(mongo, { examId: 'exam-published' });
   t.equal(await run('resultsrelease', release), 'done');
   const event = await published('results.released', 'exam-published');
-  t.match(await received(event), { data: { examId: 'exam-published', organizationId: null, releasedAt: String } });
+  const toAll = { examId: 'exam-published', organizationId: null, students: null };
+  t.match(await received(event), { data: { ...toAll, releasedAt: String } });
+  const studentIds = ['student-named-1', 'student-named-2'];
+  t.equal(await run('resultsrelease', await postRelease(mongo, { examId: 'exam-of-some', studentIds })), 'done');
+  const ofSome = await received(await published('results.released', 'exam-of-some'));
+  t.match(ofSome, { data: { examId: 'exam-of-some', students: 2 } });
+  t.notMatch(JSON.stringify(ofSome), /student-named/);
   const job = await postJob(mongo);
   t.equal(await run('classifier', job), 'done');
   const completed = await received(await published('job.completed', job.subject));
