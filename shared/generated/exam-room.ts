@@ -193,18 +193,28 @@ export interface BoardSummary {
 }
 
 /**
+ * Separator of the decimals of a CSV file.
+ */
+export type CsvDecimal = '.' | ',';
+
+/**
  * Format of a file.
  */
 export interface CsvQuery {
   /**
-   * Separator of the cells; default a comma.
+   * Separator of the cells of a CSV file; default a comma.
    */
-  separator?: ',' | ';';
+  separator?: CsvSeparator;
   /**
-   * Separator of the decimals; default a point.
+   * Separator of the decimals of a CSV file; default a point.
    */
-  decimal?: '.' | ',';
+  decimal?: CsvDecimal;
 }
+
+/**
+ * Separator of the cells of a CSV file.
+ */
+export type CsvSeparator = ',' | ';';
 
 /**
  * An act of an examiner on attempts.
@@ -839,11 +849,11 @@ export interface ResultsQuery {
   /**
    * Separator of the cells of a CSV file; default a comma.
    */
-  separator?: ',' | ';';
+  separator?: CsvSeparator;
   /**
    * Separator of the decimals of a CSV file; default a point.
    */
-  decimal?: '.' | ',';
+  decimal?: CsvDecimal;
 }
 
 /**
@@ -907,11 +917,11 @@ export interface StatisticsQuery {
   /**
    * Separator of the cells of a CSV file; default a comma.
    */
-  separator?: ',' | ';';
+  separator?: CsvSeparator;
   /**
    * Separator of the decimals of a CSV file; default a point.
    */
-  decimal?: '.' | ',';
+  decimal?: CsvDecimal;
 }
 
 /**

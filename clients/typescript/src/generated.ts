@@ -1481,6 +1481,16 @@ export interface CreateRequest {
 }
 
 /**
+ * Separator of the decimals of a CSV file.
+ */
+export type CsvDecimal = '.' | ',';
+
+/**
+ * Separator of the cells of a CSV file.
+ */
+export type CsvSeparator = ',' | ';';
+
+/**
  * An act on chosen letters (`ids`) or on all letters of a `filter`: exactly one of the two.
  */
 export interface DeadActOrder {
@@ -6534,13 +6544,13 @@ export interface ListRegradeRowsQuery {
 
 export interface DownloadRegradeRowsQuery {
   /**
-   * Separator of the cells; default a comma.
+   * Separator of the cells of a CSV file; default a comma.
    */
-  separator?: ',' | ';';
+  separator?: CsvSeparator;
   /**
-   * Separator of the decimals; default a point.
+   * Separator of the decimals of a CSV file; default a point.
    */
-  decimal?: '.' | ',';
+  decimal?: CsvDecimal;
 }
 
 export interface ListExamsQuery {
@@ -6585,11 +6595,11 @@ export interface ReadStatisticsQuery {
   /**
    * Separator of the cells of a CSV file; default a comma.
    */
-  separator?: ',' | ';';
+  separator?: CsvSeparator;
   /**
    * Separator of the decimals of a CSV file; default a point.
    */
-  decimal?: '.' | ',';
+  decimal?: CsvDecimal;
 }
 
 export interface DownloadStatisticsQuery {
@@ -6600,11 +6610,11 @@ export interface DownloadStatisticsQuery {
   /**
    * Separator of the cells of a CSV file; default a comma.
    */
-  separator?: ',' | ';';
+  separator?: CsvSeparator;
   /**
    * Separator of the decimals of a CSV file; default a point.
    */
-  decimal?: '.' | ',';
+  decimal?: CsvDecimal;
 }
 
 export interface DrawStatisticsQuery {
@@ -6615,11 +6625,11 @@ export interface DrawStatisticsQuery {
   /**
    * Separator of the cells of a CSV file; default a comma.
    */
-  separator?: ',' | ';';
+  separator?: CsvSeparator;
   /**
    * Separator of the decimals of a CSV file; default a point.
    */
-  decimal?: '.' | ',';
+  decimal?: CsvDecimal;
 }
 
 export interface DownloadResultsQuery {
@@ -6630,11 +6640,11 @@ export interface DownloadResultsQuery {
   /**
    * Separator of the cells of a CSV file; default a comma.
    */
-  separator?: ',' | ';';
+  separator?: CsvSeparator;
   /**
    * Separator of the decimals of a CSV file; default a point.
    */
-  decimal?: '.' | ',';
+  decimal?: CsvDecimal;
 }
 
 export interface ListJobsQuery {
