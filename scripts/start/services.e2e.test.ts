@@ -164,7 +164,7 @@ t.test('Redis runs without the secrets of the caller', { skip }, async (t) => {
     child.kill('SIGKILL');
     await once(child, 'exit');
   });
-  // Linux names a new program before it lays its environment out: for an instant there is none.
+  // Linux names a new program before it lays its environment out, so for an instant it has none.
   const runs = () => readFileSync(`/proc/${child.pid}/comm`, 'utf8').trim() === 'sleep';
   await until('the double runs', () => runs() && environmentOf(child.pid) !== '');
   const environment = environmentOf(child.pid);
