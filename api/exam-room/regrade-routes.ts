@@ -23,7 +23,7 @@ export function regradeRoutes(deps: AttemptDeps, { tag, late }: { tag: Tag; late
     params: REGRADE,
     tag,
     guards: acting,
-    body: { schema: 'exam-room/reason-request', maxBytes: SMALL_BODY },
+    body: { schema: 'exam-room/reasoned-request', maxBytes: SMALL_BODY },
     replies: [
       { status: 200, schema: 'exam-room/regrade-reply', description: 'Regrade in its new state' },
       { ...late, exampleOf: 'giveExtraTime' },

@@ -13,7 +13,7 @@ import { changeFaults, copyChanges, openPaperCheck } from '#shared/exam-room/reg
 import { regradeCells, regradeHeader, regradeLayout } from '#shared/exam-room/regrade-csv.ts';
 import { lineForReply, regradeForReply } from '#shared/exam-room/regrade-view.ts';
 import { scalarsOf } from '#shared/exam-room/results-csv.ts';
-import type { ReasonRequest, RegradeRequest } from '#shared/generated/exam-room.ts';
+import type { ReasonedRequest, RegradeRequest } from '#shared/generated/exam-room.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { derivedId } from '#shared/kernel/ids.ts';
 import { DAY } from '#shared/kernel/time.ts';
@@ -80,12 +80,12 @@ async function refusalOf(
 }
 
 /** Applies a preview. An applied one stays as it is. */
-export function applyRegrade(deps: AttemptDeps, call: Call<ReasonRequest>): Promise<Reply | Rejection> {
+export function applyRegrade(deps: AttemptDeps, call: Call<ReasonedRequest>): Promise<Reply | Rejection> {
   return move(deps, call, { kind: 'REGRADE_APPLY', from: ['PREVIEW', 'APPLYING'], done: 'APPLIED' });
 }
 
 /** Discards a preview. */
-export function discardRegrade(deps: AttemptDeps, call: Call<ReasonRequest>): Promise<Reply | Rejection> {
+export function discardRegrade(deps: AttemptDeps, call: Call<ReasonedRequest>): Promise<Reply | Rejection> {
   return move(deps, call, { kind: 'REGRADE_DISCARD', from: ['PREVIEW'], done: 'DISCARDED' });
 }
 
@@ -98,7 +98,7 @@ interface Move {
 /** Posts the act that moves a regrade. Its id follows from the regrade alone: a regrade is applied once, whichever examiner asks. */
 async function move(
   deps: AttemptDeps,
-  call: Call<ReasonRequest>,
+  call: Call<ReasonedRequest>,
   { kind, from, done }: Move,
 ): Promise<Reply | Rejection> {
   const found = await regradeOf(deps, call);

@@ -567,17 +567,7 @@ export interface QuestionStatistics {
 }
 
 /**
- * An act that needs no more than its reason.
- */
-export interface ReasonRequest {
-  /**
-   * Why.
-   */
-  reason: ActReason;
-}
-
-/**
- * Act on an attempt that needs a reason alone.
+ * Act that needs a reason alone.
  */
 export interface ReasonedRequest {
   /**

@@ -4659,17 +4659,7 @@ export type ReasonCode =
   | 'DUE';
 
 /**
- * An act that needs no more than its reason.
- */
-export interface ReasonRequest {
-  /**
-   * Why.
-   */
-  reason: ActReason;
-}
-
-/**
- * Act on an attempt that needs a reason alone.
+ * Act that needs a reason alone.
  */
 export interface ReasonedRequest {
   /**
@@ -7553,7 +7543,7 @@ export interface Operations {
   };
   /** Apply a regrade that was previewed. */
   applyRegrade: {
-    input: { examId: string; regradeId: string; body: ReasonRequest };
+    input: { examId: string; regradeId: string; body: ReasonedRequest };
     data: RegradeReply;
     pending: ExamActReply;
     needs: 'as';
@@ -7577,7 +7567,7 @@ export interface Operations {
   };
   /** Discard a regrade that was previewed. */
   discardRegrade: {
-    input: { examId: string; regradeId: string; body: ReasonRequest };
+    input: { examId: string; regradeId: string; body: ReasonedRequest };
     data: RegradeReply;
     pending: ExamActReply;
     needs: 'as';
