@@ -138,7 +138,7 @@ function requestOf(settings: Settings, name: OperationName, input: AnyInput): Ex
     method: route.method,
     headers,
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    isReplaySafe: input.repeatInDoubt === true || isReplaySafe(name, route.method, body),
+    isReplaySafe: input.repeatInDoubt === true || isReplaySafe(name, route, body),
     timeoutMs: input.timeoutMs ?? slow ?? settings.timeoutMs ?? TIMEOUT_MS,
     giveUpAt: settings.transport.clock.now() + deadlineMs,
     signal: input.signal,

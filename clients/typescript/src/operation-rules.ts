@@ -1,3 +1,4 @@
+import type { RouteFacts } from './credentials.ts';
 import type { AttemptDetail, BulkAct, Operations } from './generated.ts';
 import type { OperationName, PendingName } from './operation.ts';
 
@@ -11,22 +12,15 @@ const eventHasSource = (body: Body) => hasSource(body?.event as Body);
 const isRepeatable = (body: Body) => body?.filter == null || body.key != null;
 
 /**
- * Operations beyond GET and PUT that may be sent again although the first request may have arrived. The server knows the second one by its
- * key, or it changes nothing more. Any other operation is repeated only if the server has refused it.
+ * Operations beyond GET and PUT, and beyond those with an idempotency key, that may be sent again although the first request may have
+ * arrived. The server knows the second one by its body, or it changes nothing more. Any other operation is repeated only if the server has
+ * refused it.
  */
 const REPLAY_SAFE: Readonly<Partial<Record<OperationName, (body: Body) => boolean>>> = {
-  startAttempt: always,
-  startAttemptCompat: always,
   saveAnswer: always,
-  submitAttempt: always,
   postEvent: (body) => body?.type === 'TIMEOUT',
   handOffGrade: always,
   releaseResults: always,
-  giveExtraTime: always,
-  submitAll: always,
-  reopenAttempt: always,
-  voidAttempt: always,
-  restoreAttempt: always,
   takeNotificationEvent: hasSource,
   takeWeakTopicAlert: hasSource,
   createWeakTopicAlert: hasSource,
@@ -42,8 +36,8 @@ const REPLAY_SAFE: Readonly<Partial<Record<OperationName, (body: Body) => boolea
 };
 
 /** Returns whether a request may be sent again after its reply is lost. */
-export function isReplaySafe(operation: OperationName, method: string, body: unknown): boolean {
-  return method === 'GET' || method === 'PUT' || REPLAY_SAFE[operation]?.(body as Body) === true;
+export function isReplaySafe(operation: OperationName, { method, readsKey }: RouteFacts, body: unknown): boolean {
+  return method === 'GET' || method === 'PUT' || readsKey || REPLAY_SAFE[operation]?.(body as Body) === true;
 }
 
 /** Operations whose body has the key of a bulk act, which the client makes if the caller sets none. */

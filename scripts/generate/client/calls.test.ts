@@ -95,6 +95,16 @@ t.test('every repeat of a call has its key, and the next call another one', asyn
   t.equal(new Set(calls.slice(0, 3).map(({ text }) => text)).size, 1);
 });
 
+t.test('each act with a key is sent again after a missing reply', async (t) => {
+  const { client, calls } = await openScript(t, [hangUp, success({ regrade: {} }), hangUp, success({ regrade: {} })]);
+  const teacher = client.with({ as: { id: 'teacher-1', role: 'TEACHER' } });
+  const act = { examId: 'e', regradeId: 'r', body: { reason: 'the key is wrong' } };
+  await teacher.applyRegrade(act);
+  await teacher.discardRegrade(act);
+  const keys = calls.map(({ headers }) => headers['idempotency-key']);
+  t.strictSame([keys[0] === keys[1], keys[1] === keys[2], keys[2] === keys[3]], [true, false, true]);
+});
+
 // Before: 503 with `Retry-After` was repeated for every call, although a lost commit answers with it too.
 t.test('a request that may have taken effect is repeated only where a second one does no harm', async (t) => {
   const busy = failure(503, 'UNAVAILABLE', { 'retry-after': '0' });
