@@ -11,13 +11,29 @@ export type Step =
   | { kind: 'save'; questionId: string; answer: Answer; mishap: Mishap }
   | { kind: 'event'; type: 'QUESTION_VIEW' | 'TAB_HIDDEN' | 'FOCUS_RETURNED'; metadata: Record<string, unknown> };
 
+/** A wrong option that takes in the weaker half of a school. The others choose a right one. */
+export interface Trap {
+  questionId: string;
+  optionId: string;
+}
+
+/** Skill from which a student sees through a trap: the mean of a school. */
+const SEES_TRAPS = 0.55;
 /** Share of the questions whose last save loses its reply. */
 const LOST_REPLIES = 0.01;
 /** Share of the saves that replace an earlier answer. */
 const STALE_TABS = 0.05;
 
-/** Returns the actions of one student between start and submit. Equal seeds return equal steps. A skipped question has no step. */
-export function answerSheet(student: Student, questions: readonly StartQuestion[], seed: string): Step[] {
+/**
+ * Returns the actions of one student between start and submit. Equal seeds return equal steps. A skipped question has no step. A trap changes
+ * the answers to its question, and no other step.
+ */
+export function answerSheet(
+  student: Student,
+  questions: readonly StartQuestion[],
+  seed: string,
+  trap: Trap | null = null,
+): Step[] {
   const random = seededRandom(`${seed}:sheet:${student.id}`);
   const steps: Step[] = [];
   for (const [index, question] of questions.entries()) {
@@ -25,9 +41,19 @@ export function answerSheet(student: Student, questions: readonly StartQuestion[
     // Later questions are harder and more often left blank.
     const difficulty = index / questions.length;
     if (random.chance((1 - student.skill) * 0.3 * (0.5 + difficulty))) continue;
-    steps.push(...savesOf(question, student.skill * (1.15 - 0.3 * difficulty), random));
+    const saves = savesOf(question, student.skill * (1.15 - 0.3 * difficulty), random);
+    steps.push(...(trap?.questionId === question.questionId ? intoTrap(saves, student, question, trap) : saves));
   }
   return steps;
+}
+
+/** Replaces the options that a student chooses, and leaves the draws of the random numbers as they are. */
+function* intoTrap(saves: Iterable<Step>, { skill }: Student, { answerKey }: StartQuestion, { optionId }: Trap) {
+  const chosen = skill >= SEES_TRAPS ? (answerKey?.correctOptionIds ?? []) : [optionId];
+  for (const step of saves) {
+    const isBlank = step.kind !== 'save' || step.answer.selectedOptionIds?.length === 0;
+    yield isBlank ? step : { ...step, answer: { selectedOptionIds: [...chosen] } };
+  }
 }
 
 function* savesOf(question: StartQuestion, chance: number, random: Random): Generator<Step> {

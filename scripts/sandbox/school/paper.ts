@@ -32,6 +32,17 @@ export function mathsPaper(): StartQuestion[] {
   });
 }
 
+/** The question whose key the demo's exam has wrong: its option takes a closed interval for an open one. A regrade corrects the key. */
+export const MISPRINT = { questionId: 'toan-2025-c05', optionId: 'A' } as const;
+
+/** Returns the paper with the wrong key of the misprint. */
+export function misprinted(questions: readonly StartQuestion[]): StartQuestion[] {
+  const { questionId, optionId } = MISPRINT;
+  return questions.map((question) =>
+    question.questionId === questionId ? { ...question, answerKey: { correctOptionIds: [optionId] } } : question,
+  );
+}
+
 /** Returns an exam as the exam service would describe it: assigned to its class, with one attempt. */
 export function examRuntime(
   exam: Pick<ExamRuntime, 'id' | 'title' | 'createdById' | 'organizationId'> & Partial<ExamRuntime>,

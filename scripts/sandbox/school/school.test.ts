@@ -19,7 +19,7 @@ import { atOnce } from '#shared/kernel/pieces.ts';
 import { contactOf } from '#shared/notification/email.ts';
 import type { Answer, StartQuestion } from '../../../clients/typescript/src/index.ts';
 import { answerSheet } from './answer-sheet.ts';
-import { mathsPaper } from './paper.ts';
+import { MISPRINT, mathsPaper, misprinted } from './paper.ts';
 import { schoolYear } from './school.ts';
 
 t.test('equal seeds make equal schools, and schools of other seeds share no id', async (t) => {
@@ -211,6 +211,23 @@ t.test('equal seeds make equal demo students and answer sheets', async (t) => {
   const [student] = first;
   if (student === undefined) throw new Error('there is no student');
   t.strictSame(answerSheet(student, questions, 'a'), answerSheet(student, questions, 'a'));
+});
+
+t.test('a trap changes the answers to its question alone, and the printed key differs there alone', async (t) => {
+  const answersTo = (trap: typeof MISPRINT | null) =>
+    schoolYear(40, 'a').map((student) => ({ student, sheet: answerSheet(student, questions, 'a', trap) }));
+  const others = ({ sheet }: { sheet: ReturnType<typeof answerSheet> }) =>
+    sheet.filter((step) => step.kind === 'event' || step.questionId !== MISPRINT.questionId);
+  const trapped = answersTo(MISPRINT);
+  t.strictSame(trapped.map(others), answersTo(null).map(others));
+  const chosenBy = (isAble: boolean) =>
+    trapped
+      .filter(({ student }) => student.skill >= 0.55 === isAble)
+      .flatMap(({ sheet }) => finalAnswers(sheet).get(MISPRINT.questionId)?.selectedOptionIds ?? []);
+  t.strictSame([new Set(chosenBy(true)), new Set(chosenBy(false))], [new Set(['D']), new Set([MISPRINT.optionId])]);
+  const wrong = misprinted(questions).filter((question, index) => !isDeepStrictEqual(question, questions[index]));
+  t.match(wrong, [{ questionId: MISPRINT.questionId, answerKey: { correctOptionIds: [MISPRINT.optionId] } }]);
+  t.equal(wrong.length, 1);
 });
 
 t.test('the demo paper has forty questions of four types, worth ten points', async (t) => {
