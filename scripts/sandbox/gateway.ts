@@ -120,7 +120,7 @@ export async function refusalOf(call: Promise<unknown>): Promise<ExamhallError |
 }
 
 /** Returns the result of a call that may be answered 202. @throws Error if it did not come in time */
-function finalOf<Data>(name: string, outcome: Outcome<Data, unknown>): Data {
+export function finalOf<Data>(name: string, outcome: Outcome<Data, unknown>): Data {
   if (outcome.done) return outcome.data;
   throw new Error(`${name} is still not done; do the workers of the cluster run?`);
 }

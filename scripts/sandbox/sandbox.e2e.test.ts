@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { answerJson, listenLocally } from '#scripts/sandbox/local-server.ts';
 import { openStandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
-import { mathsPaper } from '#scripts/sandbox/school/paper.ts';
+import { mathsPaper, TEACHER } from '#scripts/sandbox/school/paper.ts';
 import { contactsOf, schoolOf, schoolYear } from '#scripts/sandbox/school/school.ts';
 import { runSeed } from '#scripts/sandbox/seed.ts';
 import { openProgress } from '#scripts/start/progress.ts';
@@ -130,41 +130,59 @@ t.test('a school has its exams in each state, and a second run adds nothing', as
 });
 
 const SEED = '9';
-const students = schoolYear(3, SEED);
+// Statistics tell a discrimination from ten attempts on, and one is voided.
+const students = schoolYear(11, SEED);
 const questions = mathsPaper();
 
-t.test('a class sits the exam by the client, and the demo finds every answer, grade and notice', async (t) => {
-  const standIns = await openStandIns({ env, questions });
-  t.teardown(standIns.close);
-  standIns.profile.learn({ parents: Object.fromEntries(students.map(({ id, parentIds }) => [id, parentIds])) });
-  const cluster = await startCluster(t, {
-    inside: true,
-    workers: ['grading', 'essayhandoff', 'resultsrelease', 'gradenotices', 'classifier'],
-    ownNotifications: true,
-    env: { ...standIns.env, AI_CLASSIFIER_WORKER_ENABLED: '1' },
-  });
-  const output = new PassThrough();
-  const printed = text(output);
-  const code = await runDemo({
-    url: cluster.door().url,
-    examId: 'demo-of-the-test',
-    students,
-    questions,
-    seed: SEED,
-    progress: openProgress(output),
-    env,
-    addDispatcher: null,
-    standIns,
-    own: null,
-  });
-  output.end();
-  const report = await printed;
-  t.equal(code, 0, report);
-  t.match(report, /40 of 40 questions, \d+ live updates$/m);
-  t.match(report, /3 of 3 students have exactly one notice/);
-  t.match(report, /^✓ nothing lost, nothing duplicated/m);
-  t.equal(await cluster.mongo.collection('attempts').countDocuments({ status: 'GRADED' }), students.length);
-});
+t.test(
+  'a class sits the exam by the client, its teacher acts, and the demo finds every answer, grade and notice',
+  async (t) => {
+    const standIns = await openStandIns({ env, questions });
+    t.teardown(standIns.close);
+    standIns.profile.learn({ parents: Object.fromEntries(students.map(({ id, parentIds }) => [id, parentIds])) });
+    const cluster = await startCluster(t, {
+      inside: true,
+      workers: ['grading', 'essayhandoff', 'resultsrelease', 'examroom', 'gradenotices', 'classifier'],
+      ownNotifications: true,
+      env: { ...standIns.env, AI_CLASSIFIER_WORKER_ENABLED: '1' },
+    });
+    const output = new PassThrough();
+    const printed = text(output);
+    const code = await runDemo({
+      url: cluster.door().url,
+      examId: 'demo-of-the-test',
+      students,
+      questions,
+      seed: SEED,
+      progress: openProgress(output),
+      env,
+      addDispatcher: null,
+      standIns,
+      own: null,
+    });
+    output.end();
+    const report = await printed;
+    t.equal(code, 0, report);
+    t.match(report, /40 of 40 questions, \d+ live updates$/m);
+    t.match(report, /10 of 10 students have one notice of the release/);
+    t.match(report, /^✓ nothing lost, nothing duplicated/m);
+
+    const stored = (name: string, filter: object) => cluster.mongo.collection(name).countDocuments(filter);
+    t.match(report, /half-time +the board: 11 sit, [1-9]\d* away/);
+    t.equal(await stored('attempts', { extraMinutes: 10 }), 1);
+    t.match(report, /good students miss them: .*\b5 \(-0\.\d\d\)/);
+    t.match(report, /the teacher solves them again: A → D in question 5\n +regrade +\d+ of 11 results change/);
+    t.match(report, /the discrimination of the question is 0\.\d\d now/);
+    t.equal(await stored('attempt_regrades', { state: 'APPLIED' }), 1);
+    t.equal(await stored('attempts', { status: 'GRADED' }), students.length);
+    t.equal(await stored('attempts', { submittedBy: 'TEACHER' }), 1);
+    t.equal(await stored('attempts', { voidedAt: { $ne: null } }), 1);
+    t.equal(await stored('attempts', { round: 2 }), 1);
+    t.match(report, /results\.csv +11 lines of 99 columns/);
+    t.match(report, /audit +7 acts of the teacher, each once/);
+    t.equal(await stored('operator_audit', { operator: TEACHER }), 7);
+  },
+);
 
 const DEMO = path.join(import.meta.dirname, 'demo.ts');
 

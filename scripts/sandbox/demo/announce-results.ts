@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { reasonOf } from '#scripts/sandbox/command-line.ts';
-import { asStudent, type Gateway, releaseResults } from '#scripts/sandbox/gateway.ts';
+import { asStudent, releaseResults } from '#scripts/sandbox/gateway.ts';
 import type { LostReplies } from '#scripts/sandbox/neighbours/notification.ts';
 import { ORGANIZATION } from '#scripts/sandbox/school/paper.ts';
 import { inParallel, runPart } from '#scripts/start/progress.ts';
-import { type Inbox, inboxesOf, readAllNotices, readNotice, readPage, verifyInbox } from './inbox.ts';
+import { type Inbox, inboxesOf, isComplete, readAllNotices, readNotice, verifyInbox } from './inbox.ts';
 import type { DemoDeps, Sitting } from './sit-exam.ts';
 
 /** Students who read their own notice at the end. One more student marks a whole inbox as read. */
@@ -23,55 +23,93 @@ interface Delivery {
   addDispatcher: (() => boolean) | null;
 }
 
+/** The inboxes of a run after the release, and how its notices reach them. */
+export interface Announced {
+  students: readonly Inbox[];
+  parents: readonly Inbox[];
+  delivery: Delivery;
+  /** false: no worker can deliver notices to parents here. */
+  reachesParents: boolean;
+  /** Line of the report about the live inbox. */
+  live: string;
+}
+
 /**
- * Releases the results while one student has a live inbox open, and checks that the notices arrive in every inbox. Without `delivery`
- * the cluster serves no inboxes. Returns lines of the report.
+ * Releases the results while one student has a live inbox open, and waits for the notices. Returns null without `delivery`: the cluster then
+ * serves no inboxes.
  */
 export async function announceResults(
   deps: DemoDeps,
   sittings: readonly Sitting[],
   delivery: Delivery | null,
-): Promise<{ lines: string[]; unchecked: Unchecked }> {
+): Promise<Announced | null> {
+  const counted = sittings.filter(({ isVoid }) => !isVoid);
   if (delivery === null) {
-    await release(deps, sittings.length);
-    return { lines: ['  inboxes         none; the cluster serves no notification service'], unchecked: 'all' };
+    await release(deps, counted.length);
+    return null;
   }
   const students = sittings.flatMap((sitting) => inboxesOf('STUDENT', sitting));
   const parents = sittings.flatMap((sitting) => inboxesOf('PARENT', sitting));
-  const [follower] = sittings;
+  const [follower] = counted;
   const live = follower === undefined ? null : await openLive(deps, follower);
   try {
     const releasedAt = performance.now();
-    await release(deps, sittings.length);
-    const parentsChecked = await deliverNotices(deps, { students, parents }, delivery);
+    await release(deps, counted.length);
+    const awaited = { students: students.filter(isCounted), parents: parents.filter(isCounted) };
+    const reachesParents = await deliverNotices(deps, 'notices', awaited, delivery);
     const receivedAt = live === null ? null : await live.receivedAt();
-    if (live !== null && receivedAt === null)
-      deps.complain(`${follower?.student.id}: the live inbox received no notice`);
-    const arrived = await verifyInboxes(deps, [...students, ...(parentsChecked ? parents : [])]);
-    const { losses } = delivery;
-    const [readers, readsAll] = [students.slice(0, READERS), students.slice(-1)];
-    for (const inbox of readers) await readNotice(deps, inbox);
-    for (const inbox of readsAll) await readAllNotices(deps, inbox);
     const owner = follower?.student.id;
-    return {
-      unchecked: parentsChecked ? 'none' : 'parents',
-      lines: [
-        `  inboxes         ${arrived.STUDENT} of ${students.length} students have exactly one notice`,
-        parentsChecked
-          ? `                  ${arrived.PARENT} of ${parents.length} parents have exactly one notice`
-          : `                  the notices to ${parents.length} parents wait; no worker can deliver them here`,
-        ...(losses === null
-          ? []
-          : [`                  ${losses.lost()} replies lost on purpose, ${losses.recognised()} repeats recognised`]),
-        receivedAt === null
-          ? `  live inbox      ${owner} received no notice`
-          : `  live inbox      ${owner} received the notice ${Math.round(receivedAt - releasedAt)} ms after the release`,
-        `  read            ${readers.length} marked their notice as read, ${readsAll.length} a whole inbox; the counts were checked`,
-      ],
-    };
+    if (live !== null && receivedAt === null) deps.complain(`${owner}: the live inbox received no notice`);
+    const received =
+      receivedAt === null
+        ? 'received no notice'
+        : `received the notice ${Math.round(receivedAt - releasedAt)} ms after the release`;
+    return { students, parents, delivery, reachesParents, live: `  live inbox      ${owner} ${received}` };
   } finally {
     await live?.close();
   }
+}
+
+/** Returns false for the inbox of a voided attempt: it gets no notice. */
+function isCounted({ sitting }: Inbox): boolean {
+  return !sitting.isVoid;
+}
+
+/** Waits for the notices of a regrade, and checks every inbox. Returns lines of the report. */
+export async function checkInboxes(
+  deps: DemoDeps,
+  announced: Announced | null,
+): Promise<{ lines: string[]; unchecked: Unchecked }> {
+  if (announced === null)
+    return { lines: ['  inboxes         none; the cluster serves no notification service'], unchecked: 'all' };
+  const { students, reachesParents, delivery } = announced;
+  const parents = reachesParents ? announced.parents : [];
+  const isTold = (inbox: Inbox) => isCounted(inbox) && inbox.sitting.regradeId !== null;
+  const told = { students: students.filter(isTold), parents: parents.filter(isTold) };
+  await deliverNotices(deps, 'notices of the regrade', told, { ...delivery, addDispatcher: null });
+  const arrived = await verifyInboxes(deps, [...students, ...parents]);
+
+  const counted = students.filter(isCounted);
+  const countedParents = announced.parents.filter(isCounted);
+  const [readers, readsAll] = [counted.slice(0, READERS), counted.slice(-1)];
+  for (const inbox of readers) await readNotice(deps, inbox);
+  for (const inbox of readsAll) await readAllNotices(deps, inbox);
+  const { losses } = delivery;
+  return {
+    unchecked: reachesParents ? 'none' : 'parents',
+    lines: [
+      `  inboxes         ${arrived.STUDENT} of ${counted.length} students have one notice of the release`,
+      `                  ${told.students.length} of them have one more: the regrade changed what they see`,
+      reachesParents
+        ? `                  ${arrived.PARENT} of ${countedParents.length} parents have the same notices`
+        : `                  the notices to ${countedParents.length} parents wait; no worker can deliver them here`,
+      ...(losses === null
+        ? []
+        : [`                  ${losses.lost()} replies lost on purpose, ${losses.recognised()} repeats recognised`]),
+      announced.live,
+      `  read            ${readers.length} marked their notice as read, ${readsAll.length} a whole inbox; the counts were checked`,
+    ],
+  };
 }
 
 /** Releases the results as the exam service does, then repeats the event, which must change nothing. */
@@ -136,23 +174,20 @@ const REPEATS_MS = 15_000;
 
 /** Waits for all notices. Returns false if none for a parent can arrive, because no dispatcher can query parents or be added. */
 async function deliverNotices(
-  { gateway, progress, complain }: DemoDeps,
+  deps: DemoDeps,
+  title: string,
   { students, parents }: { students: readonly Inbox[]; parents: readonly Inbox[] },
   { losses, addDispatcher }: Delivery,
 ): Promise<boolean> {
+  const { progress, complain } = deps;
   const all = students.length + parents.length;
   let help = addDispatcher;
   let isHelpless = false;
-  progress.begin('notices', all);
+  progress.begin(title, all);
 
   /** Returns the inboxes whose notice did not arrive. If none arrived, adds a dispatcher, once for all calls, and waits again. */
   async function wait(inboxes: readonly Inbox[]): Promise<Inbox[]> {
-    const missing = await awaitNotices(
-      gateway,
-      inboxes,
-      help === null && !isHelpless ? NEXT_MS : FIRST_MS,
-      progress.step,
-    );
+    const missing = await awaitNotices(deps, inboxes, help === null && !isHelpless ? NEXT_MS : FIRST_MS, progress.step);
     if (help === null || missing.length === 0 || missing.length < inboxes.length) return missing;
     isHelpless = !help();
     help = null;
@@ -161,7 +196,7 @@ async function deliverNotices(
     progress.line(
       `  this cluster delivers no notices to ${whom}: adding a dispatcher that queries the demo for parents`,
     );
-    return awaitNotices(gateway, missing, NEXT_MS, progress.step);
+    return awaitNotices(deps, missing, NEXT_MS, progress.step);
   }
 
   const missing = (await wait(students)).length;
@@ -188,21 +223,19 @@ const POLLED_AT_ONCE = 4;
 const POLL_MS = 300;
 
 /**
- * Polls each inbox until it has its notice, at least once. Returns those without it after `firstMs` without the first notice, or after
- * `NEXT_MS` without a further one. The newest rows are on the first page, so that one page is enough.
+ * Polls each inbox until it has its notices, at least once. Returns those without them after `firstMs` without the first notice, or after
+ * `NEXT_MS` without a further one.
  */
 async function awaitNotices(
-  gateway: Gateway,
+  deps: DemoDeps,
   inboxes: readonly Inbox[],
   firstMs: number,
   arrived: () => void,
 ): Promise<Inbox[]> {
   const missing: Inbox[] = [];
   let until = performance.now() + firstMs;
-  const isThere = async (inbox: Inbox) =>
-    (await readPage(gateway, inbox, 1)).items.some(({ entityId }) => entityId === inbox.attemptId);
   await inParallel(inboxes, POLLED_AT_ONCE, async (inbox) => {
-    while (!(await isThere(inbox))) {
+    while (!(await isComplete(deps, inbox))) {
       if (performance.now() > until) return void missing.push(inbox);
       await delay(POLL_MS);
     }
@@ -213,10 +246,10 @@ async function awaitNotices(
 }
 
 async function verifyInboxes(deps: DemoDeps, inboxes: readonly Inbox[]) {
-  const attempts = new Set(inboxes.map(({ attemptId }) => attemptId));
+  const attempts = new Set(inboxes.map(({ sitting }) => sitting.attemptId));
   const arrived = { STUDENT: 0, PARENT: 0 };
   const open = async (inbox: Inbox) => {
-    if (await verifyInbox(deps, inbox, attempts)) arrived[inbox.owner.role] += 1;
+    if ((await verifyInbox(deps, inbox, attempts)) && isCounted(inbox)) arrived[inbox.owner.role] += 1;
   };
   await runPart(deps.progress, 'open the inboxes', inboxes, open, AT_ONCE);
   return arrived;

@@ -4,11 +4,10 @@ import { mathsExam } from '#scripts/sandbox/school/paper.ts';
 import type { Notification } from '../../../clients/typescript/src/index.ts';
 import { type DemoDeps, differences, type Sitting } from './sit-exam.ts';
 
-/** The inbox of a student or parent, and the notice that this run must deliver to it. */
+/** The inbox of a student or parent. What became of the sitting decides which notices this run must deliver to it. */
 export interface Inbox {
   owner: { id: string; role: 'STUDENT' | 'PARENT' };
-  /** The attempt whose result the notice announces. */
-  attemptId: string;
+  sitting: Sitting;
 }
 
 const LIMIT = 100;
@@ -16,13 +15,21 @@ const READINGS = 5;
 const RETRY_MS = 200;
 
 /** Returns the inboxes of the student of a sitting, or of the parents on record. */
-export function inboxesOf(role: Inbox['owner']['role'], { attemptId, student }: Sitting): Inbox[] {
+export function inboxesOf(role: Inbox['owner']['role'], sitting: Sitting): Inbox[] {
+  const { student } = sitting;
   const ids = role === 'STUDENT' ? [student.id] : student.parentIds;
-  return ids.map((id) => ({ owner: { id, role }, attemptId }));
+  return ids.map((id) => ({ owner: { id, role }, sitting }));
+}
+
+/** Returns whether an inbox has as many notices of its attempt as it must get. The newest are on the first page. */
+export async function isComplete({ gateway, examId }: DemoDeps, inbox: Inbox): Promise<boolean> {
+  const { items } = await readPage(gateway, inbox, 1);
+  const own = items.filter(({ entityId }) => entityId === inbox.sitting.attemptId);
+  return own.length >= noticesOf(inbox, examId).length;
 }
 
 /** Reads one page, newest first, with the counts of the whole inbox. */
-export function readPage(gateway: Gateway, { owner }: Inbox, page: number) {
+function readPage(gateway: Gateway, { owner }: Inbox, page: number) {
   const { listNotifications, listParentAlerts } = gateway.client('inbox');
   return (owner.role === 'PARENT' ? listParentAlerts : listNotifications)({ as: owner, query: { limit: LIMIT, page } });
 }
@@ -53,40 +60,58 @@ function unreadOf(rows: readonly Notification[]): string[] {
 }
 
 /**
- * Checks that the inbox has exactly one notice of this run: about the owner's attempt, with the agreed text, unread, and with correct
- * counts. `attempts` are all attempts of this run; notices of earlier demos are ignored. Returns whether the notice is there.
+ * Checks that the inbox has exactly the notices of this run that it must get, each once: about the owner's attempt, with the agreed text,
+ * unread, and with correct counts. `attempts` are all attempts of this run; notices of earlier demos are ignored. Returns whether they are
+ * there.
  */
 export async function verifyInbox(deps: DemoDeps, inbox: Inbox, attempts: ReadonlySet<string>): Promise<boolean> {
   const complain = complaintsOf(deps, inbox);
   const rows = await readInbox(deps.gateway, inbox, complain);
   if (rows.some((row) => row.userId !== inbox.owner.id)) complain("the inbox shows another user's rows");
   const noticed = rows.filter((row) => row.entityId !== null && attempts.has(row.entityId));
-  const own = noticed.filter((row) => row.entityId === inbox.attemptId);
+  const own = noticed.filter((row) => row.entityId === inbox.sitting.attemptId);
   if (own.length !== noticed.length) complain("has a notice of another student's result");
-  if (own.length !== 1) complain(`has ${own.length} notices, expected one`);
-  for (const row of own) differences("the notice's", row, noticeOf(inbox, deps.examId)).forEach(complain);
-  return own.length > 0;
+  const wanted = noticesOf(inbox, deps.examId);
+  if (own.length !== wanted.length) complain(`has ${own.length} notices, expected ${wanted.length}`);
+  for (const notice of wanted) {
+    const row = own.find(({ sourceEventRef }) => sourceEventRef === notice.sourceEventRef);
+    if (row === undefined) complain(`lacks the notice ${notice.sourceEventRef}`);
+    else differences("the notice's", row, notice).forEach(complain);
+  }
+  return own.length === wanted.length;
 }
 
 function complaintsOf(deps: DemoDeps, { owner }: Inbox) {
   return (fault: string) => deps.complain(`${owner.id}: ${fault}`);
 }
 
-function noticeOf({ owner, attemptId }: Inbox, examId: string): Partial<Notification> {
+/** Returns the notices that an inbox must have: of the release, and of a regrade that has changed the result. */
+export function noticesOf({ owner, sitting }: Inbox, examId: string): Partial<Notification>[] {
+  const { attemptId, isVoid, rounds, regradeId } = sitting;
+  if (isVoid) return [];
   const isStudent = owner.role === 'STUDENT';
   const type = isStudent ? 'GRADE_RELEASED' : 'GRADE_RELEASED_PARENT';
   const { title, organizationId } = mathsExam(examId);
-  return {
+  const notice = (name: string, heading: string, content: string): Partial<Notification> => ({
     type,
     preferenceType: type,
     entity: 'ExamAttempt',
     organizationId: organizationId ?? null,
-    title: 'Kết quả bài thi đã được công bố',
-    content: `Bài thi ${isStudent ? '' : 'của con bạn '}"${title}" đã có kết quả.`,
-    sourceEventRef: `attempt-service:${attemptId}:notification:${type.toLowerCase()}`,
+    title: heading,
+    content,
+    sourceEventRef: `attempt-service:${attemptId}:notification:${name}`,
     isRead: false,
     readAt: null,
-  };
+  });
+  const released = `Bài thi ${isStudent ? '' : 'của con bạn '}"${title}" đã có kết quả.`;
+  const round = rounds === 1 ? '' : `:${rounds}`;
+  const regraded = `${isStudent ? 'regraded' : 'regraded_parent'}:${regradeId}`;
+  return [
+    notice(`${type.toLowerCase()}${round}`, 'Kết quả bài thi đã được công bố', released),
+    ...(regradeId === null
+      ? []
+      : [notice(regraded, 'Kết quả bài thi đã được cập nhật', `Bài thi "${title}" có kết quả mới.`)]),
+  ];
 }
 
 /** Marks a student's notice of this run as read, then again, which must change nothing. Checks the counts and that no other row changed. */
@@ -94,7 +119,7 @@ export async function readNotice(deps: DemoDeps, inbox: Inbox): Promise<void> {
   const complain = complaintsOf(deps, inbox);
   const { markRead } = deps.gateway.client('read');
   const before = await readInbox(deps.gateway, inbox, complain);
-  const row = before.find(({ entityId }) => entityId === inbox.attemptId);
+  const row = before.find(({ entityId }) => entityId === inbox.sitting.attemptId);
   // A missing notice has been reported before.
   if (row === undefined) return;
   const { notification: first } = await markRead({ as: inbox.owner, notificationId: row.id });

@@ -1,13 +1,17 @@
 import { type Gateway, openGateway } from '#scripts/sandbox/gateway.ts';
 import type { StandIns } from '#scripts/sandbox/neighbours/open-stand-ins.ts';
 import { answerSheet } from '#scripts/sandbox/school/answer-sheet.ts';
+import { MISPRINT, misprinted } from '#scripts/sandbox/school/paper.ts';
 import type { Student } from '#scripts/sandbox/school/school.ts';
 import { inParallel, type Progress, runPart } from '#scripts/start/progress.ts';
 import type { StartQuestion } from '../../../clients/typescript/src/index.ts';
-import { announceResults, type Unchecked } from './announce-results.ts';
+import { announceResults, checkInboxes, type Unchecked } from './announce-results.ts';
 import { classifyPaper } from './classify-paper.ts';
+import { regradeExam } from './correct-key.ts';
 import { markEssays } from './mark-essays.ts';
 import type { OwnCluster } from './processes.ts';
+import { type Cast, castOf, endExam, type ProctorsDay, watchExam } from './proctor.ts';
+import { downloadResults, verifyAudit } from './results-file.ts';
 import { type DemoDeps, type Sitting, startSitting, submitUntilGraded, takeStep } from './sit-exam.ts';
 import { copiedPaper, type Verified, verifySitting, verifyTeacherView } from './verify.ts';
 
@@ -56,29 +60,38 @@ export async function runDemo(run: DemoRun): Promise<number> {
     ? await classifyPaper(deps, questions, bank)
     : '  classified      nothing; the cluster serves no classifier';
 
+  const printed = misprinted(questions);
+  const day: ProctorsDay = { acts: [], lines: [] };
   const sittings = new Array<Sitting>(students.length);
   const start = async (student: Student, index: number) => {
-    sittings[index] = await startSitting(deps, student, index, questions);
+    sittings[index] = await startSitting(deps, student, index, printed);
   };
   await runPart(progress, 'start', students, start, SOCKETS);
-  await answerAll(deps, run, sittings);
+  const cast = await answerAll(deps, run, sittings, day);
   const submit = (sitting: Sitting, index: number) => submitUntilGraded(deps, sitting, index);
-  await runPart(progress, 'submit, all at once', sittings, submit, SOCKETS);
-  const essays = await markEssays(deps, { sittings, essay, isPreviewed });
+  await runPart(progress, 'submit, all at once', cast.onTime, submit, SOCKETS);
+  await endExam(deps, day, cast);
+  const counted = sittings.filter(({ isVoid }) => !isVoid);
+  const essays = await markEssays(deps, { sittings: counted, essay, isPreviewed });
   const delivery = { losses: own === null ? null : standIns.notification.losses, addDispatcher: run.addDispatcher };
-  const { lines: notices, unchecked } = await announceResults(deps, sittings, hasInboxes ? delivery : null);
+  const announced = await announceResults(deps, sittings, hasInboxes ? delivery : null);
+  await regradeExam(deps, day, sittings, { printed, right: questions });
+  const { lines: notices, unchecked } = await checkInboxes(deps, announced);
 
   const verified: Verified[] = [];
   const paper = copiedPaper(questions);
   const verify = async (sitting: Sitting) => void verified.push(await verifySitting(deps, sitting, paper));
   await runPart(progress, 'read all again', sittings, verify, SOCKETS);
   for (const first of sittings.slice(0, 1)) await verifyTeacherView(deps, first);
+  const file = await downloadResults(deps, day, verified);
+  const audit = await verifyAudit(deps, day);
   if (own !== null) faults.push(...(await own.brokenPromises()));
 
   const acknowledged = sum(sittings.map((sitting) => sitting.savesAcknowledged));
   const answered = sum(sittings.map((sitting) => sitting.answers.size));
   const stored = sum(verified.map((found) => found.answersStored));
-  const maxScore = verified[0]?.maxScore ?? 0;
+  const maxScore = verified[0]?.attempt.maxScore ?? 0;
+  const scores = verified.flatMap(({ sitting, totalScore }) => (sitting.isVoid ? [] : [totalScore]));
   const report = [
     '',
     'Times, as the client saw them (ms)',
@@ -92,11 +105,13 @@ export async function runDemo(run: DemoRun): Promise<number> {
     `  sent again      ${gateway.repeated()} requests after a missing reply`,
     ...notices,
     '',
+    'The exam room',
+    ...day.lines,
+    ...file,
+    audit,
+    '',
     `Scores, of ${maxScore}`,
-    ...histogram(
-      verified.map(({ totalScore }) => totalScore),
-      maxScore,
-    ),
+    ...histogram(scores, maxScore),
     '',
     ...verdict(faults, unchecked, `${((performance.now() - began) / 1_000).toFixed(1)} s`),
     ...(unchecked === 'parents' ? parentsHint(standIns.urlOf('profile')) : []),
@@ -106,21 +121,33 @@ export async function runDemo(run: DemoRun): Promise<number> {
   return unchecked === 'none' ? 0 : 2;
 }
 
+/** Lets all students answer, while the teacher looks in at half-time. Returns who plays which part. */
 async function answerAll(
   deps: DemoDeps,
   { progress, questions, seed }: DemoRun,
   sittings: readonly Sitting[],
-): Promise<void> {
-  const sheets = sittings.map((sitting) => answerSheet(sitting.student, questions, seed));
-  progress.begin('answer', sum(sheets.map((sheet) => sheet.length)));
-  await inParallel(sittings, WRITERS, async (sitting, index) => {
+  day: ProctorsDay,
+): Promise<Cast> {
+  const sheets = sittings.map((sitting) => answerSheet(sitting.student, questions, seed, MISPRINT));
+  const steps = sum(sheets.map((sheet) => sheet.length));
+  const halfTime = Promise.withResolvers<void>();
+  let taken = 0;
+  progress.begin('answer', steps);
+  const answering = inParallel(sittings, WRITERS, async (sitting, index) => {
     for (const step of sheets[index] ?? []) {
       await takeStep(deps, sitting, step);
       progress.step();
+      taken += 1;
+      if (taken >= steps / 2) halfTime.resolve();
     }
-  });
+  }).then(halfTime.resolve);
+  const steady = sittings.filter((_, index) => sheets[index]?.every(({ kind }) => kind === 'save'));
+  const cast = castOf(sittings, steady);
+  const watching = halfTime.promise.then(() => watchExam(deps, day, cast));
+  await Promise.all([answering, watching]);
   const saves = sum(sittings.map((sitting) => sitting.savesAcknowledged));
   progress.end(`${saves} saves, ${sum(sittings.map((sitting) => sitting.eventsAcknowledged))} events`);
+  return cast;
 }
 
 const BAR = 40;

@@ -69,10 +69,18 @@ export async function startSitting(
     versions: new Map<string, number>(),
     savesAcknowledged: 0,
     eventsAcknowledged: 0,
+    timesAway: 0,
     /** Requests of saves and events that had no reply; each may have been stored. */
     actsInDoubt: 0,
     /** Points of the essay's handoff; null without one. */
     essayPoints: null as number | null,
+    /** Times that the student sat: a reopened attempt has two. */
+    rounds: 1,
+    isVoid: false,
+    /** Acts of the teacher that the log of the attempt has. */
+    actsLogged: 0,
+    /** The regrade that has changed the result; null without one. */
+    regradeId: null as string | null,
   };
 }
 
@@ -97,6 +105,7 @@ async function postEvent({ gateway }: DemoDeps, sitting: Sitting, step: Extract<
     observe: requests.observe,
   });
   sitting.eventsAcknowledged += 1;
+  if (type === 'TAB_HIDDEN') sitting.timesAway += 1;
   sitting.actsInDoubt += requests.count() - 1;
 }
 
