@@ -5,7 +5,7 @@ import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { TimeGrant } from '#shared/attempt/extra-time.ts';
 import { type ExamActRow, examActs, RELEASES } from './collections.ts';
 
-/** What others have stored about a student and an exam, on which a start depends. */
+/** Facts about a student and an exam that others have stored, and on which a start depends. */
 export interface StartFacts {
   /** The student is erased, or is being erased. */
   isErased: boolean;

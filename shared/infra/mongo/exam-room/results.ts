@@ -26,8 +26,8 @@ function filterOf({ examId, by, until, onlyCounted }: Walked): Filter<Attempt> {
 }
 
 /**
- * A walk reads whole attempts. A server that sends its rows in the order of the index needs no memory for them, but the stand-in in Rust builds
- * all rows of a projection before it sends the first one: at 100,000 attempts, it would exceed the time limit.
+ * A walk reads whole attempts, in the order of the index, so that a server sends the first ones at once. The stand-in in Rust builds all rows of a
+ * projection before it sends one: at 100,000 attempts, that exceeds the time limit.
  */
 const IN_ORDER = { hint: 'of_exam_by_student', batchSize: 100, maxTimeMS: QUERY_LIMIT_MS * 4 } as const;
 const ORDER = { studentId: 1, attemptNumber: 1 } as const;
