@@ -1,8 +1,8 @@
 import { liveStream } from '#api/http/live-stream.ts';
 import type { Call, RawReply, Reply } from '#api/route.ts';
-import { type BoardPlace, boardPage, boardSummary } from '#infra/mongo/exam-room/board.ts';
+import { boardOf } from '#infra/mongo/exam-room/board.ts';
 import { isExaminer, type Viewer } from '#shared/attempt/visibility.ts';
-import { type BoardSummary, boardRow, emptySummary } from '#shared/exam-room/board.ts';
+import { type BoardSummary, emptySummary, readBoardCursor } from '#shared/exam-room/board.ts';
 import type { BoardQuery } from '#shared/generated/exam-room.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { JsonPart } from '#shared/kernel/json.ts';
@@ -18,41 +18,15 @@ const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
 /** Returns a page of the board of an exam, with the counts of all attempts that the caller examines. */
 export async function readBoard(deps: ReadDeps, call: Call<never, BoardQuery>): Promise<Reply | Rejection> {
   const { status, flag, after: cursor, limit = ROWS_PER_PAGE } = call.query;
-  const after = cursor == null ? null : placeIn(cursor);
+  const after = cursor == null ? null : readBoardCursor(cursor);
   if (cursor != null && after === null) {
     return { rejected: 'VALIDATION_FAILED', details: [{ path: '/after', message: 'must be `next` of a reply' }] };
   }
   const exam = await examOf(deps, call);
   if (isRejection(exam)) return exam;
 
-  const now = new Date(deps.now());
-  const wanted = { ...exam, status: status ?? null, flag: flag ?? null, after, limit, now };
-  const [summary, found] = await Promise.all([
-    boardSummary(deps.mongo, exam.examId, exam.by, now),
-    boardPage(deps.mongo, wanted),
-  ]);
-  const rows = found.slice(0, limit);
-  const last = rows.at(-1);
-  const next = last === undefined || found.length <= limit ? null : cursorOf(last);
-  return {
-    status: 200,
-    data: { summary, rows: rows.map((row) => boardRow(row, now)), next, serverTime: now.toISOString() },
-  };
-}
-
-/** A place names its student and number, so that a page begins after it whatever has changed. */
-function cursorOf({ studentId, attemptNumber }: BoardPlace): string {
-  return Buffer.from(JSON.stringify([studentId, attemptNumber])).toString('base64url');
-}
-
-function placeIn(cursor: string): BoardPlace | null {
-  try {
-    const [studentId, attemptNumber] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as unknown[];
-    const isPlace = typeof studentId === 'string' && Number.isSafeInteger(attemptNumber);
-    return isPlace ? { studentId, attemptNumber: Number(attemptNumber) } : null;
-  } catch {
-    return null;
-  }
+  const wanted = { ...exam, status: status ?? null, flag: flag ?? null, after, limit, now: new Date(deps.now()) };
+  return { status: 200, data: await boardOf(deps.mongo, wanted) };
 }
 
 /**

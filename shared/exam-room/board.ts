@@ -106,6 +106,25 @@ export function boardRow(facts: BoardFacts, now: Date) {
   };
 }
 
+/** The place of a row: boards ascend by student, then by number. */
+export type BoardPlace = Pick<BoardFacts, 'studentId' | 'attemptNumber'>;
+
+/** Returns the cursor behind a row. It names the student and the number, so that a page begins there whatever has changed. */
+export function boardCursor({ studentId, attemptNumber }: BoardPlace): string {
+  return Buffer.from(JSON.stringify([studentId, attemptNumber])).toString('base64url');
+}
+
+/** Returns the place that a cursor names, or null if no reply contained it. */
+export function readBoardCursor(cursor: string): BoardPlace | null {
+  try {
+    const [studentId, attemptNumber] = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as unknown[];
+    const isPlace = typeof studentId === 'string' && Number.isSafeInteger(attemptNumber);
+    return isPlace ? { studentId, attemptNumber: Number(attemptNumber) } : null;
+  } catch {
+    return null;
+  }
+}
+
 /** Counts of a board. A voided attempt is in none of them. */
 export interface BoardSummary {
   started: number;

@@ -6,7 +6,10 @@ import type { Examiner } from '#shared/attempt/extra-time.ts';
 import {
   type BoardFacts,
   type BoardFlag,
+  type BoardPlace,
   type BoardSummary,
+  boardCursor,
+  boardRow,
   emptySummary,
   OFTEN_AWAY,
   SILENT_AFTER_MS,
@@ -34,17 +37,29 @@ const BOARD_FIELDS = {
   'tally.answers': 1,
 } as const;
 
-/** The place of a row: boards ascend by student, then by number. */
-export type BoardPlace = Pick<Attempt, 'studentId' | 'attemptNumber'>;
-
-interface WantedRows {
+/** A page of a board: its filters, and its place; null means none. */
+export interface BoardPage {
   examId: string;
-  by: Examiner;
   status: AttemptStatus | null;
   flag: BoardFlag | null;
   after: BoardPlace | null;
   limit: number;
+}
+
+interface WantedRows extends BoardPage {
+  by: Examiner;
   now: Date;
+}
+
+/** Returns a page of the board, with the counts of all attempts that the caller examines. */
+export async function boardOf(mongo: Mongo, wanted: WantedRows) {
+  const { examId, by, limit, now } = wanted;
+  const [summary, found] = await Promise.all([boardSummary(mongo, examId, by, now), boardPage(mongo, wanted)]);
+
+  const rows = found.slice(0, limit);
+  const last = rows.at(-1);
+  const next = last === undefined || found.length <= limit ? null : boardCursor(last);
+  return { summary, rows: rows.map((row) => boardRow(row, now)), next, serverTime: now.toISOString() };
 }
 
 /** Returns rows of the board, and one more than `limit` if there is any. */
