@@ -12,7 +12,7 @@ import { openWrongTokens, TOKEN_KINDS, TOKEN_OUTCOMES, type WrongTokens } from '
 import { mountNotification } from '#api/notification/mount.ts';
 import { clusterRoutes } from '#api/operations/cluster.ts';
 import { deadLetterRoutes } from '#api/operations/dead-letters.ts';
-import { boardReader, examRoutes, readAttemptsFor } from '#api/operations/exams.ts';
+import { examRoutes, openAttemptReader, openBoardReader, readAttemptsFor } from '#api/operations/exams.ts';
 import { operationsRoutes, readiness } from '#api/operations/routes.ts';
 import { redisAnswers, traceFor, traceRoutes } from '#api/operations/trace.ts';
 import { referenceRoutes } from '#api/reference/mount.ts';
@@ -236,7 +236,7 @@ function routesOf(context: DoorContext, parts: RouteParts): Route[] {
     }),
     ...behindGateway(onlyWhenUsable(served, usable), gatewayToken(config)),
   ];
-  const board = boardReader(operating);
+  const readPage = openAttemptReader(operating);
   const login = routes.find(({ operation }) => operation === 'login')?.handle;
   // Pages for a browser are no part of the API: neither its document nor its list of routes has them.
   const pages: Route[] = [
@@ -252,7 +252,8 @@ function routesOf(context: DoorContext, parts: RouteParts): Route[] {
       cluster,
       trace: (asked, by) => traceFor(operating, asked, by),
       exam: openExamReader(mongo, now),
-      examAttempts: (page, by) => readAttemptsFor(operating, page, by, board),
+      examAttempts: (page, by) => readAttemptsFor(operating, page, by, readPage),
+      board: openBoardReader(operating),
       commandAttempts: config.worker.maxAttempts,
       auth: login === undefined ? null : { login, settings },
     }),

@@ -18,7 +18,14 @@ const { url } = cluster.door();
 for (let i = 0; i < 12; i += 1)
   await postGrading(mongo, await storeAttempt(mongo, SUBMITTED), { runAt: Date.now() - 40_000 });
 
-const board = await storeAttempt(mongo, { examId: 'exam-of-friday', deadlineAt: new Date(Date.now() - 60_000) });
+const board = await storeAttempt(mongo, {
+  examId: 'exam-of-friday',
+  deadlineAt: new Date(Date.now() - 60_000),
+  studentInfo: JSON.stringify({ fullName: 'Nguyễn Trần Hoàng Phương Quỳnh Anh '.repeat(3), className: 'x'.repeat(60) }),
+  away: { count: 3, seconds: 700, since: new Date() },
+  networkRetries: 3,
+  extraMinutes: 15,
+});
 
 // The live worker of notices has no notification service.
 const noticed = gradeNotices(await storeAttempt(mongo, graded()));
@@ -55,7 +62,12 @@ async function plantHour(): Promise<void> {
 const FULL = [
   ['trace-of-student', `/ops/trace?q=student:${board.studentId}`],
   ['exams-of-exam', `/ops/exams?exam=${board.examId}`],
+  ['board-of-exam', `/ops/exams/board?exam=${board.examId}`],
 ] as const;
+
+/** Returns by how many pixels the table of a page is wider than its place. */
+const scrollsBy = (page: Page) =>
+  page.locator('.scroll').evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
 
 /** Returns the paths of the navigation. */
 async function screensOf(page: Page): Promise<string[]> {
@@ -104,6 +116,7 @@ t.test('every screen is clean for axe, light and dark, and fits a phone, in both
     for (const [name, path] of FULL) {
       t.equal((await page.goto(url + path))?.status(), 200, name);
       await inspect(name);
+      if (name === 'board-of-exam') t.equal(await scrollsBy(page), 0, `no value is cut at ${size.width}`);
     }
     t.strictSame(faults, [], 'the browser reports no fault, such as a forbidden script or style');
     await context.close();

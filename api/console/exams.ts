@@ -10,8 +10,9 @@ import { REASON_NAMES } from './trace-words.ts';
 import { type Language, spanText } from './words.ts';
 
 const PATH = '/ops/exams';
+export const BOARD_PATH = '/ops/exams/board';
 
-/** The live board of one exam: counts, releases, and a walk over its attempts. */
+/** One exam while it runs: counts, releases, and a walk over its attempts. */
 export function exams(deps: Pick<ConsoleDeps, 'exam' | 'examAttempts'>): Screen {
   return {
     path: PATH,
@@ -22,10 +23,10 @@ export function exams(deps: Pick<ConsoleDeps, 'exam' | 'examAttempts'>): Screen 
       const { language } = call;
       const head = html`<h1>${WORDS[language].heading}</h1>${searchForm(walk, language)}`;
       if (walk.examId === '') return html`${head}<p class="note">${WORDS[language].hint}</p>`;
-      const found = await readBoard(deps, call, walk, cursor);
+      const found = await readState(deps, call, walk, cursor);
       if (found === 'unknown') return notice(404, head, WORDS[language].unknown);
       if (found === 'foreign cursor') return notice(400, head, WORDS[language].foreignCursor);
-      return html`${head}${board(found.exam, found.list, language)}${attemptTable(found.list, { walk, language })}`;
+      return html`${head}${state(found.exam, found.list, language)}${attemptTable(found.list, { walk, language })}`;
     },
   };
 }
@@ -37,18 +38,18 @@ function askedBy(query: URLSearchParams): { walk: ExamWalk; cursor: string | nul
   return { walk: { examId: query.get('exam')?.trim() ?? '', status, student }, cursor: query.get('cursor') };
 }
 
-interface Board {
+interface State {
   exam: Exam;
   list: ExamAttemptList;
 }
 
 /** Reads the counts and one page of the attempts. */
-async function readBoard(
+async function readState(
   deps: Pick<ConsoleDeps, 'exam' | 'examAttempts'>,
   { operator, requestId }: PageCall,
   walk: ExamWalk,
   cursor: string | null,
-): Promise<Board | 'unknown' | 'foreign cursor'> {
+): Promise<State | 'unknown' | 'foreign cursor'> {
   const after = cursor === null ? null : readWalkCursor(walk, cursor);
   if (cursor !== null && after === null) return 'foreign cursor';
   const [exam, list] = await Promise.all([
@@ -73,7 +74,7 @@ function searchForm({ examId, status, student }: ExamWalk, language: Language): 
 <button>${w.show}</button></form>`;
 }
 
-function board(exam: Exam, list: ExamAttemptList, language: Language): Html {
+function state(exam: Exam, list: ExamAttemptList, language: Language): Html {
   const w = WORDS[language];
   const { attempts, late, essays, notices, results } = exam;
   const facts: [string, string | number | Html][] = [
@@ -88,8 +89,9 @@ function board(exam: Exam, list: ExamAttemptList, language: Language): Html {
     [w.closes, exam.closeTime === null ? w.none : time(new Date(exam.closeTime))],
   ];
   return html`<h2>${exam.title ?? w.untitled} <code>${exam.examId}</code></h2>
+${views(exam.examId, PATH, language)}
 ${warnings(exam, list, language)}
-<section class="card" aria-label="${w.counts}">${bar(exam, language)}
+<section class="card" aria-label="${w.counts}">${bar(attempts.byStatus, language)}
 <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>
 ${results.releases.length > 0 && releaseTable(results.releases, language)}`;
 }
@@ -107,9 +109,23 @@ ${notices.dead > 0 && html`<p class="alarm"><strong>${w.deadNotices(notices.dead
 ${late.inProgress > 0 && html`<p class="warning">${w.overdue(late.inProgress)}</p>`}`;
 }
 
-/** Returns the attempts by status as one bar. Its numbers are text beside it. */
-function bar({ attempts: { total, byStatus } }: Exam, language: Language): Html {
+/** Returns the links between the two pages of an exam. */
+export function views(examId: string, here: string, language: Language): Html {
   const w = WORDS[language];
+  const pages = [
+    [PATH, w.attempts],
+    [BOARD_PATH, w.board],
+  ] as const;
+  return html`<nav class="views" aria-label="${w.views}"><ul>${pages.map(
+    ([path, name]) =>
+      html`<li><a href="${path}?${queryOf({ exam: examId })}" aria-current="${path === here ? 'page' : 'false'}">${name}</a></li>`,
+  )}</ul></nav>`;
+}
+
+/** Returns the attempts by status as one bar. Its numbers are text beside it. */
+export function bar(byStatus: Exam['attempts']['byStatus'], language: Language): Html {
+  const w = WORDS[language];
+  const total = ATTEMPT_STATUSES.reduce((sum, status) => sum + byStatus[status], 0);
   let x = 0;
   const parts = ATTEMPT_STATUSES.map((status) => {
     const width = total === 0 ? 0 : Math.round((byStatus[status] / total) * 100_000) / 1_000;
@@ -148,7 +164,7 @@ function attemptTable(
   return html`<h2>${w.attempts}</h2><div class="scroll" tabindex="0" role="region" aria-label="${w.attempts}"><table>
 <thead><tr>${names.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
 <tbody>${attempts.map((attempt) => attemptRow(attempt, { walk, language }))}</tbody></table></div>
-${nextCursor !== null && html`<p><a href="${PATH}?${queryOf({ ...walk, cursor: nextCursor })}" rel="next">${w.next}</a></p>`}`;
+${nextCursor !== null && html`<p><a href="${PATH}?${queryOf({ ...fieldsOf(walk), cursor: nextCursor })}" rel="next">${w.next}</a></p>`}`;
 }
 
 function attemptRow(row: ExamAttempt, { walk, language }: { walk: ExamWalk; language: Language }): Html {
@@ -156,7 +172,7 @@ function attemptRow(row: ExamAttempt, { walk, language }: { walk: ExamWalk; lang
   const { id, studentId, attemptNumber, lastSavedAt, grading, pendingEssays, reason } = row;
   const isBad = grading === 'DEAD' || (reason !== null && REASONS[reason.code] === 'stuck');
   return html`<tr>
-<th scope="row"><a class="clip" title="${studentId}" href="${PATH}?${queryOf({ ...walk, student: studentId })}">${studentId}</a>${attemptNumber > 1 && html` ${w.number(attemptNumber)}`}</th>
+<th scope="row"><a class="clip" title="${studentId}" href="${PATH}?${queryOf({ ...fieldsOf(walk), student: studentId })}">${studentId}</a>${attemptNumber > 1 && html` ${w.number(attemptNumber)}`}</th>
 <td>${w.statuses(row.status)}</td>
 <td>${isBad ? html`<span class="tag bad">${w.gradings(grading)}</span>` : w.gradings(grading)}${pendingEssays > 0 && html` (${pendingEssays})`}${reason !== null && html` <span class="hush">${REASON_NAMES[reason.code][language]}</span>`}</td>
 <td>${deadlineCell(row, language)}</td>
@@ -174,8 +190,12 @@ function deadlineCell({ deadlineAt, lateSeconds }: ExamAttempt, language: Langua
   return html`${time(new Date(deadlineAt))}${late !== false && html` <span class="tag late">${late}</span>`}`;
 }
 
-function queryOf({ examId, status, student, cursor }: ExamWalk & { cursor?: string }): string {
-  const fields = { exam: examId, status, student, cursor };
-  const given = Object.entries(fields).filter((field): field is [string, string] => field[1] != null);
+function fieldsOf({ examId, status, student }: ExamWalk) {
+  return { exam: examId, status, student };
+}
+
+/** Returns the query of a page: those of its fields that are set. */
+export function queryOf(fields: Readonly<Record<string, string | null>>): string {
+  const given = Object.entries(fields).filter((field): field is [string, string] => field[1] !== null);
   return new URLSearchParams(given).toString();
 }

@@ -1,5 +1,6 @@
 import type { Route } from '#api/route.ts';
 import { audit } from './audit.ts';
+import { board } from './board.ts';
 import { bulkAct, confirmAct } from './dead-letter-acts.ts';
 import { deadLetters, letterList, oneLetter } from './dead-letters.ts';
 import { exams } from './exams.ts';
@@ -16,6 +17,7 @@ export function mountConsole(deps: ConsoleDeps): Route[] {
     queues(deps),
     traceScreen(deps),
     exams(deps),
+    board(deps),
     deadLetters(deps),
     letterList(deps),
     oneLetter(deps),

@@ -3,9 +3,11 @@ import type { Route } from '#api/route.ts';
 import type { AuthSettings } from '#infra/config/settings.ts';
 import type { Log } from '#infra/log/log.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
+import type { BoardPage } from '#infra/mongo/exam-room/board.ts';
 import type { ClusterReader } from '#infra/mongo/operations/cluster.ts';
 import type { WantedPage } from '#infra/mongo/operations/exam-attempts.ts';
 import type { Asked, Trace } from '#infra/mongo/operations/trace.ts';
+import type { Board } from '#shared/generated/exam-room.ts';
 import type { Exam, ExamAttemptList } from '#shared/generated/operations.ts';
 import type { Secrets } from '#shared/kernel/secret.ts';
 import type { Now } from '#shared/kernel/time.ts';
@@ -31,6 +33,8 @@ export interface ConsoleDeps {
   exam: (examId: string) => Promise<Exam | null>;
   /** Reads a page of an exam's attempts for an operator, logs the read, and audits that of one student. Null: the exam is unknown. */
   examAttempts: (page: WantedPage, by: { operator: string; requestId: string }) => Promise<ExamAttemptList | null>;
+  /** Reads a page of the board of an exam for an operator, logs the read and audits it. */
+  board: (page: BoardPage, by: { operator: string; requestId: string }) => Promise<Board>;
   /** Claims of a bulk act before it is dead. */
   commandAttempts: number;
   /** The login of the auth service, if this process serves it; otherwise only OPS_TOKEN opens the console. */

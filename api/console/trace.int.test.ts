@@ -1,5 +1,5 @@
 import t from 'tap';
-import { boardReader, readAttemptsFor } from '#api/operations/exams.ts';
+import { openAttemptReader, readAttemptsFor } from '#api/operations/exams.ts';
 import { attempts } from '#infra/mongo/attempt/collections.ts';
 import { queueNotices } from '#infra/mongo/attempt/release.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
@@ -102,7 +102,7 @@ t.test('an unknown exam is 404, and without an id the page requires one', async 
   t.match(await showExam({ exam: '"><script>' }), { status: 404, text: /value="&quot;&gt;&lt;script&gt;"/ });
 });
 
-t.test('viewers of a board at the same time share one reading, and each of them is logged', async (t) => {
+t.test('viewers of an exam at the same time share one reading, and each of them is logged', async (t) => {
   const [lonely, popular] = ['exam-of-one-viewer', 'exam-of-many-viewers'] as const;
   for (const examId of [lonely, popular]) await storeAttempt(mongo, { examId, deadlineAt: null });
   let reads = 0;
@@ -114,10 +114,10 @@ t.test('viewers of a board at the same time share one reading, and each of them 
   const tapped = { ...mongo, db };
   const logged: object[] = [];
   const watching = { ...reading, mongo: tapped, log: { info: (fields: object) => void logged.push(fields) } };
-  const board = boardReader(watching);
+  const readPage = openAttemptReader(watching);
   const shared = exams({
     exam: openExamReader(tapped, Date.now),
-    examAttempts: (page, by) => readAttemptsFor(watching, page, by, board),
+    examAttempts: (page, by) => readAttemptsFor(watching, page, by, readPage),
   });
   const view = (exam: string, operator: string) => shared.render(callOf({ exam }, { operator }));
   await view(lonely, 'ADMIN a');

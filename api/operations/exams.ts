@@ -1,10 +1,12 @@
 import { operator } from '#api/http/guards/tokens.ts';
 import type { Call, Reply, Route } from '#api/route.ts';
+import { type BoardPage, boardOf } from '#infra/mongo/exam-room/board.ts';
 import { auditExamAttempts } from '#infra/mongo/operations/audit.ts';
-import { BOARD_FRESH_MS, readExam } from '#infra/mongo/operations/exam.ts';
+import { readExam, VIEW_FRESH_MS } from '#infra/mongo/operations/exam.ts';
 import { readExamAttempts, type WantedPage } from '#infra/mongo/operations/exam-attempts.ts';
 import { logActs } from '#infra/mongo/operator-audit.ts';
 import { shareRunsBy } from '#infra/process/health.ts';
+import type { Board } from '#shared/generated/exam-room.ts';
 import type { ExamAttemptList, ExamAttemptsQuery } from '#shared/generated/operations.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { type ExamWalk, PAGE_ATTEMPTS, readWalkCursor } from '#shared/operations/exam-walk.ts';
@@ -75,24 +77,57 @@ function attemptReader({ mongo, now, pingRedis }: Pick<TraceDeps, 'mongo' | 'now
   };
 }
 
-/** Returns a reader for boards: the viewers of one page share one reading. */
-export function boardReader(deps: Parameters<typeof attemptReader>[0]): ReadPage {
-  return shareRunsBy(BOARD_FRESH_MS, attemptReader(deps));
+/** Opens a reader for the console: the viewers of one page share one reading. */
+export function openAttemptReader(deps: Parameters<typeof attemptReader>[0]): ReadPage {
+  return shareRunsBy(VIEW_FRESH_MS, attemptReader(deps));
+}
+
+/** Deps of a read that is logged and audited. */
+type Noting = Pick<TraceDeps, 'mongo' | 'log' | 'now'>;
+
+/** The operator of a read, and the request. */
+interface Reader {
+  operator: string;
+  requestId: string;
 }
 
 /** Reads a page of an exam's attempts for an operator, logs the read, and audits it. Null: nothing of the exam is stored. */
 export async function readAttemptsFor(
-  { mongo, log, ...deps }: Pick<TraceDeps, 'mongo' | 'log' | 'now' | 'pingRedis'>,
+  deps: Noting & Pick<TraceDeps, 'pingRedis'>,
   page: WantedPage,
-  { operator: by, requestId }: { operator: string; requestId: string },
-  read: ReadPage = attemptReader({ mongo, ...deps }),
+  by: Reader,
+  read: ReadPage = attemptReader(deps),
 ): Promise<ExamAttemptList | null> {
   const found = await read(page);
-  if (found === null) return null;
-  const now = deps.now();
-  const attempts = found.attempts.length;
-  log.info({ requestId, operator: by, examId: page.examId, attempts }, 'attempts of an exam read');
-  const committed = logActs(log, { requestId });
-  await auditExamAttempts(mongo, { operator: by, now, committed }, page, attempts);
+  if (found !== null) await noteRead(deps, page, found.attempts.length, by);
   return found;
+}
+
+async function noteRead(
+  { mongo, log, now }: Noting,
+  of: Pick<ExamWalk, 'examId' | 'student'>,
+  attempts: number,
+  { operator: by, requestId }: Reader,
+): Promise<void> {
+  log.info({ requestId, operator: by, examId: of.examId, attempts }, 'attempts of an exam read');
+  const committed = logActs(log, { requestId });
+  await auditExamAttempts(mongo, { operator: by, now: now(), committed }, of, attempts);
+}
+
+/** Reads a page of the board of an exam for an operator. */
+export type ReadBoard = (page: BoardPage, by: Reader) => Promise<Board>;
+
+/** Operators see the board as an ADMIN does: all attempts of the exam. */
+const OPERATOR = { id: 'operator', role: 'ADMIN' } as const;
+
+/** Opens the board for the console. The viewers of one page share one reading, and the read of each is logged and audited. */
+export function openBoardReader(deps: Noting): ReadBoard {
+  const read = shareRunsBy(VIEW_FRESH_MS, (page: BoardPage) =>
+    boardOf(deps.mongo, { ...page, by: OPERATOR, now: new Date(deps.now()) }),
+  );
+  return async (page, by) => {
+    const found = await read(page);
+    await noteRead(deps, { examId: page.examId, student: null }, found.rows.length, by);
+    return found;
+  };
 }

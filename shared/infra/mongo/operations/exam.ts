@@ -16,12 +16,12 @@ import { BOUND } from './reading.ts';
 const MAX_NOTICES = 10_000;
 const MAX_RELEASES = 5;
 
-/** Time for which the viewers of a board share a reading, in milliseconds. A board reads again every five seconds. */
-export const BOARD_FRESH_MS = 2 * SECOND;
+/** Time for which the viewers of an exam share a reading, in milliseconds. Their pages read again every five seconds. */
+export const VIEW_FRESH_MS = 2 * SECOND;
 
 /** Opens a reader for a front door: the viewers of one exam share one reading. */
 export function openExamReader(mongo: Mongo, now: Now): (examId: string) => Promise<Exam | null> {
-  return shareRunsBy(BOARD_FRESH_MS, (examId: string) => readExam(mongo, examId, now()));
+  return shareRunsBy(VIEW_FRESH_MS, (examId: string) => readExam(mongo, examId, now()));
 }
 
 /** Reads the state of an exam. Returns null if neither an attempt nor a release of it is stored. */
