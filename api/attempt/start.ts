@@ -20,6 +20,7 @@ import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { newId } from '#shared/kernel/ids.ts';
 import { escapePointer } from '#shared/kernel/json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
+import { LAST_INSTANT } from '#shared/kernel/time.ts';
 import { type AttemptDeps, detailText, viewerOf } from './deps.ts';
 import { submitOverdue } from './submit.ts';
 
@@ -169,7 +170,7 @@ async function begin(
       }
       deps.attemptRefs.add(attempt);
       const released = await applyMissedRelease(deps, attempt, after);
-      const begun = await applyMissedTime(deps, released, after.granted);
+      const begun = await applyMissedTime(deps, released, missedGrants(released, after.granted, LAST_INSTANT));
       return answered(await startReply(deps, call, begun, { created: true, replayed: false }));
     }
   }
@@ -214,11 +215,12 @@ async function attemptOf(
  * Closes the same race for extra time: a grant that was stored after this start had been decided may have walked the exam before the
  * insert. If the process is killed before this, the next start of the student, which gets this attempt, gives it the time.
  */
-async function applyMissedTime(deps: AttemptDeps, attempt: Attempt, granted: readonly TimeGrant[]): Promise<Attempt> {
-  const missed = missedGrants(attempt, granted);
+async function applyMissedTime(deps: AttemptDeps, attempt: Attempt, missed: readonly TimeGrant[]): Promise<Attempt> {
   if (missed.length === 0) return attempt;
   for (const grant of missed) await extendDeadline(deps.mongo, attempt, grant);
-  return (await findAttempt(deps.mongo, attempt)) ?? attempt;
+  const extended = (await findAttempt(deps.mongo, attempt)) ?? attempt;
+  await deps.starts.noteExam(extended);
+  return extended;
 }
 
 /**
@@ -256,7 +258,7 @@ async function existing(
   // The student was erased, or the attempt was withdrawn, since this start read the student's attempts.
   if (attempt === null) return { kind: 'raced' };
   deps.attemptRefs.add(attempt);
-  const whole = await applyMissedTime(deps, attempt, granted);
+  const whole = await applyMissedTime(deps, attempt, missedGrants(attempt, granted));
   return answered(await startReply(deps, call, whole, { created: false, replayed }));
 }
 

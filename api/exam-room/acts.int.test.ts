@@ -5,6 +5,7 @@ import { saveOneAnswer } from '#api/attempt/save-answer.ts';
 import { startAttempt } from '#api/attempt/start.ts';
 import { submitOverdue } from '#api/attempt/submit.ts';
 import { attempts, examActs, seats } from '#infra/mongo/attempt/collections.ts';
+import { exams } from '#infra/mongo/attempt/exams.ts';
 import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
 import { type CommandOf, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
@@ -91,6 +92,22 @@ t.test('extra time moves the deadline of open attempts, past close time, and add
     { operator: 'admin-1', detail: { minutes: 5, updated: 2, remembered: null, named: null } },
   ]);
   t.equal((await verifyAudit(mongo, null)).fault, null);
+});
+
+t.test('an exam may run until its latest deadline, also one that an examiner has moved', async (t) => {
+  const examId = `exam-${newId()}`;
+  const exam = { closeTime: new Date(Date.now() + HOUR / 2).toISOString() };
+  const { id: attemptId } = await started(examId, 'list-1', { exam });
+  const isActiveAt = async (time: number) =>
+    ((await exams(mongo).findOne({ _id: examId }))?.activeUntil.getTime() ?? 0) > time;
+
+  await give(examId, { minutes: 300 });
+  t.ok(await isActiveAt((await deadlineOf(attemptId)) ?? 0), 'extra time');
+  await attempts(mongo).updateOne({ _id: attemptId }, { $set: SUBMITTED });
+  const reopened = await reopenAttempt(deps, byExaminer({ minutes: 600, reason: REASON }, { attemptId }));
+  t.match(reopened, { status: 200 });
+  t.ok(await isActiveAt((await deadlineOf(attemptId)) ?? 0), 'a reopening');
+  t.ok(((await deadlineOf(attemptId)) ?? 0) > Date.now() + 599 * MINUTE);
 });
 
 t.test('a repeat of an act answers as the first did, and a key is of one caller, kind and exam', async (t) => {

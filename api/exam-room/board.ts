@@ -59,13 +59,14 @@ export async function streamBoard(deps: ReadDeps, call: Call): Promise<RawReply 
       async follow(stream, wakeSignal) {
         let sent: string | null = null;
         while (stream.isLive()) {
-          if (changed.size > 0) stream.send({ event: 'rows', data: { rows: [...changed.values()] } });
-          changed.clear();
+          // The counts come first: those of a reader that others watch already may arrive together with rows.
           if (counts !== null && counts !== sent) {
             const event = sent === null ? 'snapshot' : 'summary';
             stream.send({ event, data: { summary: new JsonPart(counts) } });
             sent = counts;
           }
+          if (changed.size > 0) stream.send({ event: 'rows', data: { rows: [...changed.values()] } });
+          changed.clear();
           await stream.drained();
           if (stream.isLive()) await wakeSignal.wait(60 * SECOND);
         }

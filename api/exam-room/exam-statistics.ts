@@ -1,8 +1,9 @@
+import pLimit from 'p-limit';
 import { appliedRegrades } from '#infra/mongo/attempt/corrections.ts';
 import type { Papers } from '#infra/mongo/attempt/papers.ts';
 import type { Mongo } from '#infra/mongo/connect.ts';
 import { gradedRows } from '#infra/mongo/exam-room/results.ts';
-import { shareRunsBy } from '#infra/process/health.ts';
+import { shareReads } from '#infra/mongo/shared-reads.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
 import { openCorrectedCopies } from '#shared/attempt/correction.ts';
 import type { Examiner } from '#shared/attempt/extra-time.ts';
@@ -11,10 +12,9 @@ import { chosenAttempts } from '#shared/exam-room/choice.ts';
 import { statisticQuestions, statisticRow } from '#shared/exam-room/graded-row.ts';
 import type { StatisticQuestion } from '#shared/exam-room/item-statistics.ts';
 import { type Statistics, StatisticTable } from '#shared/exam-room/statistics.ts';
-import { SECOND } from '#shared/kernel/time.ts';
 
-/** Time for which the viewers of one page share a count. */
-const FRESH_MS = 2 * SECOND;
+/** Counts at a time. Each walks all attempts of an exam. */
+const AT_ONCE = 2;
 
 interface WantedStatistics {
   examId: string;
@@ -27,11 +27,18 @@ export interface NamedStatistics {
   statistics: Statistics;
 }
 
-/** Counts the statistics of an exam. Examiners who ask at the same time share one count, so that a staff room costs as much as a teacher. */
+/**
+ * Counts the statistics of an exam. Examiners who ask at the same time share one count, so that a staff room costs as much as a teacher. It
+ * begins after each of them has asked, and so shows every act that has ended before.
+ */
 export type ExamStatistics = (wanted: WantedStatistics) => Promise<NamedStatistics>;
 
 export function openExamStatistics(mongo: Mongo, papers: Papers): ExamStatistics {
-  return shareRunsBy(FRESH_MS, (wanted: WantedStatistics) => countStatistics(mongo, papers, wanted));
+  const limit = pLimit(AT_ONCE);
+  return shareReads(
+    ({ examId, by, choice }: WantedStatistics) => JSON.stringify([examId, by.id, by.role, choice]),
+    (wanted) => limit(countStatistics, mongo, papers, wanted),
+  );
 }
 
 /** Reads the graded attempts one after the other, each with the corrected key of its own paper. */

@@ -482,6 +482,8 @@ t.test('statistics count the first, the last or the best graded attempt of each 
       { questionId: 'second', orderIndex: 1, maxScore: 3, facility: 0.5, flags: ['UNUSED_DISTRACTOR'] },
     ],
   });
+  await attempts(mongo).updateOne({ examId, studentId: 'one' }, { $set: { voidedAt: new Date() } });
+  t.match(await of('first', ADMIN), { attempts: 1, mean: 1 }, 'a void of this moment counts');
 });
 
 t.test('a pending essay counts where it is graded, and a long text is an answer', async (t) => {

@@ -1,9 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { attempts, regradeLines, regrades } from '#infra/mongo/attempt/collections.ts';
+import { touchSubmitted } from '#infra/mongo/exam-room/regraded-attempts.ts';
+import { voidAttempt } from '#infra/mongo/exam-room/void.ts';
+import { Stale } from '#infra/mongo/guarded-update.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { readTrace } from '#infra/mongo/operations/trace.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
+import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { RegradeRequest } from '#shared/generated/exam-room.ts';
 import { isRejection } from '#shared/kernel/errors.ts';
@@ -213,6 +217,25 @@ t.test('a grade that was decided before a regrade and commits after it is decide
     (await stored(attempt._id)).events.map(({ type }) => type),
     ['START', 'SUBMIT'],
   );
+});
+
+t.test('a step of a regrade is read again if one of its submitted attempts was graded since', async (t) => {
+  const [waiting, done] = [await storeAttempt(mongo, SUBMITTED), await storeAttempt(mongo, graded())];
+  const touch = (...found: Attempt[]) => inTransaction(mongo, 60_000, (commit) => touchSubmitted(mongo, found, commit));
+  await touch(waiting);
+  t.not((await stored(waiting._id)).stamp, waiting.stamp);
+  await t.rejects(touch(await stored(waiting._id), done), Stale);
+});
+
+t.test('a void beside a regrade of the attempt is decided again', async (t) => {
+  const attempt = await storeAttempt(mongo, graded());
+  await attempts(mongo).updateOne({ _id: attempt._id }, { $set: { stamp: 'another' } });
+  const act = { actId: 'a', by: 'admin-1', reason: REASON };
+  await t.rejects(
+    inTransaction(mongo, 60_000, (commit) => voidAttempt(mongo, attempt, act, commit)),
+    Stale,
+  );
+  t.equal((await stored(attempt._id)).voidedAt ?? null, null);
 });
 
 t.test('a repeated request is one regrade, and pages meet each once', async (t) => {

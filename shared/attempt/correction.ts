@@ -28,20 +28,23 @@ export interface AppliedRegrade {
   appliedAt: Date;
 }
 
+/** Fields of an attempt that decide which regrades bind its grade. */
+type Bound = Pick<Attempt, 'startedAt' | 'scope' | 'erasedAt'>;
+
 /**
  * Returns the corrections that bind the grade of an attempt, in the order in which they were applied: those decided after its start, by an
- * examiner of it. An attempt that starts later has the key that its own start brought.
+ * examiner of it. An attempt that starts later has the key that its own start brought. The attempt of an erased student keeps the grade that
+ * it had, because its texts are gone.
  */
-export function bindingCorrections(
-  attempt: Pick<Attempt, 'startedAt' | 'scope'>,
-  applied: readonly AppliedRegrade[],
-): Correction[] {
+export function bindingCorrections(attempt: Bound, applied: readonly AppliedRegrade[]): Correction[] {
   return binding(attempt, applied).flatMap(({ changes }) => changes);
 }
 
-function binding(attempt: Pick<Attempt, 'startedAt' | 'scope'>, applied: readonly AppliedRegrade[]): AppliedRegrade[] {
+function binding(attempt: Bound, applied: readonly AppliedRegrade[]): AppliedRegrade[] {
+  const { startedAt, erasedAt } = attempt;
   return applied
-    .filter(({ appliedAt, by }) => attempt.startedAt < appliedAt && isExaminer(attempt, by))
+    .filter(({ appliedAt, by }) => startedAt < appliedAt && isExaminer(attempt, by))
+    .filter(({ appliedAt }) => erasedAt == null || appliedAt < erasedAt)
     .toSorted((one, other) => one.number - other.number);
 }
 
@@ -51,7 +54,7 @@ function binding(attempt: Pick<Attempt, 'startedAt' | 'scope'>, applied: readonl
  */
 export function openCorrectedCopies(applied: readonly AppliedRegrade[]) {
   const copies = new Map<string, Paper>();
-  return (attempt: Pick<Attempt, 'paperId' | 'startedAt' | 'scope'>, paper: Paper): Paper => {
+  return (attempt: Bound & Pick<Attempt, 'paperId'>, paper: Paper): Paper => {
     const bound = binding(attempt, applied);
     const key = JSON.stringify([attempt.paperId, ...bound.map(({ number }) => number)]);
     const copy =

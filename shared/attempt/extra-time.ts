@@ -1,5 +1,5 @@
 import { LAST_INSTANT, MINUTE, SECOND } from '#shared/kernel/time.ts';
-import type { Attempt, AttemptEvent } from './attempt.ts';
+import { type Attempt, type AttemptEvent, roundOf } from './attempt.ts';
 import { attemptEvent } from './events.ts';
 import { isExaminer } from './visibility.ts';
 
@@ -62,15 +62,16 @@ export function withGrantedTime(attempt: Attempt, granted: readonly TimeGrant[])
 }
 
 /**
- * Returns the grants that an open attempt lacks although they are as old as its start. The walk of a later grant finds the attempt, and
- * counts it.
+ * Returns the grants before `until` that an open attempt lacks; by default those that are as old as its start. The walk of a later grant finds
+ * the attempt, and counts it.
  */
 export function missedGrants(
-  attempt: Pick<Attempt, 'scope' | 'status' | 'startedAt' | 'deadlineAt' | 'extraTime'>,
+  attempt: Pick<Attempt, 'scope' | 'status' | 'startedAt' | 'deadlineAt' | 'extraTime' | 'round'>,
   granted: readonly TimeGrant[],
+  until = attempt.startedAt.getTime() + START_MS,
 ): TimeGrant[] {
-  if (attempt.status !== 'IN_PROGRESS' || attempt.deadlineAt === null) return [];
-  const until = attempt.startedAt.getTime() + START_MS;
+  // The deadline of a later round is that of its reopening.
+  if (attempt.status !== 'IN_PROGRESS' || attempt.deadlineAt === null || roundOf(attempt) > 1) return [];
   return grantsOf(attempt, granted).filter(
     ({ _id, at }) => at.getTime() < until && attempt.extraTime?.includes(_id) !== true,
   );

@@ -53,7 +53,8 @@ t.test('a start takes the minutes of all grants by examiners of its scope, each 
         attempt.eventSeq === 1 + own.length &&
         isNumbered &&
         missedGrants(attempt, granted).length === 0 &&
-        missedGrants(plain, granted).length === own.length
+        missedGrants(plain, granted).length === own.length &&
+        missedGrants({ ...plain, round: 2 }, granted).length === 0
       );
     }),
   );

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { Attempt, StoredAnswer } from '#shared/attempt/attempt.ts';
-import { type Correction, correctedPaper, maxScoreOf } from '#shared/attempt/correction.ts';
+import { bindingCorrections, type Correction, correctedPaper, maxScoreOf } from '#shared/attempt/correction.ts';
 import type { Paper, Question } from '#shared/attempt/question.ts';
 import { gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
 import { atOnce } from '#shared/kernel/pieces.ts';
-import { sampleAnswer, sampleOptions, samplePaper } from '#testing/stored/sample-attempt.ts';
+import { sampleAnswer, sampleAttempt, sampleOptions, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { changeFaults, copyChanges, openPaperCheck, type Regraded, regrade } from './regrade.ts';
 
 const OPTIONS = ['a', 'b', 'c', 'd'];
@@ -179,13 +179,12 @@ function graded(paper: Paper, exam: readonly Known[], answers: readonly Given[])
     if (one.kind === 'essay' && by != null)
       grading.answers[`q${index}`] = { isCorrect: by === one.mark, score: by / UNITS };
   }
-  const first = { answers: withGrades(stored, grading.answers), totalScore: 0, maxScore: maxScoreOf(paper) };
-  const totals = atOnce(regrade(paper, { earlier: [], changes: [] }, first)).after;
-  return { ...first, ...totals };
+  const ungraded = { ...grading.totals, answers: withGrades(stored, grading.answers), maxScore: maxScoreOf(paper) };
+  return regradedAttempt(ungraded, atOnce(regrade(paper, { earlier: [], changes: [] }, ungraded)));
 }
 
 function regradedAttempt(attempt: Pick<Attempt, 'answers'>, { grading, after }: Regraded) {
-  return { answers: withGrades(attempt.answers, grading.answers), ...after };
+  return { answers: withGrades(attempt.answers, grading.answers), ...grading.totals, ...after };
 }
 
 function withGrades(answers: Attempt['answers'], grades: Regraded['grading']['answers']): Attempt['answers'] {
@@ -206,6 +205,34 @@ t.test('a correction of one version leaves the others alone, and a key takes an 
   const key = { questionId: 'q', questionVersionId: null, answerKey: { correctOptionIds: ['b'] } };
   const [question] = correctedPaper(paper, [of(null), key]).questions;
   t.strictSame(question, { ...paper.questions[0], answerKey: key.answerKey });
+});
+
+t.test('an attempt whose student was erased keeps the corrections of its grade', async (t) => {
+  const by = { id: 'admin-1', role: 'ADMIN' } as const;
+  const changes: Correction[] = [{ questionId: 'q', questionVersionId: null, award: 'FULL' }];
+  const at = (hour: number) => new Date(Date.UTC(2026, 4, 4, hour));
+  const attempt = sampleAttempt({ startedAt: at(3) });
+  const bound = (erasedAt: Date | null) =>
+    bindingCorrections({ ...attempt, erasedAt }, [{ number: 1, changes, by, appliedAt: at(5) }]).length;
+  t.strictSame([bound(null), bound(at(6)), bound(at(4))], [1, 1, 0]);
+});
+
+t.test('an award replaces a grade by hand that stands, and what it takes out waits no longer', async (t) => {
+  const essay = { type: 'ESSAY', options: [], scoringRule: { mode: 'ESSAY' as const }, answerKey: {} };
+  const award = (score: number, kind: 'FULL' | 'EXCLUDE') =>
+    correctedPaper(samplePaper({ ...essay, questionId: 'q', score }), [
+      { questionId: 'q', questionVersionId: null, award: kind },
+    ]);
+  const stands = { q0: { ...sampleAnswer({ text: 'Bài làm' }), standing: { isCorrect: false, score: 1 } } };
+  t.match(atOnce(gradeAttempt(award(3, 'FULL'), stands)).answers, { q0: { isCorrect: true, score: 3 } });
+  t.match(atOnce(gradeAttempt(award(3, 'EXCLUDE'), stands)).answers, { q0: { score: null } });
+
+  const practice = samplePaper({ ...essay, questionId: 'q', score: 0 });
+  const answers = { q0: sampleAnswer({ text: 'Bài làm' }) };
+  const pending = { answers, maxScore: 0, totalScore: 0, correctCount: 0, wrongCount: 0, pendingManualCount: 1 };
+  const changes: Correction[] = [{ questionId: 'q', questionVersionId: null, award: 'EXCLUDE' }];
+  const { differs, grading } = atOnce(regrade(practice, { earlier: [], changes }, pending));
+  t.strictSame([differs, grading.totals.pendingManualCount], [true, 0]);
 });
 
 t.test('changes are refused with the path of each fault', async (t) => {
@@ -240,6 +267,8 @@ t.test('changes are refused with the path of each fault', async (t) => {
   t.strictSame(refusal({ questionId: 'one', scoringRule: { mode: 'MANUAL' } }), ['/changes/0/scoringRule/mode']);
   t.strictSame(refusal({ questionId: 'essay', answerKey: key }), ['/changes/0/answerKey']);
   t.strictSame(refusal({ questionId: 'none', award: 'FULL' }), ['/changes/0/questionId']);
+  const rule = { mode: 'PARTIAL' as const, maxScore: 1e-300, incorrectPenalty: 1e300, minScore: -1e300 };
+  t.strictSame(refusal({ questionId: 'one', scoringRule: rule }), ['/changes'], 'a total that no number holds');
   const check = openPaperCheck(copyChanges([{ questionId: 'none', award: 'FULL' }]));
   check.see(paper);
   t.equal(check.end()?.rejected, 'QUESTION_NOT_IN_EXAM');

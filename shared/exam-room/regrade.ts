@@ -2,8 +2,8 @@ import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type AnswerKeyInput, copyKey, copyRule, type ScoringRuleInput } from '#shared/attempt/copy-paper.ts';
 import { type Correction, corrected, correctedPaper, isAbout } from '#shared/attempt/correction.ts';
 import { type Award, isScoredByHand, type Paper, type Question } from '#shared/attempt/question.ts';
-import { questionFaults } from '#shared/attempt/question-faults.ts';
-import { type Grading, questionScores, regradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import { questionFaults, totalsFaults } from '#shared/attempt/question-faults.ts';
+import { type Grading, questionScores, regradeAttempt, type Totals } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { FaultDetail, Rejection } from '#shared/kernel/errors.ts';
 import type { Optional } from '#shared/kernel/json.ts';
 import type { Pieces } from '#shared/kernel/pieces.ts';
@@ -52,18 +52,22 @@ export function changeFaults(changes: readonly Correction[]): FaultDetail[] {
 export function openPaperCheck(changes: readonly Correction[]) {
   const known = new Set<number>();
   const faults = new Map<string, FaultDetail>();
+  const add = (path: string, message: string) => {
+    if (!faults.has(path)) faults.set(path, { path, message });
+  };
   return {
     see(paper: Paper): void {
       for (const [index, change] of changes.entries()) {
         for (const question of paper.questions) {
           if (!isAbout(change, question)) continue;
           known.add(index);
-          for (const { path, message } of faultsOf(change, question)) {
-            const at = `/changes/${index}${path}`;
-            if (!faults.has(at)) faults.set(at, { path: at, message });
-          }
+          for (const { path, message } of faultsOf(change, question)) add(`/changes/${index}${path}`, message);
         }
       }
+      if (faults.size > 0) return;
+      // Scores that are fine one by one may not add up.
+      const { questions } = correctedPaper(paper, changes);
+      for (const { message } of totalsFaults(questions)) add('/changes', message);
     },
     /** Returns the refusal of the changes, or null if they fit all papers that were seen. */
     end(): Rejection | null {
@@ -103,13 +107,13 @@ export interface Regraded {
   differs: boolean;
 }
 
-type Graded = Pick<Attempt, 'answers' | 'totalScore' | 'maxScore'>;
+type Graded = Pick<Attempt, 'answers' | 'maxScore' | keyof Totals>;
 
 /** Grades an attempt anew, by its paper and all corrections: those which its grade has seen, and those which follow. */
 export function* regrade(
   paper: Paper,
   { earlier, changes }: { earlier: readonly Correction[]; changes: readonly Correction[] },
-  { answers, totalScore, maxScore }: Graded,
+  { answers, maxScore, ...stored }: Graded,
 ): Pieces<Regraded> {
   const seen = correctedPaper(paper, earlier);
   const now = correctedPaper(seen, changes);
@@ -119,18 +123,20 @@ export function* regrade(
     const [before = null, after = null] = [scores[index], nextScores[index]];
     return before === after ? [] : [{ questionId, before, after }];
   });
-  const before = { totalScore, maxScore };
+  const before = { totalScore: stored.totalScore, maxScore };
   const after = { totalScore: grading.totals.totalScore, maxScore: grading.maxScore };
+  const totals = Object.entries(grading.totals) as [keyof Totals, number][];
   const differs =
     isOtherTotal({ before, after }) ||
+    totals.some(([name, value]) => stored[name] !== value) ||
     Object.entries(grading.answers).some(([key, { isCorrect, score }]) => {
-      const stored = answers[key];
-      return stored?.isCorrect !== isCorrect || stored.score !== score;
+      const answer = answers[key];
+      return answer?.isCorrect !== isCorrect || answer.score !== score;
     });
   return { grading, before, after, questions, differs };
 }
 
-/** Returns true if total or full mark become others: what a student is told about. */
+/** Returns true if total or full mark become others. */
 export function isOtherTotal({ before, after }: Pick<Regraded, 'before' | 'after'>): boolean {
   return before.totalScore !== after.totalScore || before.maxScore !== after.maxScore;
 }

@@ -1,6 +1,7 @@
 import type { ClientSession } from 'mongodb';
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
 import { seats } from '#infra/mongo/attempt/collections.ts';
+import { keepActive } from '#infra/mongo/attempt/exams.ts';
 import { rewrite } from '#infra/mongo/attempt/grade.ts';
 import { noticeWrites } from '#infra/mongo/attempt/release.ts';
 import { submitIn } from '#infra/mongo/attempt/submit.ts';
@@ -138,7 +139,8 @@ export async function reopen(deps: WorkerDeps, run: Run<'examroom'>): Promise<Ou
   const { _id: actId } = run.command;
   const { maxScore, status } = attempt;
   const change = { at: now, by: by.id, cause: 'REOPEN', totalScore: null, maxScore, regradeId: null, reason } as const;
-  const changes = reopenedFields(attempt, change, new Date(now.getTime() + minutes * MINUTE));
+  const deadlineAt = new Date(now.getTime() + minutes * MINUTE);
+  const changes = reopenedFields(attempt, change, deadlineAt);
   const metadata = JSON.stringify({ actId, minutes, by: by.id, reason });
   const event = { type: 'REOPENED', metadata, createdAt: now } as const;
   const detail = { examId: attempt.examId, minutes, round: changes.round };
@@ -147,6 +149,7 @@ export async function reopen(deps: WorkerDeps, run: Run<'examroom'>): Promise<Ou
     changes: orStale(attempt, async (commit) => {
       await applyWrites(deps.mongo, rewrite({ attempt, status, changes, event }), commit);
       await withdrawNotices(deps.mongo, attempt, commit);
+      await keepActive(deps.mongo, { ...attempt, deadlineAt }, commit);
     }),
   });
   return { kind: 'done', result: { attemptId: attempt._id }, ...end };

@@ -12,15 +12,7 @@ import { bindingCorrections, type Correction } from '#shared/attempt/correction.
 import { type GradeNotice, noticesOnRegrade } from '#shared/attempt/notices.ts';
 import { asGraded } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { OnRegrade } from '#shared/exam-room/exam-act.ts';
-import {
-  concerns,
-  countsOf,
-  isChanged,
-  isOtherTotal,
-  type Regraded,
-  regrade,
-  regradeMetadata,
-} from '#shared/exam-room/regrade.ts';
+import { concerns, countsOf, isChanged, type Regraded, regrade, regradeMetadata } from '#shared/exam-room/regrade.ts';
 import type { Effects, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
 import { audited } from './audit.ts';
@@ -86,7 +78,7 @@ export async function applyRegrade(deps: WorkerDeps, run: Run<'examroom'>): Prom
       const regraded = await regradedBy(deps, run, attempt, { earlier, changes });
       if (regraded === null || !regraded.differs) continue;
       writes.push(...regradeWrites({ ...writeOf(row, attempt, regraded, now), regrade: row }));
-      if (isOtherTotal(regraded)) notices.push(...noticesOnRegrade(asGraded(attempt, regraded.grading), row._id, now));
+      if (isChanged(regraded)) notices.push(...noticesOnRegrade(asGraded(attempt, regraded.grading), row._id, now));
     }
     const { maxAttempts } = deps.config.attempt.outbox;
     writes.push(noticeWrites(notices, { maxAttempts, now: now.getTime() }));

@@ -25,7 +25,7 @@ export interface Grading {
 
 /**
  * Grades a whole attempt from its copied paper and its stored answers alone, question by question: one of them may compare a long answer
- * with 100 accepted ones. A grade by hand of an earlier round stands if its answer has not changed since.
+ * with 100 accepted ones. A grade by hand of an earlier round stands if its answer has not changed since, and gives way to an award.
  */
 export function* gradeAttempt(
   paper: Paper,
@@ -35,7 +35,10 @@ export function* gradeAttempt(
   for (const [index, question] of paper.questions.entries()) {
     const key = answerKeyOf(index);
     const answer = stored[key];
-    if (answer !== undefined) answers[key] = answer.standing ?? scoreQuestion(question, answer);
+    if (answer !== undefined) {
+      const standing = question.award === undefined ? answer.standing : undefined;
+      answers[key] = standing ?? scoreQuestion(question, answer);
+    }
     yield;
   }
   return { answers, totals: totalsOf(paper, answers), maxScore: maxScoreOf(paper) };

@@ -30,7 +30,7 @@ export async function appliedRegrades(
 }
 
 /** The fields of an attempt that decide how it is graded. */
-type Gradable = Pick<Attempt, 'paperId' | 'examId' | 'startedAt' | 'scope'>;
+type Gradable = Pick<Attempt, 'paperId' | 'examId' | 'startedAt' | 'scope' | 'erasedAt'>;
 
 /**
  * Returns the paper by which an attempt is graded: its copy with the corrections that bind it, or with those before `until`. Attempts of one

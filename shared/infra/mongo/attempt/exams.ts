@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Collection, UpdateFilter } from 'mongodb';
+import type { ClientSession, Collection, UpdateFilter } from 'mongodb';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
@@ -13,7 +13,7 @@ export interface ExamRow {
   gradeLevel: string | number | null;
   organizationId: string | null;
   firstStartedAt: Date;
-  /** No deadline that an attempt had at its start is later. An examiner may move one beyond it. */
+  /** No deadline of an attempt is later. */
   activeUntil: Date;
   /** Teachers in the scope of an attempt. */
   examinerIds: string[];
@@ -64,6 +64,15 @@ export function noteExam(mongo: Mongo, attempt: Noted): Promise<void> {
  */
 export function completeExam(mongo: Mongo, attempt: Noted): Promise<void> {
   return upsert(mongo, attempt, { $setOnInsert: copiedOf(attempt) });
+}
+
+/** Keeps an exam among those that may run, in the transaction that moves a deadline of it. An exam without a row gets one by a grade. */
+export async function keepActive(
+  mongo: Mongo,
+  { examId, deadlineAt }: Pick<Attempt, 'examId' | 'deadlineAt'>,
+  session: ClientSession,
+): Promise<void> {
+  await exams(mongo).updateOne({ _id: examId }, { $max: { activeUntil: activeUntil(deadlineAt) } }, { session });
 }
 
 function copiedOf({ organizationId, exam: { title, subject, gradeLevel } }: Noted) {

@@ -42,7 +42,7 @@ export async function nextAttempts(
 
 /**
  * Lets a grade that is being decided on these submitted attempts be decided again, in the caller's transaction: it may have read the
- * corrections before this regrade was among them.
+ * corrections before this regrade was among them. Throws Stale if one of them was graded since it was read.
  */
 export async function touchSubmitted(
   mongo: Mongo,
@@ -51,5 +51,6 @@ export async function touchSubmitted(
 ): Promise<void> {
   if (found.length === 0) return;
   const { pipeline } = ofMany(guardedUpdate([{ $eq: ['$status', 'SUBMITTED'] }]));
-  await attempts(mongo).updateMany(whereKeys(found), pipeline, { session });
+  const { modifiedCount } = await attempts(mongo).updateMany(whereKeys(found), pipeline, { session });
+  if (modifiedCount !== found.length) throw new Stale('submitted attempts of a regrade');
 }

@@ -1,5 +1,6 @@
 import type { ClientSession } from 'mongodb';
 import { attempts, type ExamActRow, whereKeys } from '#infra/mongo/attempt/collections.ts';
+import { keepActive } from '#infra/mongo/attempt/exams.ts';
 import { extendedBy } from '#infra/mongo/attempt/extra-time.ts';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
@@ -35,13 +36,18 @@ export async function sittingAttempts(
   return found;
 }
 
-/** Moves the deadlines of one step by a grant. Returns how many have moved. */
+/** Moves the deadlines of one step by a grant, and keeps the exam among those that run. Returns how many have moved. */
 export async function extendDeadlines(
   mongo: Mongo,
-  grant: TimeGrant,
+  grant: TimeGrant & Pick<ExamActRow, 'examId'>,
   step: readonly Sitting[],
   session: ClientSession,
 ): Promise<number> {
   const update = ofMany(extendedBy(grant));
-  return (await attempts(mongo).updateMany(whereKeys(step), update.pipeline, { session })).modifiedCount;
+  const { modifiedCount } = await attempts(mongo).updateMany(whereKeys(step), update.pipeline, { session });
+
+  const options = { session, projection: { deadlineAt: 1 }, sort: { deadlineAt: -1 } } as const;
+  const latest = await attempts(mongo).findOne({ ...whereKeys(step), deadlineAt: { $ne: null } }, options);
+  if (latest !== null) await keepActive(mongo, { ...grant, deadlineAt: latest.deadlineAt }, session);
+  return modifiedCount;
 }

@@ -19,7 +19,8 @@ interface StatedAct {
 
 /**
  * Voids an attempt that is submitted, in the caller's transaction. Its seat on a link is free again if no other attempt of the student
- * needs it, and notices of its result that are not delivered yet are withdrawn. Throws Stale if the attempt is open or voided.
+ * needs it, and notices of its result that are not delivered yet are withdrawn. Throws Stale if the attempt is open or voided, or has changed
+ * since it was read.
  */
 export async function voidAttempt(
   mongo: Mongo,
@@ -28,8 +29,10 @@ export async function voidAttempt(
   session: ClientSession,
 ): Promise<void> {
   const changes = { voidedAt: '$$NOW', voidedBy: literal(act.by), voidReason: literal(act.reason) };
+  // The submit of an open attempt, in the same transaction, has found it unchanged. Of others a regrade may have queued notices meanwhile.
+  const isUnchanged = attempt.status === 'IN_PROGRESS' || { $eq: ['$stamp', literal(attempt.stamp)] };
   const isCounted = { $eq: [{ $ifNull: ['$voidedAt', null] }, null] };
-  await change(mongo, attempt, { type: 'VOIDED', act, when: isCounted, changes }, session);
+  await change(mongo, attempt, { type: 'VOIDED', act, when: { $and: [isCounted, isUnchanged] }, changes }, session);
   if (attempt.accessLinkId !== null && attempt.startLimits?.guests === true) {
     await freeSeat(mongo, { linkId: attempt.accessLinkId, studentId: attempt.studentId }, session);
   }

@@ -67,7 +67,16 @@ export const ATTEMPT_INVARIANTS: readonly Invariant[] = [
     name: 'the totals of a graded attempt are those of its answers',
     remedy: FOR_DEVELOPERS,
     async find(mongo) {
-      const fields = { paperId: 1, answers: 1, examId: 1, startedAt: 1, scope: 1, maxScore: 1, ...TOTALS } as const;
+      const fields = {
+        paperId: 1,
+        answers: 1,
+        examId: 1,
+        startedAt: 1,
+        scope: 1,
+        erasedAt: 1,
+        maxScore: 1,
+        ...TOTALS,
+      } as const;
       const rows = await newestGraded(mongo, fields, RECOMPUTED);
       const gradingPaper = openGradingPapers(mongo, openPapers(mongo, PAPER_BYTES));
       const wrong = new Set<string>();
