@@ -137,7 +137,7 @@ export function* regrade(
 }
 
 /** Returns true if total or full mark become others. */
-export function isOtherTotal({ before, after }: Pick<Regraded, 'before' | 'after'>): boolean {
+function isOtherTotal({ before, after }: Pick<Regraded, 'before' | 'after'>): boolean {
   return before.totalScore !== after.totalScore || before.maxScore !== after.maxScore;
 }
 
