@@ -57,7 +57,7 @@ async function ensureSubmitted(
       if (submitted.kind === 'submitted') return submitted.command;
       const stored = await readSitting(deps.mongo, sitting, session);
       if (stored === null) return null;
-      // The attempt was reopened since this process has read it.
+      // It was reopened since this process read it. The grading of the round before would answer with a grade that is gone.
       const isOther = stored.status === 'IN_PROGRESS' && roundOf(stored) !== roundOf(sitting);
       if (!isOther) return findLive(deps.mongo, 'grading', gradingKey(stored), session);
       sitting = stored;

@@ -88,7 +88,7 @@ async function* resultLines(
   const corrected = openCorrectedCopies(await appliedRegrades(deps.mongo, walked.examId));
   yield csvLine(resultHeader(layout), format);
   for await (const attempt of chosenAttempts(resultRows(deps.mongo, walked), choice)) {
-    // It was stored since the columns were read, and the file has none for its questions.
+    // It was stored since the columns were read. Without columns for its questions, its line would lack its answers.
     if (!columns.hasPaper(attempt.paperId)) continue;
     const paper = corrected(attempt, await deps.papers.find(attempt.paperId));
     yield csvLine(resultCells(attempt, paper, layout), format);

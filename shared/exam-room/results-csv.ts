@@ -140,7 +140,6 @@ function answerText({ selected, statements, text }: StoredAnswer): string {
   return text ?? judged.map(({ statementId, value }) => `${statementId}=${value}`).join('|');
 }
 
-/** Returns the members of a description that a cell can show. */
 /** Returns the members of a student's description that a cell can show. */
 export function scalarsOf(studentInfo: string | null): [string, CsvCell][] {
   const members: Record<string, unknown> = studentInfo === null ? {} : JSON.parse(studentInfo);
