@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
-import { freePort, isPortFree } from '#scripts/start/services/port.ts';
+import { freePort } from '#scripts/start/services/port.ts';
 import { createPrefixedOutput } from '#scripts/start/supervisor/prefixed-output.ts';
 import { identify, isAlive, type ProcessIdentity, signalGroup } from '#scripts/start/supervisor/processes.ts';
 import type { Teardown } from '#testing/stores/open-test-mongo.ts';
@@ -13,14 +13,6 @@ import { until } from '#testing/until.ts';
 import { createSupervisor } from './supervisor.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
-
-/** Returns a free port whose successor is free too; a second front door listens on that one. */
-async function freePortPair(): Promise<number> {
-  for (;;) {
-    const port = await freePort();
-    if (await isPortFree(port + 1)) return port;
-  }
-}
 
 /** Kills all processes of a cluster that still run: npm, the supervisor, and the process groups that the supervisor started. */
 function killAll(npm: ChildProcess, dataFolder: string): void {
@@ -43,7 +35,8 @@ async function startNpm(t: Teardown, folder: string, processes: Record<string, s
     return `${name}: node ${path.join(folder, `${name}.mjs`)}`;
   });
   writeFileSync(path.join(folder, 'Procfile'), procfile.join('\n'));
-  const port = await freePortPair();
+  // A second front door listens on the port after it.
+  const port = await freePort(2);
   const dataFolder = path.join(folder, 'data');
   const child = spawn('npm', ['start'], {
     cwd: ROOT,
