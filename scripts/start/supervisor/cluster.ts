@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { readingProcess } from '#infra/config/config.ts';
 import { ownEnvironment } from '#infra/config/environment.ts';
 import { isProcessType } from '#infra/config/readers.ts';
@@ -19,6 +20,8 @@ const SERVICE_TIMEOUT_MS = 60_000;
 const SILENCE_MS = 2_000;
 /** Wait for the front door before a message names it; longer, because the processes log their own start. */
 const DOOR_SILENCE_MS = 15_000;
+/** The first request comes sooner if ten workers do not load at the same time. A door that is not ready must not keep them waiting. */
+const HEAD_START_MS = 2_000;
 
 /**
  * Returns the prefixed output for all processes of a plan. Lines are coloured on a terminal, unless NO_COLOR is set. Log lines are readable
@@ -80,16 +83,23 @@ export async function startCluster(
     const { command } = plan.release;
     await runOnce(output, 'release', shell(command, environmentOf(env, 'release'), undefined), signal);
   }
-  for (const [nth, { name, type, command, port }] of plan.processes.entries()) {
-    signal.throwIfAborted();
+  const planned = plan.processes.map(({ name, type, command, port }, nth) => {
     const own = { ...environmentOf(env, type), ...metricsPortOf(env, nth) };
-    supervisor.keep('process', name, shell(command, own, port));
-  }
-  if (plan.processes.some(({ port }) => port !== undefined)) {
-    const waits = setTimeout(() => say(`waiting for the front door (${plan.url}/readyz)`), DOOR_SILENCE_MS);
-    const door = { name: 'the front door', origin: plan.url, readiness: () => readinessOf(plan.url) };
-    await untilReady(door, Number.POSITIVE_INFINITY, signal).finally(() => clearTimeout(waits));
-  }
+    return { isDoor: port !== undefined, keep: () => supervisor.keep('process', name, shell(command, own, port)) };
+  });
+  const [doors, workers] = [planned.filter(({ isDoor }) => isDoor), planned.filter(({ isDoor }) => !isDoor)];
+  signal.throwIfAborted();
+  for (const door of doors) door.keep();
+  const isOpen = doors.length === 0 ? Promise.resolve() : doorAnswers(say, plan.url, signal);
+  await Promise.race([isOpen, delay(HEAD_START_MS, undefined, { signal, ref: false })]);
+  for (const worker of workers) worker.keep();
+  await isOpen;
+}
+
+async function doorAnswers(say: (line: string) => void, url: string, signal: AbortSignal): Promise<void> {
+  const waits = setTimeout(() => say(`waiting for the front door (${url}/readyz)`), DOOR_SILENCE_MS);
+  const door = { name: 'the front door', origin: url, readiness: () => readinessOf(url) };
+  await untilReady(door, Number.POSITIVE_INFINITY, signal).finally(() => clearTimeout(waits));
 }
 
 /**
