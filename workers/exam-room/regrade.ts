@@ -15,6 +15,7 @@ import type { OnRegrade } from '#shared/exam-room/exam-act.ts';
 import { concerns, countsOf, isChanged, type Regraded, regrade, regradeMetadata } from '#shared/exam-room/regrade.ts';
 import type { Effects, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
+import { inSteps } from '#workers/steps.ts';
 import { audited } from './audit.ts';
 
 /** Attempts per transaction. */
@@ -129,24 +130,16 @@ async function walk(
   decide: (step: readonly Attempt[]) => Promise<StepWrites>,
 ): Promise<void> {
   let afterId = run.command.progress?.afterId ?? '';
-  let limit = STEP;
-  for (;;) {
-    run.signal.throwIfAborted();
-    try {
-      const step = await nextAttempts(deps.mongo, row, { statuses, afterId, limit, session: run.session });
-      const last = step.at(-1);
-      if (last === undefined) return;
-      const { write, after } = await decide(step);
-      await run.checkpoint({ afterId: last._id }, write);
-      afterId = last._id;
-      limit = Math.min(STEP, 2 * limit);
-      after?.();
-    } catch (error) {
-      // An attempt of the step was graded since it was read. Read again, and fewer: a class that submits might never stay unchanged.
-      if (!(error instanceof Stale)) throw error;
-      limit = Math.ceil(limit / 2);
-    }
-  }
+  await inSteps(run.signal, STEP, async (limit) => {
+    const step = await nextAttempts(deps.mongo, row, { statuses, afterId, limit, session: run.session });
+    const last = step.at(-1);
+    if (last === undefined) return false;
+    const { write, after } = await decide(step);
+    await run.checkpoint({ afterId: last._id }, write);
+    afterId = last._id;
+    after?.();
+    return true;
+  });
 }
 
 /** Returns the attempt graded anew, or null if its paper has none of the changed questions. */

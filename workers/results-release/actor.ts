@@ -5,7 +5,6 @@ import {
   type UnreleasedAttempt,
   unreleasedAttempts,
 } from '#infra/mongo/attempt/release.ts';
-import { Stale } from '#infra/mongo/guarded-update.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { postCommandIn } from '#infra/mongo/mailbox/mailbox.ts';
 import { isVoided } from '#shared/attempt/attempt.ts';
@@ -15,6 +14,7 @@ import { bindingRelease, releaseEffect, type StoredRelease } from '#shared/attem
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
+import { inSteps } from '#workers/steps.ts';
 
 /** Attempts per transaction: small enough for a short transaction, large enough for a whole class. */
 const CHUNK = 100;
@@ -42,23 +42,16 @@ async function release(deps: WorkerDeps, run: Run<'resultsrelease'>): Promise<Ou
     unreleasedAttempts(deps.mongo, body.examId, { afterId: from.afterId, limit, session: run.session });
   const releases = await releasesUpTo(deps.mongo, body, run.session);
   let at = progress ?? START;
-  let ahead = await read(at, READ_AHEAD);
-  let size = CHUNK;
-  while (ahead.length > 0) {
-    run.signal.throwIfAborted();
-    try {
-      at = await releaseChunk(deps, run, { at, releases, chunk: ahead.slice(0, size) });
-      ahead = ahead.slice(size);
-      size = Math.min(CHUNK, 2 * size);
-    } catch (error) {
-      if (!(error instanceof Stale)) throw error;
-      // An attempt of the chunk was graded, saved or submitted since it was read. Read again and decide anew about half as many:
-      // in a full class that saves every second a whole chunk might never stay unchanged.
-      size = Math.ceil(size / 2);
-      ahead = await read(at, size);
-    }
-    if (ahead.length === 0) ahead = await read(at, READ_AHEAD);
-  }
+  let ahead: readonly UnreleasedAttempt[] = [];
+  await inSteps(run.signal, CHUNK, async (limit) => {
+    const found = ahead.length > 0 ? ahead : await read(at, limit < CHUNK ? limit : READ_AHEAD);
+    // A chunk that is stale leaves none ahead, so that all are read again.
+    ahead = [];
+    if (found.length === 0) return false;
+    at = await releaseChunk(deps, run, { at, releases, chunk: found.slice(0, limit) });
+    ahead = found.slice(limit);
+    return true;
+  });
   const { updatedAttempts, queuedNotifications } = at;
   const result = { updatedAttempts, queuedNotifications };
   if (!(await deps.wanted.wants('results.released'))) return { kind: 'done', result };
