@@ -1,7 +1,8 @@
 import type { WorkerAccess } from '#api/ring-and-wait.ts';
 import type { Call, Identity, Reply, TextReply } from '#api/route.ts';
 import type { AttemptSettings } from '#infra/config/settings.ts';
-import { type AttemptRef, fillTexts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { fillTexts, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import type { AttemptRef } from '#infra/mongo/attempt/refs.ts';
 import type { Wanted } from '#infra/mongo/operations/subscriptions.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { type AttemptDetail, redactAttempt } from '#shared/attempt/redact.ts';

@@ -1,12 +1,7 @@
 import { listReply } from '#api/http/streamed.ts';
 import type { Call, RawReply, Reply, TextReply } from '#api/route.ts';
-import {
-  type AttemptCount,
-  countAttempts,
-  findAttempt,
-  findAttemptById,
-  listAttempts,
-} from '#infra/mongo/attempt/attempts.ts';
+import { findAttempt, findAttemptById, listAttempts } from '#infra/mongo/attempt/attempts.ts';
+import { type AttemptCount, countAttempts } from '#infra/mongo/attempt/counts.ts';
 import { allEvents } from '#infra/mongo/attempt/events.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { DETAIL_EVENTS, MAX_LISTED_ATTEMPTS } from '#shared/attempt/limits.ts';

@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Document } from 'mongodb';
 import { isMinimalPreferred, MINIMAL_APPLIED } from '#api/http/headers.ts';
 import type { Call, Reply, TextReply } from '#api/route.ts';
-import { type AttemptRef, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import type { AttemptRef } from '#infra/mongo/attempt/refs.ts';
 import { type ReplyText, WITHOUT_FIXED } from '#infra/mongo/attempt/reply-texts.ts';
 import {
   type AnswerWrite,

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Call, TextReply } from '#api/route.ts';
-import { addStartKey, type EarlierAttempt, findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
+import { addStartKey, type EarlierAttempt } from '#infra/mongo/attempt/earlier-attempts.ts';
 import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
 import { type SeatNeed, seatFacts, withdrawAttempt } from '#infra/mongo/attempt/insert-attempt.ts';
 import type { IdentifiedPaper } from '#infra/mongo/attempt/papers.ts';

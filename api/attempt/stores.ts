@@ -1,13 +1,9 @@
-import {
-  type AttemptRefs,
-  type FindAttempt,
-  openAttemptReads,
-  openAttemptRefs,
-} from '#infra/mongo/attempt/attempts.ts';
+import { type FindAttempt, openAttemptReads } from '#infra/mongo/attempt/attempts.ts';
 import { type GradingPaper, openGradingPapers } from '#infra/mongo/attempt/corrections.ts';
 import { type EventTails, openEventTails } from '#infra/mongo/attempt/event-tail.ts';
 import { type NewestEvents, openEventReads } from '#infra/mongo/attempt/events.ts';
 import { openPapers, type Papers } from '#infra/mongo/attempt/papers.ts';
+import { type AttemptRefs, openAttemptRefs } from '#infra/mongo/attempt/refs.ts';
 import { openReplyTexts, type ReplyTexts } from '#infra/mongo/attempt/reply-texts.ts';
 import { openStartStore, type StartStore } from '#infra/mongo/attempt/start-store.ts';
 import { type MarkSubmitted, openSubmits } from '#infra/mongo/attempt/submit.ts';

@@ -1,7 +1,8 @@
 import { ringAndWait } from '#api/ring-and-wait.ts';
 import type { Call, Reply, TextReply } from '#api/route.ts';
-import { findAttempt, readSitting } from '#infra/mongo/attempt/attempts.ts';
+import { findAttempt } from '#infra/mongo/attempt/attempts.ts';
 import { appendClientEvent } from '#infra/mongo/attempt/events.ts';
+import { readSitting } from '#infra/mongo/attempt/refs.ts';
 import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import type { CommandOf } from '#infra/mongo/mailbox/commands.ts';

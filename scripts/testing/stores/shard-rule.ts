@@ -136,8 +136,11 @@ const MONGO = 'shared/infra/mongo';
  * `mailboxes` are all three. Every other statement on a sharded collection names the shard key.
  */
 export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
-  // Teachers and services name an attempt by its id, and the summary counts the attempts of all students.
-  'attempt/attempts': ['attempts find {_id}', 'attempts aggregate {status}'],
+  // Teachers and services name an attempt by its id.
+  'attempt/attempts': ['attempts find {_id}'],
+  'attempt/refs': ['attempts find {_id}'],
+  // The summary counts the attempts of all students.
+  'attempt/counts': ['attempts aggregate {status}'],
   // A release binds attempts of an exam, of any student.
   'attempt/release': ['attempts find {_id $gt, exam.resultsReleasedAt, examId}'],
   // An act on an exam walks the attempts of any student, and the exam of a teacher is found by one of them.

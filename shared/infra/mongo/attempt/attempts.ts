@@ -1,22 +1,13 @@
-import { LRUCache } from 'lru-cache';
 import type { ClientSession } from 'mongodb';
 import { inCausalOrder, readForAll, readIn } from '#infra/mongo/causal-read.ts';
 import { BY_ID, type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { gather, type Part } from '#infra/process/gather.ts';
-import type {
-  Attempt,
-  AttemptKey,
-  AttemptStatus,
-  Sitting,
-  StoredAnswer,
-  SubmitSource,
-} from '#shared/attempt/attempt.ts';
+import type { Attempt, AttemptKey, StoredAnswer } from '#shared/attempt/attempt.ts';
 import type { AboutAttempt } from '#shared/attempt/commands.ts';
-import type { IdFacts } from '#shared/attempt/question.ts';
 import type { ListedAttempt } from '#shared/attempt/redact.ts';
 import { attempts, textRows, whereKey, whereKeys } from './collections.ts';
 
-/** Reads attempts: one whole or by its ref, the list of one student, the attempts that a start checks, and counts of all. */
+/** Reads attempts: one with all of its texts, and the list of one student. */
 
 /**
  * Returns the attempt with the texts of all its answers, or null. In a `session` it shows everything that the session has seen. Throws if
@@ -125,53 +116,6 @@ export function textRowId(attemptId: string, answerKey: string, serverVersion: n
   return `${attemptId}:${answerKey}:${serverVersion}`;
 }
 
-/** Returns the state of an attempt and its round, or null. */
-export function readSitting(
-  mongo: Mongo,
-  key: AttemptKey,
-  session: ClientSession,
-): Promise<(Sitting & Pick<Attempt, 'status'>) | null> {
-  return attempts(mongo).findOne(whereKey(key), {
-    ...readIn(session),
-    projection: { studentId: 1, status: 1, round: 1 },
-  });
-}
-
-/**
- * Fields of an attempt that a write needs first: its student, its paper, the ids of its questions, and its round. Only an erasure and a
- * reopening change them; a submit of an earlier round changes nothing.
- */
-export type AttemptRef = Sitting & IdFacts & Pick<Attempt, 'paperId'>;
-
-export interface AttemptRefs {
-  /**
-   * Returns the cached ref of this id, which may name another student, or one who was erased since. Otherwise reads the ref by its key, and
-   * returns null if this student has no such attempt. null is not cached: another process may be creating the attempt now.
-   */
-  find(key: AttemptKey): Promise<AttemptRef | null>;
-  /** Reads the ref of an attempt whose student the caller does not know, or null. Every shard receives the read. */
-  readById(id: string): Promise<AttemptRef | null>;
-  add(ref: AttemptRef): void;
-}
-
-/** Caches the `max` most recently used refs in memory, so that a warm save needs no read before its write. */
-export function openAttemptRefs(mongo: Mongo, max: number): AttemptRefs {
-  const cache = new LRUCache<string, AttemptRef>({ max });
-  const add = ({ _id, studentId, paperId, seed, round }: AttemptRef) =>
-    void cache.set(_id, { _id, studentId, paperId, seed, ...(round === undefined ? {} : { round }) });
-  const read = async (filter: Partial<AttemptKey>) => {
-    const projection = { studentId: 1, paperId: 1, seed: 1, round: 1 } as const;
-    const ref = (await attempts(mongo).findOne(filter, { projection })) as AttemptRef | null;
-    if (ref !== null) add(ref);
-    return ref;
-  };
-  return {
-    add,
-    find: async (key) => cache.get(key._id) ?? read(whereKey(key)),
-    readById: (_id) => read({ _id }),
-  };
-}
-
 const LISTED_FIELDS = {
   examId: 1,
   status: 1,
@@ -192,113 +136,4 @@ export async function listAttempts(mongo: Mongo, studentId: string, limit: numbe
     .find({ studentId }, { projection: LISTED_FIELDS, sort: { startedAt: -1 }, limit, maxTimeMS: QUERY_LIMIT_MS })
     .toArray();
   return found as ListedAttempt[];
-}
-
-/** Fields of an earlier attempt that a start needs. */
-export type EarlierAttempt = Sitting &
-  Pick<Attempt, 'status' | 'deadlineAt' | 'accessLinkId' | 'attemptNumber' | 'startKeys' | 'voidedAt' | 'stamp'>;
-
-type OfExam = Pick<Attempt, 'examId' | 'studentId'>;
-
-/**
- * Returns, for each of these students at an exam, all of their attempts at it, oldest first. They are few: one read serves the start key,
- * the open attempt and the counts.
- */
-export async function earlierAmong(mongo: Mongo, wanted: readonly OfExam[]): Promise<EarlierAttempt[][]> {
-  const found = (await attempts(mongo)
-    .find(
-      { studentId: { $in: wanted.map((one) => one.studentId) }, examId: { $in: wanted.map((one) => one.examId) } },
-      {
-        projection: {
-          examId: 1,
-          studentId: 1,
-          status: 1,
-          deadlineAt: 1,
-          accessLinkId: 1,
-          attemptNumber: 1,
-          startKeys: 1,
-          round: 1,
-          voidedAt: 1,
-          stamp: 1,
-        },
-        sort: { attemptNumber: 1 },
-        hint: 'attempt_number_of_student',
-        maxTimeMS: QUERY_LIMIT_MS,
-      },
-    )
-    .toArray()) as (EarlierAttempt & OfExam)[];
-  return wanted.map(({ examId, studentId }) =>
-    found.filter((attempt) => attempt.examId === examId && attempt.studentId === studentId),
-  );
-}
-
-/**
- * Stores a further start key in the attempt, which keeps its first key and the newest `aliases` others. Does nothing if it has the key.
- * Throws a duplicate key error if another attempt of this student has it.
- */
-export async function addStartKey(mongo: Mongo, attempt: AttemptKey, key: string, aliases: number): Promise<void> {
-  await attempts(mongo).updateOne(
-    { ...whereKey(attempt), startKeys: { $ne: key } },
-    { $push: { startKeys: { $each: [key], $position: 1, $slice: aliases + 1 } } },
-    { maxTimeMS: QUERY_LIMIT_MS },
-  );
-}
-
-/** Totals of the attempts that have the same status and submit source. */
-export interface AttemptCount {
-  status: AttemptStatus;
-  submittedBy: SubmitSource | null;
-  attempts: number;
-  linked: number;
-  keyed: number;
-  scored: number;
-  released: number;
-  questions: number;
-  answers: number;
-  graded: number;
-  events: number;
-}
-
-/** The index of the attempts of each status. That of graded ones holds all that is counted. */
-const INDEX_OF: Readonly<Record<AttemptStatus, string>> = {
-  IN_PROGRESS: 'overdue',
-  SUBMITTED: 'ungraded_of_exam',
-  GRADED: 'counts_of_graded',
-};
-
-/**
- * Counts all attempts by status and submit source. Each status is counted by a read of its own, so an attempt that changes its status
- * meanwhile may be in two counts or in none.
- */
-export async function countAttempts(mongo: Mongo): Promise<AttemptCount[]> {
-  const counted = Object.entries(INDEX_OF).map(([status, hint]) => countOf(mongo, status as AttemptStatus, hint));
-  return (await Promise.all(counted)).flat();
-}
-
-function countOf(mongo: Mongo, status: AttemptStatus, hint: string): Promise<AttemptCount[]> {
-  const whether = (path: string) => ({ $sum: { $cond: [path, 1, 0] } });
-  return attempts(mongo)
-    .aggregate<AttemptCount>(
-      [
-        { $match: { status } },
-        {
-          $group: {
-            _id: { status: '$status', submittedBy: '$submittedBy' },
-            attempts: { $sum: 1 },
-            linked: whether('$tally.linked'),
-            keyed: whether('$tally.keyed'),
-            scored: whether('$tally.scored'),
-            released: whether('$tally.released'),
-            questions: { $sum: '$tally.questions' },
-            answers: { $sum: '$tally.answers' },
-            graded: { $sum: '$tally.graded' },
-            events: { $sum: '$eventSeq' },
-          },
-        },
-        { $addFields: { status: '$_id.status', submittedBy: { $ifNull: ['$_id.submittedBy', null] } } },
-        { $project: { _id: 0 } },
-      ],
-      { hint, maxTimeMS: QUERY_LIMIT_MS * 4 },
-    )
-    .toArray();
 }

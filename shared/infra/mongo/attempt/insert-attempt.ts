@@ -6,8 +6,8 @@ import { newStamp, Stale } from '#infra/mongo/guarded-update.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
 import type { Attempt } from '#shared/attempt/attempt.ts';
 import { freeSeat } from '#shared/attempt/start-rules.ts';
-import type { EarlierAttempt } from './attempts.ts';
 import { attempts, type SeatRow, seats } from './collections.ts';
+import type { EarlierAttempt } from './earlier-attempts.ts';
 
 /**
  * - `inserted`;
