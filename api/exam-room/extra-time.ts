@@ -1,9 +1,12 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
 import { listReply } from '#api/http/streamed.ts';
 import type { Call, RawReply, Reply } from '#api/route.ts';
+import type { ExamActRow } from '#infra/mongo/attempt/collections.ts';
 import { erasedAmong } from '#infra/mongo/erased-persons.ts';
 import { timeGrants } from '#infra/mongo/exam-room/exam-acts.ts';
-import { grantForReply } from '#shared/exam-room/extra-time.ts';
+import { examinedAmong } from '#infra/mongo/exam-room/examined.ts';
+import type { Examiner } from '#shared/attempt/extra-time.ts';
+import { grantForReply, namedByAnother } from '#shared/exam-room/extra-time.ts';
 import type { ExtraTimeRequest } from '#shared/generated/exam-room.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { actOnExam, actReply } from './acts.ts';
@@ -30,12 +33,32 @@ export async function namedStudents(
   return named.filter((id) => !erased.has(id));
 }
 
-/** Streams the grants of an exam, newest first: each of them may name ten thousand students. */
+/** Grants and named students of one read, by which a teacher's list is decided. Most exams have fewer. */
+const PER_READ = 10_000;
+
+/** Streams the grants of an exam that the caller may see, newest first: each of them may name ten thousand students. */
 export async function listExtraTime(deps: AttemptDeps, call: Call): Promise<RawReply | Rejection> {
   const found = await examOf(deps, call);
   if (isRejection(found)) return found;
-  const items = async function* () {
-    for await (const grant of timeGrants(deps.mongo, found.examId)) yield JSON.stringify(grantForReply(grant));
+  return listReply(call.signal, () => grantItems(deps, found), 'items');
+}
+
+async function* grantItems({ mongo }: AttemptDeps, exam: { examId: string; by: Examiner }): AsyncGenerator<string> {
+  const itemsOf = async (grants: readonly ExamActRow[]) => {
+    const named = new Set(grants.flatMap((grant) => namedByAnother(grant, exam.by) ?? []));
+    const examined = await examinedAmong(mongo, exam, [...named]);
+    const shown = grants.map((grant) => grantForReply(grant, exam.by, examined));
+    return shown.flatMap((grant) => (grant === null ? [] : JSON.stringify(grant)));
   };
-  return listReply(call.signal, items, 'items');
+
+  let grants: ExamActRow[] = [];
+  let size = 0;
+  for await (const grant of timeGrants(mongo, exam.examId)) {
+    grants.push(grant);
+    size += 1 + (grant.studentIds?.length ?? 0);
+    if (size < PER_READ) continue;
+    yield* await itemsOf(grants);
+    [grants, size] = [[], 0];
+  }
+  yield* await itemsOf(grants);
 }

@@ -185,3 +185,50 @@ for (const route of routes) {
     t.strictSame(await stored(), before, 'nothing is written');
   });
 }
+
+t.test(
+  'a teacher sees the grants for all, the own ones, and of others the students whom the teacher examines',
+  async (t) => {
+    const route = routes.find(({ operation }) => operation === 'listExtraTime');
+    const time = {
+      examId: `exam-${newId()}`,
+      kind: 'EXTRA_TIME',
+      minutes: 5,
+      reason: REASON,
+      updated: 0,
+      sitting: 0,
+    } as const;
+    const own = await storeAttempt(mongo, { examId: time.examId });
+    const scope = { createdById: 'other', assignedClassroomIds: [], resultViewerTeacherIds: [] };
+    const foreign = await storeAttempt(mongo, { examId: time.examId, scope });
+    const elsewhere = await storeAttempt(mongo, {});
+    const crowd = Array.from({ length: 10_000 }, (_, n) => `student-of-other-${n}`);
+    const given: [by: string, students: string[] | null][] = [
+      ['teacher-1', ['not-started', foreign.studentId]],
+      ['other', ['not-started']],
+      ['other', [...crowd, own.studentId]],
+      ['other', []],
+      ['other', [elsewhere.studentId, own.studentId, foreign.studentId]],
+      ['other', null],
+    ];
+    await examActs(mongo).insertMany(
+      given.map(([id, studentIds], n) => {
+        return { ...time, _id: newId(), studentIds, by: { id, role: 'TEACHER' as const }, at: new Date(10 - n) };
+      }),
+    );
+
+    const list = async (by: Person) => {
+      const { status, data } = await send(route as Route, { by, ids: { examId: time.examId } });
+      t.equal(status, 200);
+      return data.items.map((item: { by: string; studentIds: string[] | null }) => [item.by, item.studentIds]);
+    };
+    t.strictSame(await list(ADMIN), given, 'an admin sees all, the newest first');
+    t.strictSame(await list(TEACHER), [
+      ['teacher-1', ['not-started', foreign.studentId]],
+      ['other', [own.studentId]],
+      ['other', [own.studentId]],
+      ['other', null],
+    ]);
+    t.strictSame(await list({ id: 'other', role: 'TEACHER' }), [['teacher-1', [foreign.studentId]], ...given.slice(1)]);
+  },
+);

@@ -77,7 +77,7 @@ function actRoutes(deps: AttemptDeps): Route[] {
       operation: 'listExtraTime',
       summary: 'List the extra time that was given at an exam',
       description:
-        'Returns all grants of the exam, newest first, with the attempts that each has changed so far. The reply is streamed.',
+        'Returns the grants of the exam, newest first, with the attempts that each has changed so far. A teacher sees the own grants and those for all. A grant of another examiner names only students whose attempts the teacher examines; without such a student it is left out. An admin sees all. The reply is streamed.',
       tag: EXAM_ROOM,
       guards: EXAMINER,
       replies: [{ status: 200, schema: 'exam-room/extra-time-list', description: 'Grants, newest first' }],

@@ -31,3 +31,19 @@ export async function hasExam(mongo: Mongo, examId: string, by: Examiner): Promi
   );
   return found !== null;
 }
+
+/** Returns those of these students who have an attempt of the exam that the caller examines. */
+export async function examinedAmong(
+  mongo: Mongo,
+  { examId, by }: { examId: string; by: Examiner },
+  studentIds: readonly string[],
+): Promise<Set<string>> {
+  if (studentIds.length === 0) return new Set();
+  const found = attempts(mongo).find(
+    { examId, studentId: { $in: studentIds }, ...examinedBy(by) },
+    { projection: { _id: 0, studentId: 1 }, hint: 'attempt_number_of_student', maxTimeMS: QUERY_LIMIT_MS },
+  );
+  const examined = new Set<string>();
+  for await (const { studentId } of found) examined.add(studentId);
+  return examined;
+}
