@@ -71,7 +71,7 @@ type Walked = Parameters<typeof resultRows>[1];
 async function columnsOf(deps: ReadDeps, walked: Walked): Promise<ResultColumns> {
   const columns = new ResultColumns();
   for await (const { studentInfo, paperId } of columnRows(deps.mongo, walked)) {
-    columns.addInfo(studentInfo);
+    columns.info.add(studentInfo);
     if (!columns.hasPaper(paperId)) columns.addPaper(paperId, await deps.papers.find(paperId));
   }
   return columns;

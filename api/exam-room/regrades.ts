@@ -9,10 +9,10 @@ import { type Correction, correctedPaper } from '#shared/attempt/correction.ts';
 import type { Examiner } from '#shared/attempt/extra-time.ts';
 import { type CsvFormat, csvLine } from '#shared/exam-room/csv.ts';
 import { type ExamActKind, examActId, examActOrder } from '#shared/exam-room/exam-act.ts';
+import { InfoColumns } from '#shared/exam-room/info-columns.ts';
 import { changeFaults, copyChanges, openPaperCheck } from '#shared/exam-room/regrade.ts';
 import { regradeCells, regradeHeader, regradeLayout } from '#shared/exam-room/regrade-csv.ts';
 import { lineForReply, regradeForReply } from '#shared/exam-room/regrade-view.ts';
-import { scalarsOf } from '#shared/exam-room/results-csv.ts';
 import type { ReasonedRequest, RegradeRequest } from '#shared/generated/exam-room.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
 import { derivedId } from '#shared/kernel/ids.ts';
@@ -170,11 +170,9 @@ export async function downloadRegradeRows(
   const { row, by } = found;
   const { separator = ',', decimal = '.' } = call.query;
   const lines = async function* () {
-    const names = new Set<string>();
-    for await (const { studentInfo } of allLines(deps.mongo, row._id, by)) {
-      for (const [name] of scalarsOf(studentInfo)) names.add(name);
-    }
-    const layout = regradeLayout(names, row.changes);
+    const info = new InfoColumns();
+    for await (const { studentInfo } of allLines(deps.mongo, row._id, by)) info.add(studentInfo);
+    const layout = regradeLayout(info.layout(), row.changes);
     yield csvLine(regradeHeader(layout), { separator, decimal });
     for await (const line of allLines(deps.mongo, row._id, by)) {
       yield csvLine(regradeCells(line, layout), { separator, decimal });

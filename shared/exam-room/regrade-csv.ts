@@ -1,17 +1,17 @@
 import type { Correction } from '#shared/attempt/correction.ts';
 import type { CsvCell } from './csv.ts';
+import { type InfoLayout, infoCells, infoHeader } from './info-columns.ts';
 import type { StoredLine } from './regrade-view.ts';
-import { scalarsOf } from './results-csv.ts';
 
 /** The columns of the file of a regrade: of the students' descriptions, and of the questions that change. */
 export interface RegradeLayout {
-  readonly info: readonly string[];
+  readonly info: InfoLayout;
   readonly questionIds: readonly string[];
 }
 
-/** Returns the columns of a file. `info`: the names that the descriptions of its students have. */
-export function regradeLayout(info: Iterable<string>, changes: readonly Correction[]): RegradeLayout {
-  return { info: [...info].sort(), questionIds: [...new Set(changes.map(({ questionId }) => questionId))] };
+/** Returns the columns of a file. */
+export function regradeLayout(info: InfoLayout, changes: readonly Correction[]): RegradeLayout {
+  return { info, questionIds: [...new Set(changes.map(({ questionId }) => questionId))] };
 }
 
 /** Returns the header of the file. */
@@ -19,7 +19,7 @@ export function regradeHeader({ info, questionIds }: RegradeLayout): string[] {
   return [
     'attemptId',
     'studentId',
-    ...info.map((name) => `studentInfo.${name}`),
+    ...infoHeader(info),
     'before.totalScore',
     'before.maxScore',
     'after.totalScore',
@@ -30,12 +30,11 @@ export function regradeHeader({ info, questionIds }: RegradeLayout): string[] {
 
 /** Returns the cells of one attempt. A question whose score stays has empty ones. */
 export function regradeCells(line: StoredLine, { info, questionIds }: RegradeLayout): CsvCell[] {
-  const members = new Map(scalarsOf(line.studentInfo));
   const scores = new Map(line.questions.map((question) => [question.questionId, question]));
   return [
     line.attemptId,
     line.studentId,
-    ...info.map((name) => members.get(name) ?? null),
+    ...infoCells(line.studentInfo, info),
     line.before.totalScore,
     line.before.maxScore,
     line.after.totalScore,

@@ -4,6 +4,7 @@ import t from 'tap';
 import type { Question } from '#shared/attempt/question.ts';
 import { sampleAnswer, sampleAttempt, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { BYTE_ORDER_MARK, type CsvCell, type CsvFormat, csvLine } from './csv.ts';
+import { InfoColumns, infoCells, infoHeader } from './info-columns.ts';
 import { ResultColumns, resultCells, resultHeader } from './results-csv.ts';
 
 const COMMA: CsvFormat = { separator: ',', decimal: '.' };
@@ -80,18 +81,19 @@ t.test('a line has the columns of all attempts, and those of its own paper are f
   const paper = { ...samplePaper({ questionId: 'first' }, { questionId: 'essay', ...ESSAY }), orderIndexes: [10, 20] };
   const other = samplePaper({ questionId: 'other' }, { questionId: 'essay', ...ESSAY });
   const columns = new ResultColumns();
-  columns.addInfo('{"name":"An","class":{"id":1},"born":2008}');
-  columns.addInfo('{"seat":"=1+1","name":null}');
-  columns.addInfo(null);
+  columns.info.add('{"name":"An","class":{"id":1},"born":2008,"phone":null}');
+  columns.info.add('{"seat":"=1+1","name":null,"phone":null}');
+  columns.info.add(null);
   columns.addPaper('a', paper);
   columns.addPaper('b', other);
   t.equal(columns.hasPaper('a'), true);
   t.equal(columns.hasPaper('c'), false);
   const layout = columns.layout();
-  t.strictSame(resultHeader(layout).slice(0, 5), [
+  t.strictSame(resultHeader(layout).slice(0, 6), [
     'studentId',
     'studentInfo.born',
     'studentInfo.name',
+    'studentInfo.phone',
     'studentInfo.seat',
     'attemptNumber',
   ]);
@@ -115,7 +117,7 @@ t.test('a line has the columns of all attempts, and those of its own paper are f
   });
   const cells = resultCells(graded, paper, layout);
   t.equal(cells.length, resultHeader(layout).length);
-  t.strictSame(cells.slice(1, 4), [2008, 'An', null]);
+  t.strictSame(cells.slice(1, 5), [2008, 'An', null, null], 'a member that is null everywhere has its column');
   t.strictSame(cells.slice(-6), [null, null, null, 'Bài làm', 1, 'a|b']);
   const at = (name: string) => cells[resultHeader(layout).indexOf(name)];
   t.strictSame([at('scorePercent'), at('awayCount'), at('voided')], [100 / 3, 2, true]);
@@ -126,8 +128,21 @@ t.test('a line has the columns of all attempts, and those of its own paper are f
   t.strictSame(open.slice(-2), [null, 'a'], 'nor has any question a score before the grade');
 });
 
-t.test('endless names of descriptions are cut', async (t) => {
-  const columns = new ResultColumns();
-  for (let n = 0; n < 1_000; n += 1) columns.addInfo(`{"name-${n}":1}`);
-  t.equal(columns.layout().info.length, 200);
+t.test('names of descriptions beyond the last column share one, and no member is lost', async (t) => {
+  const whole = `{${Array.from({ length: 2_000 }, (_, n) => `"${n.toString(36)}":1`).join()}}`;
+  t.ok(whole.length < 16_384);
+  const info = new InfoColumns();
+  info.add(whole);
+  t.strictSame([info.layout().names.size, info.layout().hasRest], [2_000, false], 'one description fills no file');
+
+  for (let n = 0; n < 1_002; n += 1) info.add(`{"name-${n}":"=${n}"}`);
+  const layout = info.layout();
+  const header = infoHeader(layout);
+  t.strictSame([header.length, header.at(-1)], [3_001, 'studentInfo']);
+  const cells = (studentInfo: string) => infoCells(studentInfo, layout).filter((cell) => cell !== null);
+  t.strictSame(cells('{"name-7":"An"}'), ['An']);
+  t.strictSame(cells('{"name-7":"An","name-1000":"=1","name-1001":null,"deep":[]}'), [
+    'An',
+    '{"name-1000":"=1","name-1001":null}',
+  ]);
 });

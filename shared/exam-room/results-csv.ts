@@ -4,6 +4,7 @@ import { questionScores } from '#shared/attempt/scoring/grade-attempt.ts';
 import { percentOf } from '#shared/kernel/decimal.ts';
 import type { CsvCell } from './csv.ts';
 import { authoredIndex } from './graded-row.ts';
+import { InfoColumns, type InfoLayout, infoCells, infoHeader } from './info-columns.ts';
 
 /** The fields of an attempt that its line shows. */
 export type ResultFacts = Pick<
@@ -28,21 +29,11 @@ export type ResultFacts = Pick<
   | 'answers'
 >;
 
-/** Most columns from `studentInfo`: its members come from the sender of a start, and a file of endless columns is of no use. */
-const MAX_INFO_COLUMNS = 200;
-
 /** The columns that depend on the attempts of the exam. They have to be known before the first line. */
 export class ResultColumns {
-  readonly #info = new Set<string>();
+  readonly info = new InfoColumns();
   readonly #papers = new Set<string>();
   readonly #questions = new Map<string, number>();
-
-  /** Adds the names of the scalar members of one student's description. */
-  addInfo(studentInfo: string | null): void {
-    for (const [name, value] of scalarsOf(studentInfo)) {
-      if (this.#info.size < MAX_INFO_COLUMNS && value !== undefined) this.#info.add(name);
-    }
-  }
 
   hasPaper(paperId: string): boolean {
     return this.#papers.has(paperId);
@@ -59,23 +50,25 @@ export class ResultColumns {
 
   /** Returns the header and the lines of these columns. */
   layout(): ResultLayout {
-    const info = [...this.#info].sort();
     const questions = [...this.#questions].sort(
       ([one, first], [other, second]) => first - second || (one < other ? -1 : 1),
     );
-    return { info, questions: questions.map(([questionId, orderIndex]) => ({ questionId, orderIndex })) };
+    return {
+      info: this.info.layout(),
+      questions: questions.map(([questionId, orderIndex]) => ({ questionId, orderIndex })),
+    };
   }
 }
 
 interface ResultLayout {
-  readonly info: readonly string[];
+  readonly info: InfoLayout;
   readonly questions: readonly { questionId: string; orderIndex: number }[];
 }
 
 export function resultHeader({ info, questions }: ResultLayout): string[] {
   return [
     'studentId',
-    ...info.map((name) => `studentInfo.${name}`),
+    ...infoHeader(info),
     'attemptNumber',
     'status',
     'startedAt',
@@ -99,11 +92,10 @@ export function resultHeader({ info, questions }: ResultLayout): string[] {
 
 /** Returns the cells of one attempt, in the order of the header. A question that its paper lacks has empty cells. */
 export function resultCells(attempt: ResultFacts, paper: Paper, { info, questions }: ResultLayout): CsvCell[] {
-  const members = new Map(scalarsOf(attempt.studentInfo));
   const places = new Map(paper.questions.map(({ questionId }, index) => [questionId, index]));
   return [
     attempt.studentId,
-    ...info.map((name) => members.get(name) ?? null),
+    ...infoCells(attempt.studentInfo, info),
     attempt.attemptNumber,
     attempt.status,
     attempt.startedAt,
@@ -138,13 +130,4 @@ function answerText({ selected, statements, text }: StoredAnswer): string {
   if (selected !== undefined) return selected.join('|');
   const judged = statements?.filter(({ value }) => value !== null) ?? [];
   return text ?? judged.map(({ statementId, value }) => `${statementId}=${value}`).join('|');
-}
-
-/** Returns the members of a student's description that a cell can show. */
-export function scalarsOf(studentInfo: string | null): [string, CsvCell][] {
-  const members: Record<string, unknown> = studentInfo === null ? {} : JSON.parse(studentInfo);
-  return Object.entries(members).flatMap(([name, value]): [string, CsvCell][] => {
-    const isScalar = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
-    return isScalar ? [[name, value]] : [];
-  });
 }
