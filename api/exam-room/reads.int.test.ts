@@ -33,6 +33,7 @@ import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { csvReply } from './downloads.ts';
+import type { LiveBoards } from './live-boards.ts';
 import { openReadDeps } from './read-deps.ts';
 import { examReadRoutes } from './read-routes.ts';
 import { EXAM_ROOM } from './routes.ts';
@@ -369,6 +370,26 @@ t.test(
     await until('no exam is read any longer', () => deps.boards.watched() === 0);
   },
 );
+
+t.test('a stream begins with the counts, although its first reading has rows as well', async (t) => {
+  const { _id: id, scope, examId } = await storeAttempt(mongo, { examId: newExam() });
+  const summaries = [{ scope: { scope }, summary: { ...emptySummary(), started: 1 } }];
+  // Others watch the board, and a row has changed between the request and its first event.
+  const watch: LiveBoards['watch'] = (_, read) => {
+    read({ rows: [{ id, scope: { scope }, text: JSON.stringify({ attemptId: id }) }], summaries });
+    return () => undefined;
+  };
+  const routes = examReadRoutes({ ...deps, boards: { watch, watched: () => 1 } }, EXAM_ROOM);
+  const door = await openTestDoor(t, { schemas: 'product', routes });
+  const target = `http://127.0.0.1:${door.port}/v1/exams/${examId}/board/stream`;
+  const stream = await openStream(t, target, headersOf(TEACHER));
+  t.match((await stream.next('rows')).data, { rows: [{ attemptId: id }] });
+  t.strictSame(
+    stream.events.map(({ event }) => event),
+    ['snapshot', 'rows'],
+  );
+  stream.close();
+});
 
 t.test('a row turns silent on a stream without any write', async (t) => {
   const examId = newExam();
