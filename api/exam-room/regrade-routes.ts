@@ -119,7 +119,8 @@ export function regradeRoutes(deps: AttemptDeps, { tag, late }: { tag: Tag; late
       path: '/v1/exams/:examId/regrades/:regradeId/discard',
       operation: 'discardRegrade',
       summary: 'Discard a regrade that was previewed',
-      description: 'Ends a preview without any change. A discarded regrade stays as it is. After 202 read the act.',
+      description:
+        'Ends a preview without any change. A repeat with the same key returns the discarded regrade. After 202 read the act.',
       handle: (call) => discardRegrade(deps, call),
     },
   ];

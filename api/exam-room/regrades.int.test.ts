@@ -53,6 +53,8 @@ const create = (examId: string, changes: RegradeRequest['changes'], actor = TEAC
   createRegrade(deps, call({ changes, reason: REASON }, { examId }, actor, key));
 const apply = (examId: string, regradeId: string, actor = TEACHER) =>
   applyRegrade(deps, call({ reason: REASON }, { examId, regradeId }, actor));
+const discard = (examId: string, regradeId: string, key: string = newId()) =>
+  discardRegrade(deps, call({ reason: REASON }, { examId, regradeId }, TEACHER, key));
 const rowsOf = async (examId: string, regradeId: string, actor = TEACHER) => {
   const reply = await readRegradeRows(deps, call({}, { examId, regradeId }, actor) as never);
   if (isRejection(reply)) throw new Error(reply.rejected);
@@ -122,9 +124,7 @@ t.test('a wrong key is previewed, applied and announced once', async (t) => {
 
   t.strictSame(await apply(examId, preview.id), applied, 'an applied regrade stays applied');
   t.equal((await stored(wrong._id)).eventSeq, 2);
-  t.strictSame(await discardRegrade(deps, call({ reason: REASON }, { examId, regradeId: preview.id })), {
-    rejected: 'REGRADE_STATE_CONFLICT',
-  });
+  t.strictSame(await discard(examId, preview.id), { rejected: 'REGRADE_STATE_CONFLICT' });
   const audit = await operatorAudit(mongo).find({ subject: examId }).sort({ _id: 1 }).toArray();
   t.match(
     audit.map(({ action, reason }) => [action, reason]),
@@ -261,10 +261,23 @@ t.test('a repeated request is one regrade, and pages meet each once', async (t) 
     before = next ?? undefined;
   } while (before !== undefined);
   t.strictSame([...met].sort(), [...ids].sort());
-  t.match(await discardRegrade(deps, call({ reason: REASON }, { examId, regradeId: met[0] ?? '' })), {
-    data: { regrade: { state: 'DISCARDED' } },
-  });
-  t.strictSame(await apply(examId, met[0] ?? ''), { rejected: 'REGRADE_STATE_CONFLICT' });
+});
+
+t.test('a regrade is discarded once, and a repeat with the same key answers as the first request did', async (t) => {
+  const examId = `exam-${newId()}`;
+  await storeAttempt(mongo, { ...graded(), examId });
+  const { id } = viewOf(await create(examId, [{ questionId: 'choice', award: 'FULL' }]));
+  const keys = Array.from({ length: 4 }, () => newId());
+  const replies = await Promise.all(keys.map((key) => discard(examId, id, key)));
+  t.equal(replies.filter((reply) => !isRejection(reply)).length, 1, 'one of several at the same moment');
+  for (const [index, first] of replies.entries()) {
+    t.match(first, isRejection(first) ? { rejected: 'REGRADE_STATE_CONFLICT' } : { status: 200 });
+    t.strictSame(await discard(examId, id, keys[index]), first);
+  }
+  t.strictSame(await discard(examId, id), { rejected: 'REGRADE_STATE_CONFLICT' }, 'another key is another act');
+  t.strictSame(await apply(examId, id), { rejected: 'REGRADE_STATE_CONFLICT' });
+  t.match(await regrades(mongo).findOne({ _id: id }), { state: 'DISCARDED' });
+  t.equal(await operatorAudit(mongo).countDocuments({ subject: examId, action: 'exam.regrade-discarded' }), 1);
 });
 
 t.test('changes that fit no paper of the exam are refused, and nothing is stored', async (t) => {

@@ -5,10 +5,11 @@ import { appliedRegrades } from '#infra/mongo/attempt/corrections.ts';
 import { papersOfExam } from '#infra/mongo/exam-room/papers-of-exam.ts';
 import { allLines, findRegrade, linesOf, listRegrades } from '#infra/mongo/exam-room/regrades.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
+import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
 import { type Correction, correctedPaper } from '#shared/attempt/correction.ts';
 import type { Examiner } from '#shared/attempt/extra-time.ts';
 import { type CsvFormat, csvLine } from '#shared/exam-room/csv.ts';
-import { type ExamActKind, examActId, examActOrder } from '#shared/exam-room/exam-act.ts';
+import { type ExamActKind, examActId, examActOrder, examActRef } from '#shared/exam-room/exam-act.ts';
 import { InfoColumns } from '#shared/exam-room/info-columns.ts';
 import { changeFaults, copyChanges, openPaperCheck } from '#shared/exam-room/regrade.ts';
 import { regradeCells, regradeHeader, regradeLayout } from '#shared/exam-room/regrade-csv.ts';
@@ -79,37 +80,37 @@ async function refusalOf(
   return check.end();
 }
 
+type Move = Extract<ExamActKind, 'REGRADE_APPLY' | 'REGRADE_DISCARD'>;
+
 /** Applies a preview. An applied one stays as it is. */
 export function applyRegrade(deps: AttemptDeps, call: Call<ReasonedRequest>): Promise<Reply | Rejection> {
-  return move(deps, call, { kind: 'REGRADE_APPLY', from: ['PREVIEW', 'APPLYING'], done: 'APPLIED' });
+  return move(deps, call, 'REGRADE_APPLY', ['PREVIEW', 'APPLYING']);
 }
 
 /** Discards a preview. */
 export function discardRegrade(deps: AttemptDeps, call: Call<ReasonedRequest>): Promise<Reply | Rejection> {
-  return move(deps, call, { kind: 'REGRADE_DISCARD', from: ['PREVIEW'], done: 'DISCARDED' });
+  return move(deps, call, 'REGRADE_DISCARD', ['PREVIEW']);
 }
 
-interface Move {
-  kind: Extract<ExamActKind, 'REGRADE_APPLY' | 'REGRADE_DISCARD'>;
-  from: readonly RegradeRow['state'][];
-  done: RegradeRow['state'];
-}
-
-/** Posts the act that moves a regrade. Its id follows from the regrade alone: a regrade is applied once, whichever examiner asks. */
+/** Posts the act that moves a regrade which is in one of the states `from`, and waits for its worker. */
 async function move(
   deps: AttemptDeps,
   call: Call<ReasonedRequest>,
-  { kind, from, done }: Move,
+  kind: Move,
+  from: readonly RegradeRow['state'][],
 ): Promise<Reply | Rejection> {
   const found = await regradeOf(deps, call);
   if (isRejection(found)) return found;
   const { row, by } = found;
   // It acts on the attempts that its maker examines, and those of a teacher may be fewer.
   if (by.role !== 'ADMIN' && by.id !== row.by.id) return { rejected: 'FORBIDDEN' };
-  if (row.state === done) return { status: 200, data: { regrade: regradeForReply(row) } };
-  if (!from.includes(row.state)) return { rejected: 'REGRADE_STATE_CONFLICT' };
+  if (kind === 'REGRADE_APPLY' && row.state === 'APPLIED')
+    return { status: 200, data: { regrade: regradeForReply(row) } };
 
-  const id = derivedId(row._id, `act:${kind}`);
+  const id = moveId(kind, row, by, call);
+  // The act of a repeat has left the regrade in another state, and answers all the same.
+  const isOpen = from.includes(row.state) || (await readCommand(deps.mongo, examActRef(id))) !== null;
+  if (!isOpen) return { rejected: 'REGRADE_STATE_CONFLICT' };
   const order = examActOrder(id, row.examId, {
     kind,
     examId: row.examId,
@@ -124,6 +125,14 @@ async function move(
   return moved === null
     ? { rejected: 'REGRADE_NOT_FOUND' }
     : { status: 200, data: { regrade: regradeForReply(moved) } };
+}
+
+/**
+ * Returns the id of an act that moves a regrade. All requests to apply it are one act, whichever examiner sends them. Each key makes an act
+ * that discards it, and the worker lets one of them do so.
+ */
+function moveId(kind: Move, { _id }: RegradeRow, by: Examiner, { identity }: Pick<Call, 'identity'>): string {
+  return kind === 'REGRADE_APPLY' ? derivedId(_id, `act:${kind}`) : examActId(kind, by, _id, keyOf(identity));
 }
 
 /** Returns the regrade of the path, with the caller. */

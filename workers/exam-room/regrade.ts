@@ -96,11 +96,10 @@ export async function applyRegrade(deps: WorkerDeps, run: Run<'examroom'>): Prom
   return ended(deps, run, row, 'exam.regrade-applied', { from: 'APPLYING', to: 'APPLIED' });
 }
 
-/** Discards a preview. */
+/** Discards a preview. Of several acts that would, one does: the others find another state, at the latest in their commit. */
 export async function discardRegrade(deps: WorkerDeps, run: Run<'examroom'>): Promise<Outcome<'examroom'>> {
   const row = await regradeOf(deps, run);
   if (row === null) return NOT_FOUND;
-  if (row.state === 'DISCARDED') return { kind: 'done', result: { regradeId: row._id } };
   if (row.state !== 'PREVIEW') return CONFLICT;
   return ended(deps, run, row, 'exam.regrade-discarded', { from: 'PREVIEW', to: 'DISCARDED' });
 }
