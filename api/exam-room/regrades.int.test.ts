@@ -325,6 +325,38 @@ t.test('a teacher regrades the own attempts alone, and sees their rows alone', a
   );
 });
 
+t.test('a teacher applies and discards the regrades of others whose attempts the teacher examines all', async (t) => {
+  const examId = `exam-${newId()}`;
+  const scopeOf = (...ids: string[]) => ({
+    createdById: 'teacher-1',
+    assignedClassroomIds: [],
+    resultViewerTeacherIds: ids,
+  });
+  const one = await storeAttempt(mongo, { ...graded(), examId, scope: scopeOf('teacher-5', 'teacher-6') });
+  const [colleague, third] = ['teacher-5', 'teacher-6'].map((id) => ({ id, role: 'TEACHER' }));
+  const changes = [{ questionId: 'choice', answerKey: { correctOptionIds: ['b'] } }];
+  const [byAdmin, byTeacher, last] = [
+    viewOf(await create(examId, changes, ADMIN)),
+    viewOf(await create(examId, [{ questionId: 'choice', award: 'FULL' }])),
+    viewOf(await create(examId, changes)),
+  ];
+  t.match(viewOf((await apply(examId, byAdmin.id, colleague)) as never), { state: 'APPLIED' });
+  t.match(await stored(one._id), { totalScore: 0 });
+  const key = newId();
+  const discardBy = (id: string, by: string = newId()) =>
+    discardRegrade(deps, call({ reason: REASON }, { examId, regradeId: id }, colleague, by));
+  const discarded = await discardBy(byTeacher.id, key);
+  t.match(discarded, { status: 200 });
+
+  const late = await storeAttempt(mongo, { ...SUBMITTED, examId, scope: scopeOf() });
+  t.strictSame(await apply(examId, last.id, colleague), { rejected: 'FORBIDDEN' }, 'one of them is of another');
+  t.strictSame(await discardBy(last.id), { rejected: 'FORBIDDEN' });
+  t.strictSame(await discardBy(byTeacher.id, key), discarded, 'a repeat ends as the first request did');
+  t.match(await apply(examId, byAdmin.id, third), { status: 200 }, 'and is no concern of the one that is applied');
+  await grade(late);
+  t.match(await stored(late._id), { totalScore: 1 }, 'one that the colleague does not examine keeps its key');
+});
+
 t.test('a regrade that races gradings, grades by hand and another regrade reaches every attempt', async (t) => {
   for (const name of ['grading', 'essayhandoff', 'examroom']) open(name);
   const met = new Set<string>();

@@ -3,6 +3,7 @@ import type { Call, RawReply, Reply } from '#api/route.ts';
 import { type RegradeRow, regrades } from '#infra/mongo/attempt/collections.ts';
 import { appliedRegrades } from '#infra/mongo/attempt/corrections.ts';
 import { papersOfExam } from '#infra/mongo/exam-room/papers-of-exam.ts';
+import { mayMove } from '#infra/mongo/exam-room/regraded-attempts.ts';
 import { allLines, findRegrade, linesOf, listRegrades } from '#infra/mongo/exam-room/regrades.ts';
 import { newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { readCommand } from '#infra/mongo/mailbox/mailbox.ts';
@@ -102,15 +103,15 @@ async function move(
   const found = await regradeOf(deps, call);
   if (isRejection(found)) return found;
   const { row, by } = found;
-  // It acts on the attempts that its maker examines, and those of a teacher may be fewer.
-  if (by.role !== 'ADMIN' && by.id !== row.by.id) return { rejected: 'FORBIDDEN' };
+  const id = moveId(kind, row, by, call);
+  const earlier = await readCommand(deps.mongo, examActRef(id));
+  // The repeat of an act ends as the act did, also if attempts of other examiners have started since.
+  const isRepeat = earlier !== null && earlier.body.by.id === by.id;
+  if (!isRepeat && !(await mayMove(deps.mongo, row, by))) return { rejected: 'FORBIDDEN' };
   if (kind === 'REGRADE_APPLY' && row.state === 'APPLIED')
     return { status: 200, data: { regrade: regradeForReply(row) } };
-
-  const id = moveId(kind, row, by, call);
-  // The act of a repeat has left the regrade in another state, and answers all the same.
-  const isOpen = from.includes(row.state) || (await readCommand(deps.mongo, examActRef(id))) !== null;
-  if (!isOpen) return { rejected: 'REGRADE_STATE_CONFLICT' };
+  // An act that was posted has an end of its own, whatever state it has left.
+  if (earlier === null && !from.includes(row.state)) return { rejected: 'REGRADE_STATE_CONFLICT' };
   const order = examActOrder(id, row.examId, {
     kind,
     examId: row.examId,

@@ -25,6 +25,8 @@ export interface AppliedRegrade {
   number: number;
   changes: readonly Correction[];
   by: Examiner;
+  /** The examiner who applied it; absent if the row does not say so. */
+  appliedBy?: Examiner;
   appliedAt: Date;
 }
 
@@ -32,9 +34,9 @@ export interface AppliedRegrade {
 type Bound = Pick<Attempt, 'startedAt' | 'scope' | 'erasedAt'>;
 
 /**
- * Returns the corrections that bind the grade of an attempt, in the order in which they were applied: those decided after its start, by an
- * examiner of it. An attempt that starts later has the key that its own start brought. The attempt of an erased student keeps the grade that
- * it had, because its texts are gone.
+ * Returns the corrections that bind the grade of an attempt, in the order in which they were applied. They were decided after its
+ * start, by examiners of it: the maker, and the one who applied it. An attempt that starts later has the key that its own start brought. The
+ * attempt of an erased student keeps the grade that it had, because its texts are gone.
  */
 export function bindingCorrections(attempt: Bound, applied: readonly AppliedRegrade[]): Correction[] {
   return binding(attempt, applied).flatMap(({ changes }) => changes);
@@ -43,7 +45,8 @@ export function bindingCorrections(attempt: Bound, applied: readonly AppliedRegr
 function binding(attempt: Bound, applied: readonly AppliedRegrade[]): AppliedRegrade[] {
   const { startedAt, erasedAt } = attempt;
   return applied
-    .filter(({ appliedAt, by }) => startedAt < appliedAt && isExaminer(attempt, by))
+    .filter(({ by, appliedBy = by }) => isExaminer(attempt, by) && isExaminer(attempt, appliedBy))
+    .filter(({ appliedAt }) => startedAt < appliedAt)
     .filter(({ appliedAt }) => erasedAt == null || appliedAt < erasedAt)
     .toSorted((one, other) => one.number - other.number);
 }

@@ -217,6 +217,22 @@ t.test('an attempt whose student was erased keeps the corrections of its grade',
   t.strictSame([bound(null), bound(at(6)), bound(at(4))], [1, 1, 0]);
 });
 
+t.test('a regrade binds the attempts that its maker examines, and who applied it', async (t) => {
+  const [by, appliedAt] = [{ id: 'admin-1', role: 'ADMIN' } as const, new Date(Date.UTC(2027, 0, 1))];
+  const changes: Correction[] = [{ questionId: 'q', questionVersionId: null, award: 'FULL' }];
+  const attempt = sampleAttempt({
+    scope: { createdById: 'own', assignedClassroomIds: [], resultViewerTeacherIds: [] },
+  });
+  const bound = (...ids: string[]) => {
+    const [maker, appliedBy = by] = ids.map((id) => ({ id, role: 'TEACHER' as const }));
+    return bindingCorrections(attempt, [{ number: 1, changes, by: maker ?? by, appliedBy, appliedAt }]).length === 1;
+  };
+  t.strictSame(
+    [bound(), bound('own'), bound('other'), bound('own', 'own'), bound('own', 'other')],
+    [true, true, false, true, false],
+  );
+});
+
 t.test('an award replaces a grade by hand that stands, and what it takes out waits no longer', async (t) => {
   const essay = { type: 'ESSAY', options: [], scoringRule: { mode: 'ESSAY' as const }, answerKey: {} };
   const award = (score: number, kind: 'FULL' | 'EXCLUDE') =>

@@ -59,7 +59,10 @@ export async function applyRegrade(deps: WorkerDeps, run: Run<'examroom'>): Prom
   const preview = await regradeOf(deps, run);
   if (preview === null) return NOT_FOUND;
   if (preview.state === 'PREVIEW') {
-    await run.checkpoint({ afterId: '' }, async (commit) => void (await beginApply(deps.mongo, preview, commit)));
+    await run.checkpoint(
+      { afterId: '' },
+      async (commit) => void (await beginApply(deps.mongo, preview, bodyOf(run).by, commit)),
+    );
   }
   const row = await regradeOf(deps, run);
   if (row?.state === 'APPLIED') return { kind: 'done', result: { regradeId: row._id } };

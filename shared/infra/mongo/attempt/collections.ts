@@ -84,6 +84,8 @@ export interface RegradeRow {
   createdAt: Date;
   /** Time at which it began to bind grades. */
   appliedAt: Date | null;
+  /** The examiner who applied it. It binds grades of attempts that both examine. Absent before. */
+  appliedBy?: Examiner;
   /** 1 for the first regrade that was applied at the exam. Absent before, as `isApplied` is false. */
   number?: number;
   isApplied: boolean;

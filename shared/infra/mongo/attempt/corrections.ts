@@ -18,7 +18,7 @@ export async function appliedRegrades(
     .find(
       { examId, isApplied: true },
       {
-        projection: { number: 1, changes: 1, by: 1, appliedAt: 1 },
+        projection: { number: 1, changes: 1, by: 1, appliedBy: 1, appliedAt: 1 },
         ...readIn(session),
         sort: { number: 1 },
         hint: 'applied',

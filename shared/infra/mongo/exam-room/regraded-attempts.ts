@@ -5,6 +5,7 @@ import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, ofMany, Stale } from '#infra/mongo/guarded-update.ts';
 import type { Attempt, AttemptKey } from '#shared/attempt/attempt.ts';
+import type { Examiner } from '#shared/attempt/extra-time.ts';
 import { examinedBy } from './examined.ts';
 
 /** Which attempts of an exam a walk meets. Those of erased students keep their grades: their texts are gone. */
@@ -15,22 +16,38 @@ interface Met {
   session: ClientSession;
 }
 
+type Regrade = Pick<RegradeRow, 'examId' | 'by' | 'appliedBy' | 'appliedAt'>;
+
+/** Returns the filter of the attempts that a regrade concerns, as `bindingCorrections` decides for one of them. */
+function concernedBy({ examId, by, appliedBy = by, appliedAt }: Regrade) {
+  return {
+    examId,
+    erasedAt: null,
+    ...(appliedAt === null ? {} : { startedAt: { $lt: appliedAt } }),
+    $and: [examinedBy(by), examinedBy(appliedBy)],
+  };
+}
+
+/** Returns true if the caller examines every attempt that a regrade concerns, and so may apply or discard it. */
+export async function mayMove(mongo: Mongo, regrade: Regrade, caller: Examiner): Promise<boolean> {
+  const { id, role } = caller;
+  if (role === 'ADMIN' || (id === regrade.by.id && role === regrade.by.role)) return true;
+  const other = await attempts(mongo).findOne(
+    { ...concernedBy(regrade), 'scope.createdById': { $ne: id }, 'scope.resultViewerTeacherIds': { $ne: id } },
+    { hint: 'of_exam', maxTimeMS: QUERY_LIMIT_MS * 4 },
+  );
+  return other === null;
+}
+
 /** Returns the next attempts of a regrade, by id after `afterId`, whole: at most `limit`. */
 export async function nextAttempts(
   mongo: Mongo,
-  { examId, by, appliedAt }: Pick<RegradeRow, 'examId' | 'by' | 'appliedAt'>,
+  regrade: Regrade,
   { statuses, afterId, limit, session }: Met,
 ): Promise<Attempt[]> {
   const found = (await attempts(mongo)
     .find(
-      {
-        examId,
-        _id: { $gt: afterId },
-        status: { $in: statuses },
-        erasedAt: null,
-        ...(appliedAt === null ? {} : { startedAt: { $lt: appliedAt } }),
-        ...examinedBy(by),
-      },
+      { ...concernedBy(regrade), _id: { $gt: afterId }, status: { $in: statuses } },
       { ...readIn(session), hint: 'of_exam', sort: { _id: 1 }, limit, maxTimeMS: QUERY_LIMIT_MS * 4 },
     )
     .toArray()) as Attempt[];

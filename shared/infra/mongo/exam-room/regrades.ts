@@ -2,6 +2,7 @@ import type { ClientSession } from 'mongodb';
 import { type RegradeLine, type RegradeRow, regradeLines, regrades } from '#infra/mongo/attempt/collections.ts';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
+import { literal } from '#infra/mongo/guarded-update.ts';
 import type { RegradeState } from '#shared/attempt/correction.ts';
 import type { Examiner } from '#shared/attempt/extra-time.ts';
 
@@ -85,9 +86,14 @@ export async function moveRegrade(
  * Lets a preview bind the grades of its exam, in the caller's transaction: it takes the next number, which the unique index gives to one
  * regrade. Returns false if it is no preview.
  *
- * The time is that of MongoDB. Attempts that started before it are bound.
+ * The time is that of MongoDB. Attempts that started before it are bound, if `by`, who applies it, examines them too.
  */
-export async function beginApply(mongo: Mongo, { _id, examId }: RegradeKey, session: ClientSession): Promise<boolean> {
+export async function beginApply(
+  mongo: Mongo,
+  { _id, examId }: RegradeKey,
+  by: Examiner,
+  session: ClientSession,
+): Promise<boolean> {
   const newest = await regrades(mongo).findOne(
     { examId, isApplied: true },
     { projection: { number: 1 }, sort: { number: -1 }, hint: 'applied', session },
@@ -101,6 +107,7 @@ export async function beginApply(mongo: Mongo, { _id, examId }: RegradeKey, sess
           isApplied: true,
           number: (newest?.number ?? 0) + 1,
           appliedAt: '$$NOW',
+          appliedBy: literal(by),
           expiresAt: null,
         },
       },

@@ -106,8 +106,8 @@ const ATTEMPT_FIELDS = {
   }),
   attempt_regrades: declareRows<RegradeRow>()([], {
     technical:
-      '_id examId state changes by reason createdAt appliedAt number isApplied attempts changed up down expiresAt',
-    kept: { by: OF_ACT, reason: OF_ACT },
+      '_id examId state changes by reason createdAt appliedAt appliedBy number isApplied attempts changed up down expiresAt',
+    kept: { by: OF_ACT, reason: OF_ACT, appliedBy: OF_ACT },
   }),
   attempt_regrade_lines: declareRows<RegradeLine>()([{ by: 'attempt', field: 'attemptId', erase: 'delete' }], {
     deleted: '_id regradeId attemptId studentId studentInfo before after questions expiresAt',
