@@ -5,10 +5,15 @@ import type { Call, Identity, Reply } from '#api/route.ts';
 import type { ExamActRow } from '#infra/mongo/attempt/collections.ts';
 import { inCausalOrder } from '#infra/mongo/causal-read.ts';
 import { insertExamAct, storeExamAct } from '#infra/mongo/exam-room/exam-acts.ts';
+import { hasExam } from '#infra/mongo/exam-room/examined.ts';
+import { mayMove } from '#infra/mongo/exam-room/regraded-attempts.ts';
+import { findRegrade } from '#infra/mongo/exam-room/regrades.ts';
 import { type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { readCommand, readEnd } from '#infra/mongo/mailbox/mailbox.ts';
 import type { AttemptKey } from '#shared/attempt/attempt.ts';
+import type { Examiner } from '#shared/attempt/extra-time.ts';
 import {
+  type ExamActBody,
   type ExamActResult,
   examActId,
   examActOrder,
@@ -91,10 +96,18 @@ export function actReply(end: ActEnd): Reply | Rejection {
   }
 }
 
-/** Returns one act to the examiner who made it, or to an admin. */
+/** Returns one act to the examiner who made it, or to an admin. An act on a regrade is for all who may apply the regrade. */
 export async function readExamAct(deps: AttemptDeps, call: Call): Promise<Reply | Rejection> {
   const reader = examinerOf(call.identity);
   const command = await readCommand(deps.mongo, examActRef(call.params.actId ?? ''));
-  const mayRead = command !== null && (reader.role === 'ADMIN' || command.body.by.id === reader.id);
-  return mayRead ? { status: 200, data: { act: examActView(command) } } : { rejected: 'EXAM_ACT_NOT_FOUND' };
+  if (command === null || !(await mayRead(deps, command.body, reader))) return { rejected: 'EXAM_ACT_NOT_FOUND' };
+  return { status: 200, data: { act: examActView(command) } };
+}
+
+/** Returns true if an act is one of the reader's. Examiners who apply a regrade at the same time wait for the act of one of them. */
+async function mayRead({ mongo }: AttemptDeps, act: ExamActBody, reader: Examiner): Promise<boolean> {
+  if (reader.role === 'ADMIN' || act.by.id === reader.id) return true;
+  if (!('regradeId' in act) || !(await hasExam(mongo, act.examId, reader))) return false;
+  const regrade = await findRegrade(mongo, { _id: act.regradeId, examId: act.examId });
+  return regrade !== null && mayMove(mongo, regrade, reader);
 }

@@ -5,6 +5,7 @@ import { touchSubmitted } from '#infra/mongo/exam-room/regraded-attempts.ts';
 import { voidAttempt } from '#infra/mongo/exam-room/void.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { readTrace } from '#infra/mongo/operations/trace.ts';
 import { operatorAudit } from '#infra/mongo/operator-audit.ts';
 import { inTransaction } from '#infra/mongo/transaction.ts';
@@ -20,6 +21,7 @@ import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
+import { readExamAct } from './acts.ts';
 import { applyRegrade, createRegrade, discardRegrade, readRegradeRows, readRegrades } from './regrades.ts';
 
 const mongo = await openTestMongo(t);
@@ -51,8 +53,8 @@ function viewOf(reply: Awaited<ReturnType<typeof createRegrade>>): View {
 
 const create = (examId: string, changes: RegradeRequest['changes'], actor = TEACHER, key?: string) =>
   createRegrade(deps, call({ changes, reason: REASON }, { examId }, actor, key));
-const apply = (examId: string, regradeId: string, actor = TEACHER) =>
-  applyRegrade(deps, call({ reason: REASON }, { examId, regradeId }, actor));
+const apply = (examId: string, regradeId: string, actor = TEACHER, reason = REASON) =>
+  applyRegrade(deps, call({ reason }, { examId, regradeId }, actor));
 const discard = (examId: string, regradeId: string, key: string = newId()) =>
   discardRegrade(deps, call({ reason: REASON }, { examId, regradeId }, TEACHER, key));
 const rowsOf = async (examId: string, regradeId: string, actor = TEACHER) => {
@@ -356,6 +358,39 @@ t.test('a teacher applies and discards the regrades of others whose attempts the
   await grade(late);
   t.match(await stored(late._id), { totalScore: 1 }, 'one that the colleague does not examine keeps its key');
 });
+
+t.test(
+  'a regraded attempt names who applied the regrade and why, and its maker reads the act of another',
+  async (t) => {
+    const examId = `exam-${newId()}`;
+    const { _id } = await storeAttempt(mongo, { ...graded(), examId });
+    const { id: regradeId } = viewOf(
+      await create(examId, [{ questionId: 'choice', answerKey: { correctOptionIds: ['b'] } }]),
+    );
+    const applied = await apply(examId, regradeId, ADMIN, 'the department agrees');
+    t.match(viewOf(applied as never), { by: TEACHER.id, reason: REASON }, 'the regrade names its maker');
+    const { events, scoreHistory } = await stored(_id);
+    const act = { regradeId, by: ADMIN.id, reason: 'the department agrees' };
+    t.match(JSON.parse(events.at(-1)?.metadata ?? ''), act);
+    t.match(scoreHistory?.at(-1), { cause: 'REGRADE', ...act });
+
+    const posted = await mailboxOf(mongo, 'examroom').findOne({ 'body.kind': 'REGRADE_APPLY', subject: examId });
+    const read = (actor: typeof TEACHER) => readExamAct(deps, call({}, { actId: posted?._id ?? '' }, actor));
+    t.match(await read(TEACHER), { data: { act: { kind: 'REGRADE_APPLY', state: 'DONE', result: { regradeId } } } });
+    t.match(
+      await read({ id: 'teacher-2', role: 'TEACHER' }),
+      { status: 200 },
+      'who may apply it, and gets the act in a 202',
+    );
+    await storeAttempt(mongo, {
+      ...graded(),
+      examId,
+      scope: { createdById: 'teacher-1', assignedClassroomIds: [], resultViewerTeacherIds: [] },
+    });
+    for (const id of ['stranger', 'teacher-2'])
+      t.strictSame(await read({ id, role: 'TEACHER' }), { rejected: 'EXAM_ACT_NOT_FOUND' });
+  },
+);
 
 t.test('a regrade that races gradings, grades by hand and another regrade reaches every attempt', async (t) => {
   for (const name of ['grading', 'essayhandoff', 'examroom']) open(name);

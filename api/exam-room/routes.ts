@@ -155,7 +155,7 @@ function actRoutes(deps: AttemptDeps): Route[] {
       operation: 'readExamAct',
       summary: 'Get an act of an examiner and how it has ended',
       description:
-        'Returns the act to the examiner who made it, and to admins. Poll it every second or two after a 202 until `state` is no longer `RUNNING`.',
+        'Returns the act to the examiner who made it, and to admins; an act on a regrade to each examiner who may apply the regrade. Poll it every second or two after a 202 until `state` is no longer `RUNNING`.',
       tag: EXAM_ROOM,
       guards: EXAMINER,
       replies: [{ status: 200, schema: 'exam-room/exam-act-reply', description: 'Act with its result or its refusal' }],

@@ -158,11 +158,14 @@ export function concerns(changes: readonly Correction[], paper: Paper): boolean 
   return paper.questions.some((question) => changes.some((change) => isAbout(change, question)));
 }
 
+/** A regrade that grades an attempt anew, who applied it, and why. */
+export interface Applied {
+  regradeId: string;
+  by: string;
+  reason: string;
+}
+
 /** Returns the metadata of a REGRADED event. `totalScore` is hidden as that of a submit; `by` and `reason` are for examiners alone. */
-export function regradeMetadata(
-  regradeId: string,
-  { by, reason }: { by: { id: string }; reason: string },
-  { after }: Regraded,
-) {
-  return { regradeId, ...after, by: by.id, reason };
+export function regradeMetadata({ regradeId, by, reason }: Applied, { after }: Regraded) {
+  return { regradeId, ...after, by, reason };
 }

@@ -12,7 +12,15 @@ import { bindingCorrections, type Correction } from '#shared/attempt/correction.
 import { type GradeNotice, noticesOnRegrade } from '#shared/attempt/notices.ts';
 import { asGraded } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { OnRegrade } from '#shared/exam-room/exam-act.ts';
-import { concerns, countsOf, isChanged, type Regraded, regrade, regradeMetadata } from '#shared/exam-room/regrade.ts';
+import {
+  type Applied,
+  concerns,
+  countsOf,
+  isChanged,
+  type Regraded,
+  regrade,
+  regradeMetadata,
+} from '#shared/exam-room/regrade.ts';
 import type { Effects, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
 import { ringForNotices } from '#workers/runtime.ts';
 import { inSteps } from '#workers/steps.ts';
@@ -68,6 +76,8 @@ export async function applyRegrade(deps: WorkerDeps, run: Run<'examroom'>): Prom
   if (row?.state === 'APPLIED') return { kind: 'done', result: { regradeId: row._id } };
   if (row?.state !== 'APPLYING') return CONFLICT;
 
+  const { by, statedReason: reason } = bodyOf(run);
+  const act: Applied = { regradeId: row._id, by: by.id, reason };
   await walk(deps, run, { row, statuses: ['GRADED', 'SUBMITTED'] }, async (step) => {
     // After the attempts: what has changed one of them is among these.
     const applied = await appliedRegrades(deps.mongo, row.examId, run.session);
@@ -81,7 +91,7 @@ export async function applyRegrade(deps: WorkerDeps, run: Run<'examroom'>): Prom
       const changes = bindingCorrections(attempt, applied).slice(earlier.length);
       const regraded = await regradedBy(deps, run, attempt, { earlier, changes });
       if (regraded === null || !regraded.differs) continue;
-      writes.push(...regradeWrites({ ...writeOf(row, attempt, regraded, now), regrade: row }));
+      writes.push(...regradeWrites({ ...writeOf(act, attempt, regraded, now), applied: act }));
       if (isChanged(regraded)) notices.push(...noticesOnRegrade(asGraded(attempt, regraded.grading), row._id, now));
     }
     const { maxAttempts } = deps.config.attempt.outbox;
@@ -156,8 +166,8 @@ async function regradedBy(
   return inPieces(regrade(paper, corrections, attempt));
 }
 
-function writeOf(row: RegradeRow, attempt: Attempt, regraded: Regraded, now: Date): GradeWrite {
-  const metadata = JSON.stringify(regradeMetadata(row._id, row, regraded));
+function writeOf(act: Applied, attempt: Attempt, regraded: Regraded, now: Date): GradeWrite {
+  const metadata = JSON.stringify(regradeMetadata(act, regraded));
   const event = { type: 'REGRADED' as const, metadata, createdAt: now };
   return { attempt, grading: regraded.grading, event };
 }

@@ -10,7 +10,7 @@ import { EVENT_TAIL_LIMIT } from '#shared/attempt/limits.ts';
 import { withScoreChange } from '#shared/attempt/score-history.ts';
 import type { Grading, Totals } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
-import { ATTEMPTS, attempts, type RegradeRow, whereKey } from './collections.ts';
+import { ATTEMPTS, attempts, whereKey } from './collections.ts';
 import { rowWrites } from './event-tail.ts';
 import { addToEventLog } from './events.ts';
 
@@ -59,29 +59,23 @@ function scoreChange(
 
 /** The grades that a regrade gives a graded attempt. */
 interface RegradeWrite extends GradeWrite {
-  regrade: Pick<RegradeRow, '_id' | 'by' | 'reason'>;
+  /** The regrade, who applied it, and why. */
+  applied: Pick<ScoreChange, 'regradeId' | 'by' | 'reason'>;
 }
 
 /**
  * Returns the writes that give a graded attempt the grades of a regrade, with its event. They are stale if the attempt has changed since it was
  * loaded.
  */
-export function regradeWrites({ attempt, grading, event, regrade }: RegradeWrite): Writes[] {
+export function regradeWrites({ attempt, grading, event, applied }: RegradeWrite): Writes[] {
   const changes = {
     answers: gradedAnswers(attempt.answers, grading),
     ...grading.totals,
     maxScore: grading.maxScore,
     'tally.graded': Object.values(grading.answers).filter(({ score }) => score !== null).length,
     scoreHistory: withScoreChange(attempt, {
-      ...scoreChange(
-        { ...attempt, maxScore: grading.maxScore },
-        grading.totals,
-        'REGRADE',
-        event.createdAt,
-        regrade.by.id,
-      ),
-      regradeId: regrade._id,
-      reason: regrade.reason,
+      ...scoreChange({ ...attempt, maxScore: grading.maxScore }, grading.totals, 'REGRADE', event.createdAt),
+      ...applied,
     }),
   };
   return rewrite({ attempt, status: 'GRADED', changes, event });
