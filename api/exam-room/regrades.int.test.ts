@@ -22,6 +22,7 @@ import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
 import { runCommand } from '#workers/run-command.ts';
 import { readExamAct } from './acts.ts';
+import { restoreAttempt, voidAttempt as voidRoute } from './attempt-acts.ts';
 import { applyRegrade, createRegrade, discardRegrade, readRegradeRows, readRegrades } from './regrades.ts';
 
 const mongo = await openTestMongo(t);
@@ -238,6 +239,49 @@ t.test('a void beside a regrade of the attempt is decided again', async (t) => {
     Stale,
   );
   t.equal((await stored(attempt._id)).voidedAt ?? null, null);
+});
+
+t.test('a restored attempt announces a regrade of which its student has not heard, once', async (t) => {
+  const examId = `exam-${newId()}`;
+  const attempt = await storeAttempt(mongo, { ...graded(), examId });
+  const act = (of: typeof voidRoute) => of(deps, call({ reason: REASON }, { attemptId: attempt._id }));
+  const [notices, id] = [mongo.db.collection(NOTICES), attempt._id];
+  const deliver = () => notices.updateMany({ subject: id }, { $set: { status: 'DONE' } });
+  const regradeTo = async (option: string) => {
+    const preview = await create(examId, [{ questionId: 'choice', answerKey: { correctOptionIds: [option] } }]);
+    await apply(examId, viewOf(preview).id);
+    return viewOf(preview).id;
+  };
+  const idsOf = (...ends: string[]) =>
+    ends.flatMap((end) => [`${id}:notification:${end}`, `${id}:notification:${end.replace(/ed/, 'ed_parent')}`]).sort();
+  const told = async () => (await noticesOf(attempt)).sort();
+
+  await regradeTo('b');
+  await act(voidRoute);
+  t.strictSame(await told(), [], 'undelivered notices are withdrawn');
+  await act(restoreAttempt);
+  t.strictSame(await told(), idsOf('grade_released'), 'the first announcement tells of the regrade too');
+  await deliver();
+  const second = await regradeTo('a');
+  for (const round of ['first', 'second']) {
+    await act(voidRoute);
+    t.strictSame(await told(), idsOf('grade_released'), `the ${round} void withdraws that of the regrade`);
+    await act(restoreAttempt);
+    t.strictSame(await told(), idsOf('grade_released', `regraded:${second}`), `the ${round} restore queues it`);
+  }
+  await deliver();
+
+  await act(voidRoute);
+  await regradeTo('b');
+  const newest = await regradeTo('a');
+  t.strictSame(await told(), idsOf('grade_released', `regraded:${second}`), 'a voided attempt announces nothing');
+  await act(restoreAttempt);
+  const all = idsOf('grade_released', `regraded:${second}`, `regraded:${newest}`);
+  t.strictSame(await told(), all, 'then the newest regrade alone');
+  await deliver();
+  await act(voidRoute);
+  await act(restoreAttempt);
+  t.strictSame(await told(), all, 'and nothing twice');
 });
 
 t.test('a repeated request is one regrade, and pages meet each once', async (t) => {

@@ -128,6 +128,8 @@ export interface ScoreChange {
   maxScore: number;
   regradeId: string | null;
   reason: string | null;
+  /** A regrade changed a result that its student sees, or would see if the attempt were not voided: it is announced. */
+  isNews?: true;
 }
 
 export type AttemptStatus = 'IN_PROGRESS' | 'SUBMITTED' | 'GRADED';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
-import type { ShowResultMode } from './attempt.ts';
-import { gradeNotices, intakeBody, isEarly, noticesOnGrade } from './notices.ts';
+import type { Attempt, ShowResultMode } from './attempt.ts';
+import { gradeNotices, intakeBody, isEarly, noticesOnGrade, noticesOnRestore } from './notices.ts';
 import { visibilityForStudent } from './visibility.ts';
 
 const now = new Date('2026-05-04T06:00:00.000Z');
@@ -28,6 +28,25 @@ t.test('grading queues both notices if the student may see the result now, else 
     noticesOnGrade({ ...attempt, status: 'SUBMITTED', exam: { ...manual, resultsReleasedAt: now } }, now),
     [],
   );
+});
+
+t.test('a restore announces the newest regrade of the round, if its student sees the result', async (t) => {
+  const change = { at: now, by: null, totalScore: 1, maxScore: 1, reason: null, regradeId: null };
+  const regrade = (regradeId: string) => ({ ...change, cause: 'REGRADE' as const, regradeId });
+  const first = { ...regrade('first'), isNews: true as const };
+  const rows = (scoreHistory: NonNullable<Attempt['scoreHistory']>, exam = attempt.exam) =>
+    noticesOnRestore({ ...attempt, exam, voidedAt: now, scoreHistory }, now).map((of) =>
+      of.map(({ sourceEventId }) => sourceEventId.split(':').slice(2).join(':')),
+    );
+  const both = [
+    ['grade_released', 'regraded:first'],
+    ['grade_released_parent', 'regraded_parent:first'],
+  ];
+  const grade = both.map(([notice]) => [notice]);
+  t.strictSame(rows([first, regrade('silent')]), both);
+  t.strictSame(rows([first, { ...change, cause: 'REOPEN' }, regrade('silent')]), grade, 'of this round');
+  t.strictSame(rows([first], { ...manual, resultsReleasedAt: new Date(now.getTime() + 1) }), grade, 'once it is seen');
+  t.strictSame(rows([first], manual), []);
 });
 
 t.test('a notice names a release only if the release makes the result visible', async (t) => {

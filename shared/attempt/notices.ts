@@ -90,6 +90,21 @@ export function regradeNotices(attempt: Parameters<typeof gradeNotices>[0], regr
 }
 
 /**
+ * Returns the rows that a restored attempt may owe, in a list for each recipient: that of its grade, and that of the newest regrade of its
+ * round. The first one that is not stored is queued, because the announcement of a grade tells of regrades too. The void has withdrawn it, or
+ * the regrade came while the attempt was voided.
+ */
+export function noticesOnRestore(attempt: NoticedAttempt & Pick<Attempt, 'scoreHistory'>, now: Date): GradeNotice[][] {
+  const restored = { ...attempt, voidedAt: null };
+  const news = attempt.scoreHistory?.findLast(({ cause, isNews }) => cause === 'REOPEN' || isNews === true);
+  const regraded = news?.regradeId == null ? [] : noticesOnRegrade(restored, news.regradeId, now);
+  return noticesOnGrade(restored, now).map((notice) => [
+    notice,
+    ...regraded.filter(({ recipient }) => recipient === notice.recipient),
+  ]);
+}
+
+/**
  * Returns the rows that the grading of an attempt queues. `attempt` is as graded and has the release that binds it.
  * - If the student may see the result without any release: both rows, to be sent at once.
  * - Otherwise, if there is a release time: both rows, to be sent at that time. A future time queues them too, because no

@@ -19,7 +19,7 @@ import { applyWrites } from '#infra/mongo/writes.ts';
 import { type Attempt, isVoided } from '#shared/attempt/attempt.ts';
 import { isErasedAttempt } from '#shared/attempt/erased.ts';
 import type { Examiner } from '#shared/attempt/extra-time.ts';
-import { noticesOnGrade } from '#shared/attempt/notices.ts';
+import { noticesOnRestore } from '#shared/attempt/notices.ts';
 import { refuseReopen, refuseRestore, reopenedFields } from '#shared/exam-room/rounds.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
@@ -95,7 +95,7 @@ export async function voidOne(deps: WorkerDeps, run: Run<'examroom'>): Promise<O
 
 /**
  * Makes a voided attempt count again. Its limit is checked in the commit: of a start and a restore that would both use the last attempt, one
- * is decided anew. A visible result that was never announced is announced.
+ * is decided anew. A visible result that was never announced is announced, and so is a regrade of which the student has not heard.
  */
 export async function restore(deps: WorkerDeps, run: Run<'examroom'>): Promise<Outcome<'examroom'>> {
   const subject = await subjectOf(deps, run);
@@ -107,10 +107,10 @@ export async function restore(deps: WorkerDeps, run: Run<'examroom'>): Promise<O
   const seat = await seatToRestore(deps.mongo, attempt, now);
   if (seat === null) return { kind: 'rejected', result: { rejected: 'ACCESS_LINK_FULL' } };
 
-  const wanted = noticesOnGrade({ ...attempt, voidedAt: null }, now);
-  const ids = wanted.map(({ sourceEventId }) => sourceEventId);
+  const wanted = noticesOnRestore(attempt, now);
+  const ids = wanted.flat().map(({ sourceEventId }) => sourceEventId);
   const stored = await storedNotices(deps.mongo, ids, run.session);
-  const notices = wanted.filter(({ sourceEventId }) => !stored.has(sourceEventId));
+  const notices = wanted.flatMap((rows) => rows.find(({ sourceEventId }) => !stored.has(sourceEventId)) ?? []);
   const line = { action: 'attempt.restore', subject: attempt._id, detail: { examId: attempt.examId } } as const;
   const end = audited(deps, subject, line, {
     changes: orStale(attempt, async (commit) => {

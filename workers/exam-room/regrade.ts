@@ -7,7 +7,7 @@ import { beginApply, findRegrade, moveRegrade, storeStep } from '#infra/mongo/ex
 import { Stale } from '#infra/mongo/guarded-update.ts';
 import { applyWrites, type Writes } from '#infra/mongo/writes.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
-import type { Attempt } from '#shared/attempt/attempt.ts';
+import { type Attempt, isVoided } from '#shared/attempt/attempt.ts';
 import { bindingCorrections, type Correction } from '#shared/attempt/correction.ts';
 import { type GradeNotice, noticesOnRegrade } from '#shared/attempt/notices.ts';
 import { asGraded } from '#shared/attempt/scoring/grade-attempt.ts';
@@ -80,19 +80,23 @@ export async function applyRegrade(deps: WorkerDeps, run: Run<'examroom'>): Prom
   const act: Applied = { regradeId: row._id, by: by.id, reason };
   await walk(deps, run, { row, statuses: ['GRADED', 'SUBMITTED'] }, async (step) => {
     // After the attempts: what has changed one of them is among these.
-    const applied = await appliedRegrades(deps.mongo, row.examId, run.session);
-    const before = applied.filter(({ number }) => number < (row.number ?? 0));
+    const binding = await appliedRegrades(deps.mongo, row.examId, run.session);
+    const before = binding.filter(({ number }) => number < (row.number ?? 0));
     const now = new Date(deps.now());
     const writes: Writes[] = [];
     const notices: GradeNotice[] = [];
     for (const attempt of step) {
       if (attempt.status !== 'GRADED') continue;
       const earlier = bindingCorrections(attempt, before);
-      const changes = bindingCorrections(attempt, applied).slice(earlier.length);
+      const changes = bindingCorrections(attempt, binding).slice(earlier.length);
       const regraded = await regradedBy(deps, run, attempt, { earlier, changes });
       if (regraded === null || !regraded.differs) continue;
-      writes.push(...regradeWrites({ ...writeOf(act, attempt, regraded, now), applied: act }));
-      if (isChanged(regraded)) notices.push(...noticesOnRegrade(asGraded(attempt, regraded.grading), row._id, now));
+      const after = asGraded(attempt, regraded.grading);
+      const news = isChanged(regraded) ? noticesOnRegrade({ ...after, voidedAt: null }, row._id, now) : [];
+      const applied = news.length > 0 ? { ...act, isNews: true as const } : act;
+      writes.push(...regradeWrites({ ...writeOf(act, attempt, regraded, now), applied }));
+      // A voided attempt announces it when it is restored.
+      if (!isVoided(attempt)) notices.push(...news);
     }
     const { maxAttempts } = deps.config.attempt.outbox;
     writes.push(noticeWrites(notices, { maxAttempts, now: now.getTime() }));

@@ -59,8 +59,8 @@ function scoreChange(
 
 /** The grades that a regrade gives a graded attempt. */
 interface RegradeWrite extends GradeWrite {
-  /** The regrade, who applied it, and why. */
-  applied: Pick<ScoreChange, 'regradeId' | 'by' | 'reason'>;
+  /** The regrade, who applied it and why, and if it is announced. */
+  applied: Pick<ScoreChange, 'regradeId' | 'by' | 'reason' | 'isNews'>;
 }
 
 /**
