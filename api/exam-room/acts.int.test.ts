@@ -354,6 +354,22 @@ t.test(
   },
 );
 
+t.test('the limit of a restore is that of the newest start of the student, voided or not', async (t) => {
+  const examId = `exam-${newId()}`;
+  const startWith = (maxAttempts: number) => started(examId, 'limit-1', { exam: { maxAttempts } });
+  const first = await startWith(1);
+  await makeVoid(first.id);
+  const second = await startWith(2);
+  await handIn(second.id);
+  t.match(attemptOf(await restore(first.id)), { status: 'GRADED' }, 'a teacher has allowed one more');
+  await makeVoid(first.id);
+  await makeVoid(second.id);
+  const third = await startWith(1);
+  await makeVoid(third.id);
+  t.match(attemptOf(await restore(second.id)), { attemptNumber: 2 });
+  t.strictSame(await restore(first.id), { rejected: 'ATTEMPT_LIMIT_REACHED' }, 'or allows one alone again');
+});
+
 t.test('of a start and a restore that would both use the last attempt, one is refused', async (t) => {
   for (let n = 0; n < 12; n++) {
     const examId = `exam-${newId()}`;

@@ -11,7 +11,7 @@ import { MINUTE } from '#shared/kernel/time.ts';
 import { sampleAnswer, sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import { graded, MIXED_PAPER } from '#testing/stored/stored-attempts.ts';
 import { examActId } from './exam-act.ts';
-import { refuseReopen, refuseRestore, reopenedFields } from './rounds.ts';
+import { type Restorable, refuseReopen, refuseRestore, reopenedFields } from './rounds.ts';
 
 const AT = new Date('2026-05-04T03:20:00.000Z');
 const CHANGE = {
@@ -102,33 +102,48 @@ t.test('the history keeps the newest 500 changes', async (t) => {
   t.equal(history.at(-1)?.totalScore, 600);
 });
 
-t.test('a reopening and a restore are refused for the first reason that holds', async (t) => {
+t.test('a reopening is refused for the first reason that holds', async (t) => {
   const submitted = { status: 'GRADED', voidedAt: null } as const;
   t.equal(refuseReopen(submitted, null), null);
   t.match(refuseReopen({ ...submitted, voidedAt: AT }, 'other'), { rejected: 'ATTEMPT_VOIDED' });
   t.match(refuseReopen({ status: 'IN_PROGRESS' }, 'other'), { rejected: 'ATTEMPT_NOT_SUBMITTED' });
   t.match(refuseReopen(submitted, 'other'), { rejected: 'ATTEMPT_ALREADY_OPEN', data: { attemptId: 'other' } });
+});
 
-  const limits = fc.record({
-    attempts: fc.option(fc.integer({ min: 1, max: 4 })),
-    scope: fc.constantFrom('exam' as const, 'link' as const),
-    guests: fc.boolean(),
-    seats: fc.constant(null),
+t.test('a restore is refused once the limit of the newest start that counts the attempt is used', async (t) => {
+  const start = fc.record({
+    voidedAt: fc.option(fc.constant(AT)),
+    accessLinkId: fc.constantFrom('link-1', 'link-2', null),
+    startLimits: fc.record({
+      attempts: fc.option(fc.integer({ min: 1, max: 4 })),
+      scope: fc.constantFrom('exam' as const, 'link' as const),
+      guests: fc.boolean(),
+      seats: fc.constant(null),
+    }),
   });
-  const links = fc.array(fc.constantFrom('link-1', 'link-2', null), { maxLength: 5 });
   fc.assert(
-    fc.property(limits, links, (startLimits, others) => {
-      const attempt = { voidedAt: AT, startLimits, accessLinkId: 'link-1' };
-      const refused = refuseRestore(
-        attempt,
-        others.map((accessLinkId) => ({ accessLinkId })),
-      );
-      const counted = startLimits.scope === 'exam' ? others.length : others.filter((id) => id === 'link-1').length;
-      const isFull = startLimits.attempts !== null && counted >= startLimits.attempts;
-      return (refused?.rejected ?? null) === (isFull ? 'ATTEMPT_LIMIT_REACHED' : null);
+    fc.property(fc.array(start, { minLength: 1, maxLength: 6 }), fc.nat(), (starts, at) => {
+      const rows = starts.map((one, attemptNumber) => ({ ...one, attemptNumber }));
+      const index = at % rows.length;
+      const attempt = { ...(rows[index] as (typeof rows)[number]), voidedAt: AT };
+      const others = rows.filter((_, n) => n !== index);
+      const refused = refuseRestore(attempt, others)?.rejected ?? null;
+
+      let limit: number | null = null;
+      let counted = 0;
+      for (const { startLimits, accessLinkId } of rows) {
+        if (startLimits.scope === 'link' && accessLinkId !== attempt.accessLinkId) continue;
+        limit = startLimits.attempts;
+        counted = others.filter(
+          (other) => other.voidedAt === null && (startLimits.scope === 'exam' || other.accessLinkId === accessLinkId),
+        ).length;
+      }
+      return refused === (limit !== null && counted >= limit ? 'ATTEMPT_LIMIT_REACHED' : null);
     }),
   );
-  t.match(refuseRestore({ accessLinkId: null }, []), { rejected: 'ATTEMPT_NOT_VOIDED' });
+  const old: Restorable = { attemptNumber: 1, accessLinkId: null };
+  t.match(refuseRestore(old, []), { rejected: 'ATTEMPT_NOT_VOIDED' });
+  t.equal(refuseRestore({ ...old, voidedAt: AT }, [{ ...old, attemptNumber: 2 }]), null, 'of starts without limits');
 });
 
 t.test('a key of a caller makes one act of a kind on one object', async (t) => {

@@ -1,5 +1,5 @@
 import type { Attempt, ScoreChange, StoredAnswer } from '#shared/attempt/attempt.ts';
-import { roundOf } from '#shared/attempt/attempt.ts';
+import { isVoided, roundOf } from '#shared/attempt/attempt.ts';
 import { withScoreChange } from '#shared/attempt/score-history.ts';
 import type { Rejection } from '#shared/kernel/errors.ts';
 import { awayUntil } from './board.ts';
@@ -11,17 +11,25 @@ export function refuseReopen(attempt: Pick<Attempt, 'status' | 'voidedAt'>, open
   return openId === null ? null : { rejected: 'ATTEMPT_ALREADY_OPEN', data: { attemptId: openId } };
 }
 
-/** Returns why a voided attempt cannot count again, or null. `others` are those of its student at the exam that count. */
-export function refuseRestore(
-  attempt: Pick<Attempt, 'voidedAt' | 'startLimits' | 'accessLinkId'>,
-  others: readonly Pick<Attempt, 'accessLinkId'>[],
-): Rejection | null {
-  if (attempt.voidedAt == null) return { rejected: 'ATTEMPT_NOT_VOIDED' };
-  const { startLimits } = attempt;
-  if (startLimits === undefined || startLimits.attempts === null) return null;
-  const isCounted = (other: Pick<Attempt, 'accessLinkId'>) =>
-    startLimits.scope === 'exam' || other.accessLinkId === attempt.accessLinkId;
-  return others.filter(isCounted).length >= startLimits.attempts ? { rejected: 'ATTEMPT_LIMIT_REACHED' } : null;
+/** Fields of an attempt that decide whether it, or another one of its student at the exam, may count again. */
+export type Restorable = Pick<Attempt, 'attemptNumber' | 'voidedAt' | 'startLimits' | 'accessLinkId'>;
+
+/**
+ * Returns why a voided attempt cannot count again, or null. `others` are all those of its student at the exam. The limit is that of the newest
+ * start that would count the attempt: a start on a link may count the attempts on the link alone.
+ */
+export function refuseRestore(attempt: Restorable, others: readonly Restorable[]): Rejection | null {
+  if (!isVoided(attempt)) return { rejected: 'ATTEMPT_NOT_VOIDED' };
+  const ofLink = (one: Restorable) => one.accessLinkId === attempt.accessLinkId;
+  const newest = [attempt, ...others]
+    .filter((one) => one.startLimits !== undefined && (one.startLimits.scope === 'exam' || ofLink(one)))
+    .reduce<Restorable | null>(
+      (last, one) => (last === null || one.attemptNumber > last.attemptNumber ? one : last),
+      null,
+    );
+  const { attempts: limit = null, scope } = newest?.startLimits ?? {};
+  const counted = others.filter((other) => !isVoided(other) && (scope === 'exam' || ofLink(other)));
+  return limit !== null && counted.length >= limit ? { rejected: 'ATTEMPT_LIMIT_REACHED' } : null;
 }
 
 /**

@@ -6,7 +6,7 @@ import { rewrite } from '#infra/mongo/attempt/grade.ts';
 import { noticeWrites } from '#infra/mongo/attempt/release.ts';
 import { submitIn } from '#infra/mongo/attempt/submit.ts';
 import {
-  otherCounted,
+  othersOfStudent,
   restoreAttempt,
   seatToRestore,
   storedNotices,
@@ -101,7 +101,7 @@ export async function restore(deps: WorkerDeps, run: Run<'examroom'>): Promise<O
   const subject = await subjectOf(deps, run);
   if (isRejection(subject)) return { kind: 'rejected', result: subject };
   const { attempt, by, reason } = subject;
-  const refused = refuseRestore(attempt, await otherCounted(deps.mongo, attempt, run.session));
+  const refused = refuseRestore(attempt, await othersOfStudent(deps.mongo, attempt, run.session));
   if (refused !== null) return { kind: 'rejected', result: refused };
   const now = new Date(deps.now());
   const seat = await seatToRestore(deps.mongo, attempt, now);
@@ -114,7 +114,8 @@ export async function restore(deps: WorkerDeps, run: Run<'examroom'>): Promise<O
   const line = { action: 'attempt.restore', subject: attempt._id, detail: { examId: attempt.examId } } as const;
   const end = audited(deps, subject, line, {
     changes: orStale(attempt, async (commit) => {
-      if (refuseRestore(attempt, await otherCounted(deps.mongo, attempt, commit)) !== null) throw new Stale('a limit');
+      if (refuseRestore(attempt, await othersOfStudent(deps.mongo, attempt, commit)) !== null)
+        throw new Stale('a limit');
       await restoreAttempt(deps.mongo, attempt, { actId: run.command._id, by: by.id, reason }, commit);
       if (seat.length > 0) await seats(deps.mongo).insertMany([...seat], { session: commit });
       const terms = { maxAttempts: deps.config.attempt.outbox.maxAttempts, now: now.getTime() };
@@ -130,7 +131,7 @@ export async function reopen(deps: WorkerDeps, run: Run<'examroom'>): Promise<Ou
   const subject = await subjectOf(deps, run);
   if (isRejection(subject)) return { kind: 'rejected', result: subject };
   const { attempt, by, reason, minutes } = subject;
-  const others = await otherCounted(deps.mongo, attempt, run.session);
+  const others = await othersOfStudent(deps.mongo, attempt, run.session);
   const open = others.find(({ status }) => status === 'IN_PROGRESS');
   const refused = refuseReopen(attempt, open?._id ?? null);
   if (refused !== null) return { kind: 'rejected', result: refused };

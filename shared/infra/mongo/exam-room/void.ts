@@ -8,6 +8,7 @@ import { guardedUpdate, literal, Stale } from '#infra/mongo/guarded-update.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import type { Attempt, AttemptKey, EventType } from '#shared/attempt/attempt.ts';
 import { gradeNotices, regradeNotices } from '#shared/attempt/notices.ts';
+import type { Restorable } from '#shared/exam-room/rounds.ts';
 import type { Command } from '#shared/kernel/command.ts';
 
 /** The act on an attempt, as its event names it. */
@@ -104,17 +105,21 @@ export async function seatToRestore(mongo: Mongo, attempt: Attempt, now: Date) {
   return seat === null ? null : [seat];
 }
 
-/** Returns the other attempts of the student at the exam that count. In a transaction, as that sees them. */
-export async function otherCounted(
+/** Returns the other attempts of the student at the exam. In a transaction, as that sees them. */
+export async function othersOfStudent(
   mongo: Mongo,
   { _id, studentId, examId }: Attempt,
   session: ClientSession,
-): Promise<Pick<Attempt, '_id' | 'status' | 'accessLinkId'>[]> {
+): Promise<(Pick<Attempt, '_id' | 'status'> & Restorable)[]> {
   const read = session.inTransaction() ? { session } : { ...readIn(session), maxTimeMS: QUERY_LIMIT_MS };
   return attempts(mongo)
     .find(
-      { studentId, examId, _id: { $ne: _id }, voidedAt: null },
-      { ...read, projection: { status: 1, accessLinkId: 1 }, hint: 'attempt_number_of_student' },
+      { studentId, examId, _id: { $ne: _id } },
+      {
+        ...read,
+        projection: { status: 1, attemptNumber: 1, voidedAt: 1, startLimits: 1, accessLinkId: 1 },
+        hint: 'attempt_number_of_student',
+      },
     )
     .toArray();
 }
