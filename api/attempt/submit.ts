@@ -78,27 +78,31 @@ export async function submitOverdue(deps: AttemptDeps, attempt: Sitting): Promis
   return true;
 }
 
-/** Returns the grading command of an attempt in this round, or null if it is not submitted. */
-export function gradingOf({ mongo }: AttemptDeps, attempt: Sitting): Promise<CommandOf<'grading'> | null> {
-  return inCausalOrder(mongo, (session) => findLive(mongo, 'grading', gradingKey(attempt), session));
+/** The act of an examiner that has submitted an attempt, in this round, and the time that is left to wait for the grade. */
+interface HandedIn {
+  act: CommandRef;
+  round: number;
+  timeoutMs: number;
 }
 
-/** Waits for the grade up to `gradingWaitMs`. Returns 200 with the graded attempt, or 202 with it as stored if late. */
+/**
+ * Waits for the grade up to `gradingWaitMs`. Returns 200 with the graded attempt, or 202 with it as stored if late. The repeat of an act may
+ * find the attempt in a later round: then its own has ended.
+ */
 export async function gradedReply(
   deps: AttemptDeps,
   call: Call<unknown>,
   ref: AttemptKey,
   command: CommandOf<'grading'> | null,
+  handedIn?: HandedIn,
 ): Promise<Reply | TextReply | Rejection> {
-  const limits = { timeoutMs: deps.settings.gradingWaitMs, signal: call.signal };
-  const settled = command !== null && (await ringAndWait(deps, command, limits)) ? command : null;
+  const limits = { timeoutMs: handedIn?.timeoutMs ?? deps.settings.gradingWaitMs, signal: call.signal };
+  const settled = command !== null && (await ringAndWait(deps, command, limits)) ? command : (handedIn?.act ?? null);
   const attempt = await attemptAfter(deps, ref, settled);
   const viewer = viewerOf(call.identity);
   if (attempt === null) return refusalOf(deps, ref._id, viewer);
-  return detailReply(deps, attempt, viewer, {
-    status: attempt.status === 'GRADED' ? 200 : 202,
-    eventLimit: DETAIL_EVENTS,
-  });
+  const isOver = attempt.status === 'GRADED' || (handedIn !== undefined && roundOf(attempt) > handedIn.round);
+  return detailReply(deps, attempt, viewer, { status: isOver ? 200 : 202, eventLimit: DETAIL_EVENTS });
 }
 
 /**
@@ -108,7 +112,7 @@ export async function gradedReply(
 async function attemptAfter(
   { mongo, findAttempt: find }: AttemptDeps,
   ref: AttemptKey,
-  settled: CommandRef<'grading'> | null,
+  settled: CommandRef | null,
 ): Promise<Attempt | null> {
   const attempt = await find(ref);
   if (attempt === null || attempt.status === 'GRADED' || settled === null) return attempt;

@@ -7,7 +7,7 @@ import { submitOverdue } from '#api/attempt/submit.ts';
 import { attempts, examActs, seats } from '#infra/mongo/attempt/collections.ts';
 import { exams } from '#infra/mongo/attempt/exams.ts';
 import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
-import { type CommandOf, NOTICES } from '#infra/mongo/mailbox/commands.ts';
+import { COMMANDS, type CommandOf, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { readTrace } from '#infra/mongo/operations/trace.ts';
 import { operatorAudit, verifyAudit } from '#infra/mongo/operator-audit.ts';
@@ -23,6 +23,7 @@ import { type StartChange, startBody } from '#testing/clients/attempt-client.ts'
 import { callOf, callWith, inProcessDoor, startedAttempt } from '#testing/doors/in-process-door.ts';
 import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
+import { lateShard } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
@@ -231,6 +232,59 @@ t.test('an examiner hands an attempt in, and gets the grade as its student would
   const rows = await operatorAudit(mongo).find({ subject: attempt._id }).toArray();
   t.match(rows, [{ action: 'attempt.submit', operator: 'teacher-1', reason: REASON }]);
   t.equal(rows.length, 1);
+});
+
+t.test(
+  'a repeat of a submit by an examiner answers as the first did, also once the attempt is open again',
+  async (t) => {
+    const { _id } = await storeAttempt(mongo);
+    const [first, second] = [newId(), newId()];
+    t.match(await handIn(_id, {}, TEACHER, first), { status: 200, data: { status: 'GRADED' } });
+    await reopen(_id);
+    t.match(
+      await handIn(_id, {}, TEACHER, first),
+      { status: 200, data: { status: 'IN_PROGRESS' } },
+      'and submits nothing',
+    );
+    t.match(await handIn(_id, {}, TEACHER, second), { status: 200, data: { status: 'GRADED' } }, 'another key does');
+    await reopen(_id);
+    for (const key of [first, second])
+      t.match(await handIn(_id, {}, TEACHER, key), { status: 200, data: { status: 'IN_PROGRESS' } });
+    t.match(await attempts(mongo).findOne({ _id }), { round: 3, status: 'IN_PROGRESS' });
+  },
+);
+
+t.test('a submit by an examiner waits for its act and its grade in one time', async (t) => {
+  const waits: number[] = [];
+  const submitWith = async (isInTime: boolean) => {
+    const { _id: attemptId } = await storeAttempt(mongo);
+    const register: typeof deps.replies.register = (id) => ({
+      ...deps.replies.register(id),
+      async settled(options) {
+        waits.push(options.timeoutMs);
+        return isInTime && deps.replies.register(id).settled(options);
+      },
+    });
+    const door = { ...deps, replies: { ...deps.replies, register } };
+    const reply = await submitOrHandIn(door, byExaminer({ source: 'TEACHER', reason: REASON }, { attemptId }));
+    return [reply, waits.splice(0)] as const;
+  };
+  const [reply, [forAct = 0, forGrade = 0]] = await submitWith(true);
+  t.match(reply, { status: 200 });
+  t.equal(forAct, deps.settings.gradingWaitMs);
+  t.ok(forGrade > 0 && forGrade < forAct, 'the grade has the rest');
+  const [late, ofLate] = await submitWith(false);
+  t.equal(ofLate.length, 1, 'none is left after an act that is late');
+  t.match(late, { status: 202 });
+});
+
+t.test('a submit by an examiner finds its grading although the shard of that does not show it yet', async (t) => {
+  const { _id: attemptId } = await storeAttempt(mongo);
+  const late = lateShard(mongo, { [COMMANDS]: (row) => (row.queue === 'grading' ? null : row) });
+  const door = inProcessDoor(late.mongo, { examroom: [open('examroom')], grading: [open('grading')] });
+  const reply = await submitOrHandIn(door, byExaminer({ source: 'TEACHER', reason: REASON }, { attemptId }));
+  t.match(reply, { status: 200, data: { status: 'GRADED' } });
+  t.ok(late.arrived.has(COMMANDS));
 });
 
 t.test('a submit names who makes it, and an examiner states why', async (t) => {

@@ -1,6 +1,10 @@
 import type { AttemptDeps } from '#api/attempt/deps.ts';
-import { gradedReply, gradingOf, submitAttempt } from '#api/attempt/submit.ts';
+import { gradedReply, submitAttempt } from '#api/attempt/submit.ts';
 import type { Call, Reply, TextReply } from '#api/route.ts';
+import { inCausalOrder } from '#infra/mongo/causal-read.ts';
+import { findLive, readCommand } from '#infra/mongo/mailbox/mailbox.ts';
+import { gradingKey } from '#shared/attempt/commands.ts';
+import { type ExamActResult, examActRef } from '#shared/exam-room/exam-act.ts';
 import type { SubmitRequest } from '#shared/generated/attempt.ts';
 import type { SubmitAllRequest } from '#shared/generated/exam-room.ts';
 import { type FaultDetail, isRejection, type Rejection } from '#shared/kernel/errors.ts';
@@ -39,9 +43,23 @@ async function handIn(
   const found = await examinedAttempt(deps, call);
   if (isRejection(found)) return found;
   const { attempt, by } = found;
+  const until = performance.now() + deps.settings.gradingWaitMs;
   const end = await actOnAttempt(deps, call, { kind: 'SUBMIT', attempt, by, statedReason });
   if (end.kind === 'rejected') return end.rejection;
-  return gradedReply(deps, call, attempt, await gradingOf(deps, attempt));
+  if (end.kind === 'late') return gradedReply(deps, call, attempt, null);
+  const [act, sitting] = [examActRef(end.id), { ...attempt, round: submittedRound(end.result) }];
+  const grading = await inCausalOrder(deps.mongo, async (session) => {
+    // The act and the grading that it has posted are on different shards.
+    await readCommand(deps.mongo, act, session);
+    return findLive(deps.mongo, 'grading', gradingKey(sitting), session);
+  });
+  const timeoutMs = Math.max(0, until - performance.now());
+  return gradedReply(deps, call, attempt, grading, { act, round: sitting.round, timeoutMs });
+}
+
+/** Returns the round that an act has submitted. */
+function submittedRound(result: ExamActResult): number {
+  return ('attemptId' in result ? result.round : undefined) ?? 1;
 }
 
 /** Submits the open attempts of an exam, or those of the named students. */

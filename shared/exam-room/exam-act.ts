@@ -44,11 +44,14 @@ export interface ExamActProgress {
   afterId: string;
 }
 
-/** Result of an act. That of an act on an exam is its reply; `remembered`: named students who are not sitting, null if it names none. */
+/**
+ * Result of an act. That of an act on an exam is its reply; `remembered`: named students who are not sitting, null if it names none. `round` is
+ * the round of an attempt that a submit has found; absent for the first one.
+ */
 export type ExamActResult =
   | { id: string; minutes: number; updated: number; remembered: number | null }
   | { id: string; submitted: number }
-  | { attemptId: string }
+  | { attemptId: string; round?: number }
   | { regradeId: string };
 
 /**

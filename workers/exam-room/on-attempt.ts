@@ -59,7 +59,8 @@ export async function handIn(deps: WorkerDeps, run: Run<'examroom'>): Promise<Ou
   const subject = await subjectOf(deps, run);
   if (isRejection(subject)) return { kind: 'rejected', result: subject };
   const { attempt } = subject;
-  const result = { attemptId: attempt._id };
+  const { _id: attemptId, round } = attempt;
+  const result = { attemptId, ...(round === undefined ? {} : { round }) };
   if (attempt.status !== 'IN_PROGRESS') return { kind: 'done', result };
 
   let grading: CommandRef | undefined;

@@ -127,7 +127,7 @@ export type Late = Readonly<Record<string, (row: Document) => Document | null>>;
 /**
  * Returns the same MongoDB as a sharded cluster shows it while the transactions of commands are being committed. A plain read of a
  * collection in `late` returns the rows as they were before. A read waits for the commit if it is part of a transaction, or if its session
- * has seen a row of another collection or run a transaction. From then on, all readers see the rows of that collection.
+ * has seen a row that is not late or run a transaction. From then on, all readers see the rows of that collection.
  */
 export function lateShard(mongo: Mongo, late: Late): { mongo: Mongo; arrived: ReadonlySet<string> } {
   const arrived = new Set<string>();
@@ -174,7 +174,9 @@ export function lateShard(mongo: Mongo, late: Late): { mongo: Mongo; arrived: Re
       const session = sessionIn(args);
       const row = (await method(...args)) as Document | null;
       const result = name === 'findOne' ? (shown(collection, session, [row])[0] ?? null) : row;
-      if (result !== null && late[collection] === undefined && session !== undefined) hasSeen.add(session);
+      const before = late[collection];
+      const isLate = before !== undefined && (row === null || before(row) !== row);
+      if (result !== null && !isLate && session !== undefined) hasSeen.add(session);
       return result;
     };
   });
