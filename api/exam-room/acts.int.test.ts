@@ -218,7 +218,12 @@ t.test('an examiner hands an attempt in, and gets the grade as its student would
   const stored = await attempts(mongo).findOne({ _id: attempt._id });
   t.match(stored, { status: 'GRADED', submittedBy: 'TEACHER', totalScore: 1 });
   t.ok((stored?.submittedAt?.getTime() ?? 0) >= before - 1_000, 'submitted now, although the deadline has passed');
-  t.match(JSON.parse(stored?.events.at(-1)?.metadata ?? ''), { source: 'TEACHER', totalScore: 1 });
+  const named = { by: 'teacher-1', reason: REASON };
+  t.match(JSON.parse(stored?.events.at(-1)?.metadata ?? ''), { source: 'TEACHER', totalScore: 1, ...named });
+  const byStudent = callOf({}, { attemptId: attempt._id }, attempt.studentId);
+  const seen = attemptOf(await submitOrHandIn(deps, byStudent)).events;
+  t.match(seen, [{ type: 'START' }, { type: 'SUBMIT', metadata: { source: 'TEACHER', actId: String } }]);
+  t.notMatch(JSON.stringify(seen), new RegExp(`${REASON}|teacher-1`), 'its student does not see who did it, and why');
   t.equal(stored?.events.at(-1)?.type, 'SUBMIT');
   t.match(reply, { status: 200, data: { status: 'GRADED', submittedBy: 'TEACHER', totalScore: 1 } });
 
@@ -327,7 +332,10 @@ t.test('submit-all submits whom it names, once each, and leaves the attempts of 
   const status = async (status: Attempt['status']) => attempts(mongo).countDocuments({ examId, status });
   await until('all are graded', async () => (await status('GRADED')) === 5);
   t.equal(await status('IN_PROGRESS'), 1, 'the attempt of another teacher is open');
-  t.equal(await attempts(mongo).countDocuments({ examId, submittedBy: 'TEACHER' }), 5);
+  const submitted = await attempts(mongo).find({ examId, submittedBy: 'TEACHER' }).toArray();
+  t.equal(submitted.length, 5);
+  for (const { events } of submitted)
+    t.match(JSON.parse(events.at(-1)?.metadata ?? ''), { by: 'teacher-1', reason: REASON });
 });
 
 type Acted = Awaited<ReturnType<typeof reopenAttempt>>;
@@ -364,6 +372,8 @@ t.test(
       'an open one is submitted first',
     );
     await until('it is graded', async () => (await attempts(mongo).findOne({ _id: id }))?.status === 'GRADED');
+    const { events = [] } = (await attempts(mongo).findOne({ _id: id })) ?? {};
+    t.match(JSON.parse(events.at(-1)?.metadata ?? ''), { source: 'TEACHER', by: 'teacher-1', reason: REASON });
     t.strictSame(await noticesOf(id), [], 'no notice of a voided attempt');
     const again = attemptOf(await makeVoid(id));
     t.equal(again.voidedAt, reply.voidedAt, 'a void of a voided attempt changes nothing');

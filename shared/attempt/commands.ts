@@ -1,6 +1,7 @@
 import type { CommandRef, Order } from '#shared/kernel/command.ts';
 import { type EventOut, publishOrder } from '#shared/kernel/event-out.ts';
 import { type Attempt, type AttemptKey, ofRound, type Sitting } from './attempt.ts';
+import type { StatedAct } from './events.ts';
 import type { EssayHandoff, SupersededBy } from './handoff.ts';
 import type { GradeNotice } from './notices.ts';
 import type { StoredRelease } from './release.ts';
@@ -39,6 +40,11 @@ interface GradingBody extends AboutAttempt {
   client?: string;
   /** The round that it grades; absent for the first one. */
   round?: number;
+  /** The act of an examiner that submitted the attempt, who did it, and why; absent for other submits. */
+  actId?: string;
+  by?: string;
+  /** Absent after the erasure of the student. */
+  statedReason?: string;
 }
 
 /**
@@ -74,9 +80,20 @@ export interface ReleaseProgress extends ReleaseCounts {
 /** The recurring command that submits overdue attempts. */
 export const OVERDUE_ATTEMPTS_SWEEP = { queue: 'upkeep', key: 'upkeep:overdue-attempts', subject: 'attempts' } as const;
 
-/** Returns the only grading command of an attempt and round. `client` is the metadata of a client's TIMEOUT event, as JSON text. */
-export function gradingOrder(attempt: Sitting, client?: string): Order<'grading', GradingBody> {
-  const body = { ...aboutRound(attempt), ...(client === undefined ? {} : { client }) };
+/** Causes of a submit: metadata of a client's TIMEOUT event, as JSON text, or the act of an examiner. */
+export interface SubmitCause {
+  client?: string;
+  act?: StatedAct;
+}
+
+/** Returns the only grading command of an attempt and round. The event that it stores names the cause of the submit. */
+export function gradingOrder(attempt: Sitting, { client, act }: SubmitCause = {}): Order<'grading', GradingBody> {
+  const body = {
+    ...aboutRound(attempt),
+    ...(client === undefined ? {} : { client }),
+    ...(act === undefined ? {} : { actId: act.actId, by: act.by }),
+    ...(act?.reason === undefined ? {} : { statedReason: act.reason }),
+  };
   return { queue: 'grading', key: gradingKey(attempt), subject: attempt._id, body };
 }
 

@@ -37,7 +37,7 @@ t.test('metadata fields that reveal a grade are null while grades are hidden', a
 });
 
 t.test('who acted and why is for examiners alone, also if the grade is shown', async (t) => {
-  for (const type of ['TIME_EXTENDED', 'REOPENED', 'VOIDED', 'RESTORED', 'REGRADED'] as const) {
+  for (const type of ['SUBMIT', 'TIME_EXTENDED', 'REOPENED', 'VOIDED', 'RESTORED', 'REGRADED'] as const) {
     const event = attemptEvent(2, type, { minutes: 5, by: 'teacher-1', reason: 'r' }, at);
     t.strictSame(visibleMetadata(event, true), { minutes: 5 }, type);
     t.strictSame(visibleMetadata(event, true, true), { minutes: 5, by: 'teacher-1', reason: 'r' }, type);

@@ -24,18 +24,28 @@ export function saveAnswerMetadata(save: {
   return { questionId, serverVersion, clientVersion, sourceTabId };
 }
 
+/** The act of an examiner, as the events of its attempts name it. */
+export interface StatedAct {
+  actId: string;
+  by: string;
+  /** Absent in the grading of an attempt whose student was erased since. */
+  reason?: string | undefined;
+}
+
 /**
  * Returns the metadata of a SUBMIT or TIMEOUT event, which is written with the grade. `remainingSeconds` is the time left at the
- * submit; `client` is the metadata of the client's TIMEOUT event, as JSON text.
+ * submit; `client` is the metadata of the client's TIMEOUT event, as JSON text. `by` and `reason` of an act are for examiners alone.
  */
 export function submitMetadata(submit: {
   source: SubmitSource;
   totalScore: number;
   remainingSeconds: number | null;
   client?: string | undefined;
+  act?: StatedAct | undefined;
 }) {
-  const { source, totalScore, remainingSeconds, client } = submit;
-  return { source, totalScore, remainingSeconds, ...(client === undefined ? {} : { client: JSON.parse(client) }) };
+  const { source, totalScore, remainingSeconds, client, act } = submit;
+  const ofClient = client === undefined ? {} : { client: JSON.parse(client) };
+  return { source, totalScore, remainingSeconds, ...ofClient, ...act };
 }
 
 /** Returns the type of the event that records a submit from this source. */
@@ -60,6 +70,7 @@ const GRADE_FIELDS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
 
 /** Metadata fields that only examiners see, by event type: who acted, and why. */
 const EXAMINER_FIELDS: Readonly<Partial<Record<EventType, readonly string[]>>> = {
+  SUBMIT: ['by', 'reason'],
   TIME_EXTENDED: ['by', 'reason'],
   REOPENED: ['by', 'reason'],
   VOIDED: ['by', 'reason'],

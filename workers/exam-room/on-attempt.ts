@@ -18,6 +18,7 @@ import { Stale } from '#infra/mongo/guarded-update.ts';
 import { applyWrites } from '#infra/mongo/writes.ts';
 import { type Attempt, isVoided } from '#shared/attempt/attempt.ts';
 import { isErasedAttempt } from '#shared/attempt/erased.ts';
+import type { StatedAct } from '#shared/attempt/events.ts';
 import type { Examiner } from '#shared/attempt/extra-time.ts';
 import { noticesOnRestore } from '#shared/attempt/notices.ts';
 import { refuseReopen, refuseRestore, reopenedFields } from '#shared/exam-room/rounds.ts';
@@ -46,8 +47,12 @@ async function subjectOf(deps: WorkerDeps, { command, session }: Run<'examroom'>
 }
 
 /** Submits an attempt in the caller's transaction, and returns its grading command. Throws Stale if it is open no longer. */
-async function submitFor(deps: WorkerDeps, attempt: Attempt, session: ClientSession): Promise<CommandRef> {
-  const terms = { source: 'TEACHER', overdueByMs: null, maxAttempts: deps.config.worker.maxAttempts } as const;
+async function submitFor(
+  deps: WorkerDeps,
+  { attempt, act }: { attempt: Attempt; act: StatedAct },
+  session: ClientSession,
+): Promise<CommandRef> {
+  const terms = { source: 'TEACHER', act, overdueByMs: null, maxAttempts: deps.config.worker.maxAttempts } as const;
   const isWanted = await deps.wanted.wants('attempt.submitted');
   const submitted = await submitIn(deps.mongo, { attempt, ...terms, now: deps.now(), isWanted }, session);
   if (submitted.kind !== 'submitted') throw new Stale(`attempt ${attempt._id}`);
@@ -58,7 +63,8 @@ async function submitFor(deps: WorkerDeps, attempt: Attempt, session: ClientSess
 export async function handIn(deps: WorkerDeps, run: Run<'examroom'>): Promise<Outcome<'examroom'>> {
   const subject = await subjectOf(deps, run);
   if (isRejection(subject)) return { kind: 'rejected', result: subject };
-  const { attempt } = subject;
+  const { attempt, by, reason } = subject;
+  const act = { actId: run.command._id, by: by.id, reason };
   const { _id: attemptId, round } = attempt;
   const result = { attemptId, ...(round === undefined ? {} : { round }) };
   if (attempt.status !== 'IN_PROGRESS') return { kind: 'done', result };
@@ -67,7 +73,7 @@ export async function handIn(deps: WorkerDeps, run: Run<'examroom'>): Promise<Ou
   const line = { action: 'attempt.submit', subject: attempt._id, detail: { examId: attempt.examId } } as const;
   const end = audited(deps, subject, line, {
     async changes(commit) {
-      grading = await submitFor(deps, attempt, commit);
+      grading = await submitFor(deps, { attempt, act }, commit);
     },
     rings: () => grading !== undefined && deps.ring(grading),
   });
@@ -79,6 +85,7 @@ export async function voidOne(deps: WorkerDeps, run: Run<'examroom'>): Promise<O
   const subject = await subjectOf(deps, run);
   if (isRejection(subject)) return { kind: 'rejected', result: subject };
   const { attempt, by, reason } = subject;
+  const act = { actId: run.command._id, by: by.id, reason };
   const result = { attemptId: attempt._id };
   if (isVoided(attempt)) return { kind: 'done', result };
 
@@ -86,8 +93,8 @@ export async function voidOne(deps: WorkerDeps, run: Run<'examroom'>): Promise<O
   const line = { action: 'attempt.void', subject: attempt._id, detail: { examId: attempt.examId } } as const;
   const end = audited(deps, subject, line, {
     async changes(commit) {
-      grading = attempt.status === 'IN_PROGRESS' ? await submitFor(deps, attempt, commit) : undefined;
-      await voidAttempt(deps.mongo, attempt, { actId: run.command._id, by: by.id, reason }, commit);
+      grading = attempt.status === 'IN_PROGRESS' ? await submitFor(deps, { attempt, act }, commit) : undefined;
+      await voidAttempt(deps.mongo, attempt, act, commit);
     },
     rings: () => grading !== undefined && deps.ring(grading),
   });

@@ -61,8 +61,14 @@ export async function giveTime(deps: WorkerDeps, run: Run<'examroom'>): Promise<
 export async function handInAll(deps: WorkerDeps, run: Run<'examroom'>): Promise<Outcome<'examroom'>> {
   const isWanted = await deps.wanted.wants('attempt.submitted');
   const rings: CommandRef[] = [];
-  const act = await walk(deps, run, async (_, step, session) => {
-    const terms = { source: 'TEACHER', overdueByMs: null, maxAttempts: deps.config.worker.maxAttempts } as const;
+  const act = await walk(deps, run, async ({ _id: actId, by, reason }, step, session) => {
+    const stated = { actId, by: by.id, reason };
+    const terms = {
+      source: 'TEACHER',
+      act: stated,
+      overdueByMs: null,
+      maxAttempts: deps.config.worker.maxAttempts,
+    } as const;
     const now = deps.now();
     const wanted = step.map((attempt) => ({ attempt, ...terms, now, isWanted }));
     const gradings = (await submitAll(deps.mongo, wanted, session)).flatMap((one) =>

@@ -27,8 +27,10 @@ export function gradingActor(deps: WorkerDeps): Actor {
   };
 }
 
+type Cause = Pick<Parameters<typeof submitMetadata>[0], 'client' | 'act'>;
+
 async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Promise<Outcome<'grading'>> {
-  const { client, ...about } = command.body;
+  const { client, actId, by, statedReason, ...about } = command.body;
   const { attemptId } = about;
   const loaded = await findAttemptOf(deps.mongo, about, session, deps.findAttempt);
   if (loaded === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
@@ -45,7 +47,8 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
   const now = new Date(deps.now());
   const attempt = applyRelease(loaded, release);
   const grading = await inPieces(gradeAttempt(paper, attempt.answers));
-  const write = gradeWrite(attempt, grading, client, now);
+  const act = actId === undefined || by === undefined ? undefined : { actId, by, reason: statedReason };
+  const write = gradeWrite(attempt, grading, { client, act }, now);
   const graded = asGraded(write.attempt, write.grading);
   const notices = noticesOnGrade(graded, now);
   const events = await eventsOf(deps, graded, now);
@@ -64,13 +67,13 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
   };
 }
 
-function gradeWrite(attempt: Attempt, grading: Grading, client: string | undefined, now: Date): GradeWrite {
+function gradeWrite(attempt: Attempt, grading: Grading, cause: Cause, now: Date): GradeWrite {
   const source = attempt.submittedBy ?? 'STUDENT';
   const metadata = submitMetadata({
     source,
     totalScore: grading.totals.totalScore,
     remainingSeconds: remainingSeconds(attempt.deadlineAt, attempt.submittedAt ?? now),
-    client,
+    ...cause,
   });
   const event = { type: submitEventType(source), metadata: JSON.stringify(metadata), createdAt: now };
   return { attempt, grading, event };

@@ -6,17 +6,15 @@ import { COMMANDS, type CommandOf, newCommand } from '#infra/mongo/mailbox/comma
 import { inTransaction, inTransactionOf } from '#infra/mongo/transaction.ts';
 import { applyWrites, inserts } from '#infra/mongo/writes.ts';
 import { type Attempt, roundOf, type Sitting, type SubmitSource } from '#shared/attempt/attempt.ts';
-import { gradingOrder, submittedOrder } from '#shared/attempt/commands.ts';
+import { gradingOrder, type SubmitCause, submittedOrder } from '#shared/attempt/commands.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import { attempts, whereKey, whereKeys } from './collections.ts';
 
 /** A submit. */
-export interface Submit {
+export interface Submit extends SubmitCause {
   /** The attempt in the round that its caller has read. Another round is not submitted. */
   attempt: Sitting;
   source: SubmitSource;
-  /** Metadata of the client's TIMEOUT event, as JSON text. The event that is written with the grade contains it. */
-  client?: string;
   /** Submit only if the deadline passed at least this long ago (ms). null: submit at any time. */
   overdueByMs: number | null;
   maxAttempts: number;
@@ -130,7 +128,7 @@ type Posted = readonly [CommandOf<'grading'>, ...CommandOf<'upkeep:publish'>[]];
 /** Returns the grading command of a submit, and the one that publishes it if a subscription wants that. */
 function commandsOf(wanted: Submit): Posted {
   const { maxAttempts, now } = wanted;
-  const grading = newCommand({ ...gradingOrder(wanted.attempt, wanted.client), maxAttempts, now });
+  const grading = newCommand({ ...gradingOrder(wanted.attempt, wanted), maxAttempts, now });
   if (wanted.isWanted !== true) return [grading];
   return [grading, newCommand({ ...submittedOrder(wanted.attempt), maxAttempts: EVENT_ATTEMPTS, now })];
 }

@@ -7,16 +7,10 @@ import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, Stale } from '#infra/mongo/guarded-update.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import type { Attempt, AttemptKey, EventType } from '#shared/attempt/attempt.ts';
+import type { StatedAct } from '#shared/attempt/events.ts';
 import { gradeNotices, regradeNotices } from '#shared/attempt/notices.ts';
 import type { Restorable } from '#shared/exam-room/rounds.ts';
 import type { Command } from '#shared/kernel/command.ts';
-
-/** The act on an attempt, as its event names it. */
-interface StatedAct {
-  actId: string;
-  by: string;
-  reason: string;
-}
 
 /**
  * Voids an attempt that is submitted, in the caller's transaction. Its seat on a link is free again if no other attempt of the student
