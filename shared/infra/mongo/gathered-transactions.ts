@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { ClientSession } from 'mongodb';
+import { type ClientSession, MongoErrorLabel } from 'mongodb';
 import { gather, type Part } from '#infra/process/gather.ts';
 import { inSpan } from '#infra/trace/spans.ts';
 import { catchUp, inCausalOrder } from './causal-read.ts';
 import type { Mongo } from './connect.ts';
 import { isUnanswered } from './faults.ts';
-import { inOneTransaction, TRANSACTION_SPAN } from './transaction.ts';
+import { hasLabel, inOneTransaction, TRANSACTION_SPAN } from './transaction.ts';
 
 /** Work of one caller in its session, and the same work of many in one transaction. */
 interface Ways<Wanted, Result> {
@@ -53,7 +53,8 @@ export function gatherTransactions<Wanted extends { session?: ClientSession; apa
       for (const other of others) if (used !== undefined) catchUp(other, used);
       return results;
     } catch (error) {
-      if (isUnanswered(error)) throw error;
+      // A commit whose outcome is unknown may stand. The work of a member, done again, would stand twice or be refused.
+      if (isUnanswered(error) || hasLabel(error, MongoErrorLabel.UnknownTransactionCommitResult)) throw error;
       return null;
     }
   }

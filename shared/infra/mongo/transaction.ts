@@ -135,6 +135,6 @@ export function repeatable(error: unknown): unknown {
   return error;
 }
 
-function hasLabel(error: unknown, label: string): boolean {
+export function hasLabel(error: unknown, label: string): boolean {
   return error instanceof MongoError && error.hasErrorLabel(label);
 }

@@ -1,14 +1,17 @@
-import type { ClientSession } from 'mongodb';
+import { type ClientSession, MongoServerError } from 'mongodb';
 import t from 'tap';
 import { attempts, whereKey } from '#infra/mongo/attempt/collections.ts';
 import { openStartStore } from '#infra/mongo/attempt/start-store.ts';
 import { openSubmits } from '#infra/mongo/attempt/submit.ts';
+import { gatherTransactions } from '#infra/mongo/gathered-transactions.ts';
 import { createIndexes } from '#infra/mongo/schema/migrate.ts';
 import { inserts } from '#infra/mongo/writes.ts';
+import type { Attempt } from '#shared/attempt/attempt.ts';
 import type { Command } from '#shared/kernel/command.ts';
 import { HOUR, MINUTE, SECOND } from '#shared/kernel/time.ts';
 import { freshAttempt, postGrading, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
 import { again, expire, makeSuspect } from '#testing/stored/stored-commands.ts';
+import { tappedCommits } from '#testing/stores/faulty-mongo.ts';
 import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
 import { countCommands } from '#testing/stores/plans.ts';
 import { claimCommand, sessionIdOf } from './claim.ts';
@@ -162,6 +165,37 @@ t.test('ends without effects that are stored together', async (t) => {
     const done = { status: 'DONE', result: { attemptId: command.subject }, fence: command === second ? 2 : 1 };
     t.match(await again(mongo, command), command === waiting ? { status: 'PENDING', attempts: 0, result: null } : done);
   }
+});
+
+t.test('a group whose commit has an unknown outcome is not written again', async (t) => {
+  const commits: string[] = [];
+  const client = tappedCommits(mongo, (commit) => async () => {
+    commits.push('sent');
+    await commit();
+    const late = new MongoServerError({ code: 64, message: 'waiting for replication timed out' });
+    late.addErrorLabel('UnknownTransactionCommitResult');
+    throw late;
+  });
+  const submit = gatherTransactions<{ attempt: Attempt; session?: ClientSession }, string>(
+    { ...mongo, client },
+    {
+      budgetMs: 0,
+      alone: () => Promise.reject(new Error('written again')),
+      async together(group, session) {
+        const $set = { status: 'SUBMITTED' } as const;
+        await attempts(mongo).updateMany(
+          { _id: { $in: group.map(({ attempt }) => attempt._id) } },
+          { $set },
+          { session },
+        );
+        return group.map(() => 'submitted');
+      },
+    },
+  );
+  const pair = [await storeAttempt(mongo), await storeAttempt(mongo)];
+  const outcomes = await Promise.allSettled(pair.map((attempt) => submit({ attempt })));
+  t.match(outcomes, [{ reason: { code: 64 } }, { reason: { code: 64 } }]);
+  t.strictSame(commits, ['sent']);
 });
 
 t.test('submits of the same moment: those that are submitted already take none of the others along', async (t) => {
