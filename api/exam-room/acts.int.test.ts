@@ -425,7 +425,7 @@ t.test('the limit of a restore is that of the newest start of the student, voide
   await makeVoid(first.id);
   const second = await startWith(2);
   await handIn(second.id);
-  t.match(attemptOf(await restore(first.id)), { status: 'GRADED' }, 'a teacher has allowed one more');
+  t.match(attemptOf(await restore(first.id)), { attemptNumber: 1 }, 'a teacher has allowed one more');
   await makeVoid(first.id);
   await makeVoid(second.id);
   const third = await startWith(1);
