@@ -7,6 +7,7 @@ import { submitOverdue } from '#api/attempt/submit.ts';
 import { attempts, examActs, seats } from '#infra/mongo/attempt/collections.ts';
 import { exams } from '#infra/mongo/attempt/exams.ts';
 import { extendDeadline } from '#infra/mongo/attempt/extra-time.ts';
+import { markSubmitted } from '#infra/mongo/attempt/submit.ts';
 import { COMMANDS, type CommandOf, NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import { mailboxOf } from '#infra/mongo/mailbox/mailbox.ts';
 import { readTrace } from '#infra/mongo/operations/trace.ts';
@@ -23,8 +24,8 @@ import { type StartChange, startBody } from '#testing/clients/attempt-client.ts'
 import { callOf, callWith, inProcessDoor, startedAttempt } from '#testing/doors/in-process-door.ts';
 import { sampleAnswer, samplePaper } from '#testing/stored/sample-attempt.ts';
 import { postGrading, postHandoff, SUBMITTED, storeAttempt } from '#testing/stored/stored-attempts.ts';
-import { lateShard } from '#testing/stores/faulty-mongo.ts';
-import { openTestMongo } from '#testing/stores/open-test-mongo.ts';
+import { lateShard, tappedDb } from '#testing/stores/faulty-mongo.ts';
+import { openTestMongo, type Teardown } from '#testing/stores/open-test-mongo.ts';
 import { makeActor } from '#testing/suites/actor-subjects.ts';
 import { until } from '#testing/until.ts';
 import { readExamAct } from './acts.ts';
@@ -434,6 +435,55 @@ t.test('the limit of a restore is that of the newest start of the student, voide
   t.strictSame(await restore(first.id), { rejected: 'ATTEMPT_LIMIT_REACHED' }, 'or allows one alone again');
 });
 
+/** Returns a front door whose worker does `meanwhile` in its transaction, before it writes the attempt. It waits for a moment at most. */
+function doorWithPause(t: Teardown, meanwhile: () => Promise<unknown>) {
+  let isFirst = true;
+  const db = tappedDb(mongo, (method, name, collection) => {
+    if (name !== 'updateOne' || collection !== 'attempts') return undefined;
+    return async (...args) => {
+      if (isFirst) {
+        isFirst = false;
+        await Promise.race([meanwhile(), delay(300)]);
+      }
+      return method(...args);
+    };
+  });
+  const paused = { ...mongo, db };
+  const own = testWorker(t, testKernel(paused), makeActor('examroom', testWorkerDeps(paused)));
+  return inProcessDoor(mongo, { examroom: [own] });
+}
+
+t.test('of two restores that would both use the last attempt, one is refused', async (t) => {
+  const examId = `exam-${newId()}`;
+  const ids: string[] = [];
+  for (let n = 0; n < 2; n++) {
+    const { id } = await started(examId, 'both', { exam: { maxAttempts: 1 } });
+    await makeVoid(id);
+    ids.push(id);
+  }
+  const [first = '', second = ''] = ids;
+  let other: Promise<Acted> | undefined;
+  const door = doorWithPause(t, () => (other = restore(second)));
+  await restoreAttempt(door, byExaminer({ reason: REASON }, { attemptId: first }));
+  await other;
+  t.equal(await attempts(mongo).countDocuments({ examId, voidedAt: null }), 1);
+});
+
+t.test('a restore that relies on a seat which a void frees meanwhile takes one anew', async (t) => {
+  const examId = `exam-${newId()}`;
+  const link = { id: `link-${newId()}`, mode: 'GUEST_ALLOWED', active: true, studentLimit: 1 };
+  const change = { access: { assigned: false, link } };
+  const first = await started(examId, 'seat-1', change);
+  await makeVoid(first.id);
+  const second = await started(examId, 'seat-1', change);
+  let other: Promise<Acted> | undefined;
+  const door = doorWithPause(t, () => (other = makeVoid(second.id)));
+  const restored = await restoreAttempt(door, byExaminer({ reason: REASON }, { attemptId: first.id }));
+  await other;
+  t.match(attemptOf(restored), { studentId: 'seat-1' });
+  await t.rejects(started(examId, 'seat-2', change), { message: 'ACCESS_LINK_FULL' });
+});
+
 t.test('of a start and a restore that would both use the last attempt, one is refused', async (t) => {
   for (let n = 0; n < 12; n++) {
     const examId = `exam-${newId()}`;
@@ -462,6 +512,18 @@ t.test('a start whose count a restore has changed since decides anew', async (t)
   const call = callOf(startBody(examId, change) as never as StartRequest, { examId }, studentId, newId());
   t.match(await startAttempt({ ...deps, starts }, call), { rejected: 'ATTEMPT_LIMIT_REACHED' });
   t.equal(await attempts(mongo).countDocuments({ examId }), 1, 'nothing is stored');
+});
+
+t.test('the log of an attempt shows its submit, also if a reopening comes before the grade', async (t) => {
+  const { id: _id } = await started(`exam-${newId()}`, 'ungraded-1');
+  const attempt = { _id, studentId: 'ungraded-1' };
+  const act = { actId: 'act-1', by: 'teacher-1', reason: REASON };
+  const terms = { overdueByMs: null, maxAttempts: 5, now: Date.now(), budgetMs: 5_000 };
+  await markSubmitted(mongo, { ...terms, attempt, source: 'TEACHER', act });
+  attemptOf(await reopen(_id));
+  const stored = await attempts(mongo).findOne({ _id });
+  t.strictSame(eventsOf(stored), ['START', 'SUBMIT', 'REOPENED']);
+  t.match(JSON.parse(stored?.events[1]?.metadata ?? ''), { ...act, source: 'TEACHER' });
 });
 
 t.test('a reopening that meets an open attempt in its commit decides anew, and spends no attempt', async (t) => {

@@ -262,6 +262,9 @@ t.test('a restored attempt announces a regrade of which its student has not hear
   await act(restoreAttempt);
   t.strictSame(await told(), idsOf('grade_released'), 'the first announcement tells of the regrade too');
   await deliver();
+  await act(voidRoute);
+  await act(restoreAttempt);
+  t.strictSame(await told(), idsOf('grade_released'), 'not again');
   const second = await regradeTo('a');
   for (const round of ['first', 'second']) {
     await act(voidRoute);

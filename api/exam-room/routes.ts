@@ -140,7 +140,7 @@ function actRoutes(deps: AttemptDeps): Route[] {
       operation: 'restoreAttempt',
       summary: 'Restore a voided attempt',
       description:
-        'Makes a voided attempt count again, with its answers and its grade. A visible result that was never announced is announced. It is refused if the student has used the limit of attempts, or others the seats of the link, meanwhile. A repeat with the same key returns the attempt as it now is. After 202 read the act.',
+        'Makes a voided attempt count again, with its answers and its grade. A visible result that was never announced, or a regrade of it, is announced. It is refused if the student has used the limit of attempts, or others the seats of the link, meanwhile. A repeat with the same key returns the attempt as it now is. After 202 read the act.',
       tag: EXAM_ROOM,
       guards: acting,
       body: { schema: 'exam-room/reasoned-request', maxBytes: SMALL_BODY },

@@ -35,7 +35,7 @@ export interface AboutAttempt {
   studentId?: string;
 }
 
-interface GradingBody extends AboutAttempt {
+export interface GradingBody extends AboutAttempt {
   /** Metadata of the client's TIMEOUT event that submitted the attempt, as JSON text; absent if the client sent none. */
   client?: string;
   /** The round that it grades; absent for the first one. */

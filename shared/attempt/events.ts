@@ -38,7 +38,7 @@ export interface StatedAct {
  */
 export function submitMetadata(submit: {
   source: SubmitSource;
-  totalScore: number;
+  totalScore: number | null;
   remainingSeconds: number | null;
   client?: string | undefined;
   act?: StatedAct | undefined;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { sampleAttempt } from '#testing/stored/sample-attempt.ts';
 import type { Attempt, ShowResultMode } from './attempt.ts';
-import { gradeNotices, intakeBody, isEarly, noticesOnGrade, noticesOnRestore } from './notices.ts';
+import { gradeNotices, intakeBody, isEarly, noticesOnGrade, noticesOnRestore, unheardOf } from './notices.ts';
 import { visibilityForStudent } from './visibility.ts';
 
 const now = new Date('2026-05-04T06:00:00.000Z');
@@ -35,8 +35,8 @@ t.test('a restore announces the newest regrade of the round, if its student sees
   const regrade = (regradeId: string) => ({ ...change, cause: 'REGRADE' as const, regradeId });
   const first = { ...regrade('first'), isNews: true as const };
   const rows = (scoreHistory: NonNullable<Attempt['scoreHistory']>, exam = attempt.exam) =>
-    noticesOnRestore({ ...attempt, exam, voidedAt: now, scoreHistory }, now).map((of) =>
-      of.map(({ sourceEventId }) => sourceEventId.split(':').slice(2).join(':')),
+    noticesOnRestore({ ...attempt, exam, voidedAt: now, scoreHistory }, now).map(({ grade, regrade }) =>
+      [grade, regrade?.notice].flatMap((row) => row?.sourceEventId.split(':').slice(2).join(':') ?? []),
     );
   const both = [
     ['grade_released', 'regraded:first'],
@@ -47,6 +47,18 @@ t.test('a restore announces the newest regrade of the round, if its student sees
   t.strictSame(rows([first, { ...change, cause: 'REOPEN' }, regrade('silent')]), grade, 'of this round');
   t.strictSame(rows([first], { ...manual, resultsReleasedAt: new Date(now.getTime() + 1) }), grade, 'once it is seen');
   t.strictSame(rows([first], manual), []);
+
+  const owed = noticesOnRestore({ ...attempt, voidedAt: now, scoreHistory: [first] }, now);
+  const unheard = (...queued: [suffix: string, offsetMs: number][]) => {
+    const at = queued.map(
+      ([suffix, ms]) => [`${attempt._id}:notification:${suffix}`, new Date(now.getTime() + ms)] as const,
+    );
+    return unheardOf(owed, new Map(at)).map(({ sourceEventId }) => sourceEventId.split(':').slice(2).join(':'));
+  };
+  const parent = 'grade_released_parent';
+  t.strictSame(unheard(), ['grade_released', parent]);
+  t.strictSame(unheard(['grade_released', -1], [parent, 0]), ['regraded:first'], 'announced before the regrade');
+  t.strictSame(unheard(['grade_released', -1], ['regraded:first', 0], [parent, 0]), []);
 });
 
 t.test('a notice names a release only if the release makes the result visible', async (t) => {

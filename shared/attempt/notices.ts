@@ -89,19 +89,34 @@ export function regradeNotices(attempt: Parameters<typeof gradeNotices>[0], regr
   }));
 }
 
-/**
- * Returns the rows that a restored attempt may owe, in a list for each recipient: that of its grade, and that of the newest regrade of its
- * round. The first one that is not stored is queued, because the announcement of a grade tells of regrades too. The void has withdrawn it, or
- * the regrade came while the attempt was voided.
- */
-export function noticesOnRestore(attempt: NoticedAttempt & Pick<Attempt, 'scoreHistory'>, now: Date): GradeNotice[][] {
+/** The rows that a restored attempt may owe to one recipient: that of its grade, and that of the newest regrade of its round. */
+interface OwedNotices {
+  grade: GradeNotice;
+  regrade: { notice: GradeNotice; at: Date } | null;
+}
+
+/** Returns the rows that a restored attempt may owe. The void has withdrawn them, or the regrade came while the attempt was voided. */
+export function noticesOnRestore(attempt: NoticedAttempt & Pick<Attempt, 'scoreHistory'>, now: Date): OwedNotices[] {
   const restored = { ...attempt, voidedAt: null };
   const news = attempt.scoreHistory?.findLast(({ cause, isNews }) => cause === 'REOPEN' || isNews === true);
   const regraded = news?.regradeId == null ? [] : noticesOnRegrade(restored, news.regradeId, now);
-  return noticesOnGrade(restored, now).map((notice) => [
-    notice,
-    ...regraded.filter(({ recipient }) => recipient === notice.recipient),
-  ]);
+  return noticesOnGrade(restored, now).map((grade) => {
+    const regrade = regraded.find(({ recipient }) => recipient === grade.recipient);
+    return { grade, regrade: news === undefined || regrade === undefined ? null : { notice: regrade, at: news.at } };
+  });
+}
+
+/**
+ * Returns the row to be queued for each recipient, if there is one. `queuedAt` has the rows that exist. The announcement of a grade that was
+ * queued after the regrade has told of it.
+ */
+export function unheardOf(owed: readonly OwedNotices[], queuedAt: ReadonlyMap<string, Date>): GradeNotice[] {
+  return owed.flatMap(({ grade, regrade }) => {
+    const toldAt = queuedAt.get(grade.sourceEventId);
+    if (toldAt === undefined) return [grade];
+    if (regrade === null || toldAt.getTime() >= regrade.at.getTime()) return [];
+    return queuedAt.has(regrade.notice.sourceEventId) ? [] : [regrade.notice];
+  });
 }
 
 /**

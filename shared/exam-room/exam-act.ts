@@ -87,9 +87,14 @@ export function examActView({ _id, body, status, result, createdAt, settledAt }:
     id: _id,
     kind: body.kind,
     state: isOver ? status : ('RUNNING' as const),
-    result: isRejection(result) ? null : result,
+    result: isRejection(result) ? null : resultForReply(result),
     error,
     createdAt: createdAt.toISOString(),
     finishedAt: isOver ? (settledAt?.toISOString() ?? null) : null,
   };
+}
+
+/** Returns the result without the round of a submit, which only the repeat of the submit reads. */
+function resultForReply(result: ExamActResult | null): Omit<ExamActResult, 'round'> | null {
+  return result !== null && 'attemptId' in result ? { attemptId: result.attemptId } : result;
 }

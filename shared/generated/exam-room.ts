@@ -233,7 +233,7 @@ export interface ExamAct {
    */
   state: 'RUNNING' | 'DONE' | 'REJECTED';
   /**
-   * Result, as the reply to the act has it; null before its end, and if it was refused.
+   * Reply of extra time or of a submit-all; the id of the attempt or regrade of another act. Null before its end, and if it was refused.
    */
   result: {
     [k: string]: unknown;

@@ -1,8 +1,8 @@
 import type { ClientSession } from 'mongodb';
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
-import { seats } from '#infra/mongo/attempt/collections.ts';
 import { keepActive } from '#infra/mongo/attempt/exams.ts';
 import { rewrite } from '#infra/mongo/attempt/grade.ts';
+import { holdVoided } from '#infra/mongo/attempt/insert-attempt.ts';
 import { noticeWrites } from '#infra/mongo/attempt/release.ts';
 import { submitIn } from '#infra/mongo/attempt/submit.ts';
 import {
@@ -15,12 +15,15 @@ import {
 } from '#infra/mongo/exam-room/void.ts';
 import { isDuplicateKey } from '#infra/mongo/faults.ts';
 import { Stale } from '#infra/mongo/guarded-update.ts';
+import { findLive } from '#infra/mongo/mailbox/mailbox.ts';
 import { applyWrites } from '#infra/mongo/writes.ts';
 import { type Attempt, isVoided } from '#shared/attempt/attempt.ts';
+import { gradingKey } from '#shared/attempt/commands.ts';
 import { isErasedAttempt } from '#shared/attempt/erased.ts';
 import type { StatedAct } from '#shared/attempt/events.ts';
 import type { Examiner } from '#shared/attempt/extra-time.ts';
-import { noticesOnRestore } from '#shared/attempt/notices.ts';
+import { noticesOnRestore, unheardOf } from '#shared/attempt/notices.ts';
+import { submitEvent } from '#shared/attempt/submit-event.ts';
 import { refuseReopen, refuseRestore, reopenedFields } from '#shared/exam-room/rounds.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
 import { isRejection, type Rejection } from '#shared/kernel/errors.ts';
@@ -102,8 +105,8 @@ export async function voidOne(deps: WorkerDeps, run: Run<'examroom'>): Promise<O
 }
 
 /**
- * Makes a voided attempt count again. Its limit is checked in the commit: of a start and a restore that would both use the last attempt, one
- * is decided anew. A visible result that was never announced is announced, and so is a regrade of which the student has not heard.
+ * Makes a voided attempt count again. Its limit is checked in the commit: of a restore and a start, or of two restores, that would both use
+ * the last attempt, one is decided anew. A visible result that was never announced is announced, and so is a regrade of which the student has not heard.
  */
 export async function restore(deps: WorkerDeps, run: Run<'examroom'>): Promise<Outcome<'examroom'>> {
   const subject = await subjectOf(deps, run);
@@ -112,20 +115,24 @@ export async function restore(deps: WorkerDeps, run: Run<'examroom'>): Promise<O
   const refused = refuseRestore(attempt, await othersOfStudent(deps.mongo, attempt, run.session));
   if (refused !== null) return { kind: 'rejected', result: refused };
   const now = new Date(deps.now());
-  const seat = await seatToRestore(deps.mongo, attempt, now);
-  if (seat === null) return { kind: 'rejected', result: { rejected: 'ACCESS_LINK_FULL' } };
+  const takeSeat = await seatToRestore(deps.mongo, attempt, now);
+  if (takeSeat === null) return { kind: 'rejected', result: { rejected: 'ACCESS_LINK_FULL' } };
 
   const wanted = noticesOnRestore(attempt, now);
-  const ids = wanted.flat().map(({ sourceEventId }) => sourceEventId);
-  const stored = await storedNotices(deps.mongo, ids, run.session);
-  const notices = wanted.flatMap((rows) => rows.find(({ sourceEventId }) => !stored.has(sourceEventId)) ?? []);
+  const known = await storedNotices(
+    deps.mongo,
+    wanted.flatMap(({ grade, regrade }) => (regrade === null ? [grade] : [grade, regrade.notice])),
+    run.session,
+  );
+  const notices = unheardOf(wanted, known);
   const line = { action: 'attempt.restore', subject: attempt._id, detail: { examId: attempt.examId } } as const;
   const end = audited(deps, subject, line, {
     changes: orStale(attempt, async (commit) => {
-      if (refuseRestore(attempt, await othersOfStudent(deps.mongo, attempt, commit)) !== null)
-        throw new Stale('a limit');
+      const others = await othersOfStudent(deps.mongo, attempt, commit);
+      if (refuseRestore(attempt, others) !== null) throw new Stale('a limit');
+      for (const other of others.filter(isVoided)) await holdVoided(deps.mongo, other, commit);
       await restoreAttempt(deps.mongo, attempt, { actId: run.command._id, by: by.id, reason }, commit);
-      if (seat.length > 0) await seats(deps.mongo).insertMany([...seat], { session: commit });
+      await takeSeat(commit);
       const terms = { maxAttempts: deps.config.attempt.outbox.maxAttempts, now: now.getTime() };
       await applyWrites(deps.mongo, [noticeWrites(notices, terms)], commit);
     }),
@@ -151,17 +158,25 @@ export async function reopen(deps: WorkerDeps, run: Run<'examroom'>): Promise<Ou
   const deadlineAt = new Date(now.getTime() + minutes * MINUTE);
   const changes = reopenedFields(attempt, change, deadlineAt);
   const metadata = JSON.stringify({ actId, minutes, by: by.id, reason });
-  const event = { type: 'REOPENED', metadata, createdAt: now } as const;
+  const reopened = { type: 'REOPENED', metadata, createdAt: now } as const;
+  const events = [...(await unrecordedSubmit(deps, attempt, now, run.session)), reopened];
   const detail = { examId: attempt.examId, minutes, round: changes.round };
   const line = { action: 'attempt.reopen', subject: attempt._id, detail } as const;
   const end = audited(deps, subject, line, {
     changes: orStale(attempt, async (commit) => {
-      await applyWrites(deps.mongo, rewrite({ attempt, status, changes, event }), commit);
+      await applyWrites(deps.mongo, rewrite({ attempt, status, changes, events }), commit);
       await withdrawNotices(deps.mongo, attempt, commit);
       await keepActive(deps.mongo, { ...attempt, deadlineAt }, commit);
     }),
   });
   return { kind: 'done', result: { attemptId: attempt._id }, ...end };
+}
+
+/** Returns the event of a submit that waits for its grade, which would have stored it. Without it the log would not show the submit. */
+async function unrecordedSubmit(deps: WorkerDeps, attempt: Attempt, now: Date, session: ClientSession) {
+  if (attempt.status !== 'SUBMITTED') return [];
+  const grading = await findLive(deps.mongo, 'grading', gradingKey(attempt), session);
+  return grading === null ? [] : [submitEvent(attempt, null, grading.body, now)];
 }
 
 /** Returns changes that decide anew if a unique index refuses them: another write of the student came first. */

@@ -1,15 +1,15 @@
 import { findAttemptOf } from '#infra/mongo/attempt/attempts.ts';
-import { type GradeWrite, gradeWrites, makeHandoffsDue } from '#infra/mongo/attempt/grade.ts';
+import { gradeWrites, makeHandoffsDue } from '#infra/mongo/attempt/grade.ts';
 import { noticeWrites } from '#infra/mongo/attempt/release.ts';
 import { COMMANDS, type CommandOf, newCommand } from '#infra/mongo/mailbox/commands.ts';
 import { inserts } from '#infra/mongo/writes.ts';
 import { inPieces } from '#infra/process/in-pieces.ts';
-import { type Attempt, remainingSeconds, roundOf } from '#shared/attempt/attempt.ts';
+import { type Attempt, roundOf } from '#shared/attempt/attempt.ts';
 import { analyticsOrder, gradedOrder } from '#shared/attempt/commands.ts';
-import { submitEventType, submitMetadata } from '#shared/attempt/events.ts';
 import { noticesOnGrade } from '#shared/attempt/notices.ts';
 import { applyRelease } from '#shared/attempt/release.ts';
-import { asGraded, type Grading, gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import { asGraded, gradeAttempt } from '#shared/attempt/scoring/grade-attempt.ts';
+import { submitEvent } from '#shared/attempt/submit-event.ts';
 import { visibilityForStudent } from '#shared/attempt/visibility.ts';
 import { EVENT_ATTEMPTS } from '#shared/kernel/command.ts';
 import type { Actor, Outcome, Run, WorkerDeps } from '#workers/actor.ts';
@@ -27,10 +27,8 @@ export function gradingActor(deps: WorkerDeps): Actor {
   };
 }
 
-type Cause = Pick<Parameters<typeof submitMetadata>[0], 'client' | 'act'>;
-
 async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Promise<Outcome<'grading'>> {
-  const { client, actId, by, statedReason, ...about } = command.body;
+  const about = command.body;
   const { attemptId } = about;
   const loaded = await findAttemptOf(deps.mongo, about, session, deps.findAttempt);
   if (loaded === null) return { kind: 'dead', error: new Error(`attempt ${attemptId} does not exist`) };
@@ -47,8 +45,8 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
   const now = new Date(deps.now());
   const attempt = applyRelease(loaded, release);
   const grading = await inPieces(gradeAttempt(paper, attempt.answers));
-  const act = actId === undefined || by === undefined ? undefined : { actId, by, reason: statedReason };
-  const write = gradeWrite(attempt, grading, { client, act }, now);
+  const event = submitEvent(attempt, grading.totals.totalScore, about, now);
+  const write = { attempt, grading, event };
   const graded = asGraded(write.attempt, write.grading);
   const notices = noticesOnGrade(graded, now);
   const events = await eventsOf(deps, graded, now);
@@ -65,18 +63,6 @@ async function grade(deps: WorkerDeps, { command, session }: Run<'grading'>): Pr
       resumeHandoffs(deps, loaded);
     },
   };
-}
-
-function gradeWrite(attempt: Attempt, grading: Grading, cause: Cause, now: Date): GradeWrite {
-  const source = attempt.submittedBy ?? 'STUDENT';
-  const metadata = submitMetadata({
-    source,
-    totalScore: grading.totals.totalScore,
-    remainingSeconds: remainingSeconds(attempt.deadlineAt, attempt.submittedAt ?? now),
-    ...cause,
-  });
-  const event = { type: submitEventType(source), metadata: JSON.stringify(metadata), createdAt: now };
-  return { attempt, grading, event };
 }
 
 /** Returns the commands that send the grading out, if the analytics service is configured or a subscription wants the event. */

@@ -10,7 +10,7 @@ import { EVENT_TAIL_LIMIT } from '#shared/attempt/limits.ts';
 import { withScoreChange } from '#shared/attempt/score-history.ts';
 import type { Grading, Totals } from '#shared/attempt/scoring/grade-attempt.ts';
 import type { CommandRef } from '#shared/kernel/command.ts';
-import { ATTEMPTS, attempts, whereKey } from './collections.ts';
+import { ATTEMPTS, attempts, type EventRow, whereKey } from './collections.ts';
 import { rowWrites } from './event-tail.ts';
 import { addToEventLog } from './events.ts';
 
@@ -44,7 +44,7 @@ export function gradeWrites({ attempt, grading, event }: GradeWrite): Writes[] {
       scoreChange({ ...attempt, maxScore: grading.maxScore }, grading.totals, 'GRADE', event.createdAt),
     ),
   };
-  return rewrite({ attempt, status: 'SUBMITTED', changes, event });
+  return rewrite({ attempt, status: 'SUBMITTED', changes, events: [event] });
 }
 
 function scoreChange(
@@ -78,7 +78,7 @@ export function regradeWrites({ attempt, grading, event, applied }: RegradeWrite
       ...applied,
     }),
   };
-  return rewrite({ attempt, status: 'GRADED', changes, event });
+  return rewrite({ attempt, status: 'GRADED', changes, events: [event] });
 }
 
 /** Returns the answers with their grades, as the attempt stores them: without the long texts, which the load has filled in. */
@@ -103,7 +103,7 @@ export async function storeHandoff(
 ): Promise<void> {
   const event = { type: 'ESSAY_GRADE_HANDOFF' as const, metadata: JSON.stringify(handoff.metadata), createdAt: now };
   const changes = handoff.kind === 'apply' ? gradeChanges(attempt, handoff, now) : {};
-  await applyWrites(mongo, rewrite({ attempt, status: 'GRADED', changes, event }), session);
+  await applyWrites(mongo, rewrite({ attempt, status: 'GRADED', changes, events: [event] }), session);
 }
 
 function gradeChanges(attempt: Attempt, handoff: HandoffEffects, now: Date) {
@@ -126,19 +126,24 @@ interface Rewrite {
   /** The status that the attempt must still have. */
   status: Attempt['status'];
   changes: Readonly<Record<string, unknown>>;
-  event: Omit<AttemptEvent, 'seq'>;
+  events: readonly Omit<AttemptEvent, 'seq'>[];
 }
 
-/** Returns the writes that set fields of an attempt and append an event. They are stale if the attempt has changed since it was loaded. */
-export function rewrite({ attempt, status, changes, event }: Rewrite): Writes[] {
+/** Returns the writes that set fields of an attempt and append events. They are stale if the attempt has changed since it was loaded. */
+export function rewrite({ attempt, status, changes, events }: Rewrite): Writes[] {
   // No save rewrites the tail from now on, so it may stay long. To move it in the minute in which all submit would double the work.
-  const log = addToEventLog(attempt, event, EVENT_TAIL_LIMIT);
+  let [log, rows]: [Pick<Attempt, 'events' | 'eventSeq'>, EventRow[]] = [attempt, []];
+  for (const event of events) {
+    const added = addToEventLog({ ...log, _id: attempt._id }, event, EVENT_TAIL_LIMIT);
+    log = { events: added.tail, eventSeq: added.eventSeq };
+    rows = [...rows, ...added.rows];
+  }
   const filter = { ...whereKey(attempt), stamp: attempt.stamp, status };
   const update = {
-    $set: { ...changes, stamp: newStamp(), events: log.tail, eventSeq: log.eventSeq },
+    $set: { ...changes, stamp: newStamp(), events: log.events, eventSeq: log.eventSeq },
     $currentDate: { boardAt: true as const },
   };
-  return [{ collection: ATTEMPTS, models: [{ updateOne: { filter, update } }], matched: 1 }, rowWrites(log.rows)];
+  return [{ collection: ATTEMPTS, models: [{ updateOne: { filter, update } }], matched: 1 }, rowWrites(rows)];
 }
 
 /** Maximum number of handoffs that one attempt names. The next ones wait out their backoff. */

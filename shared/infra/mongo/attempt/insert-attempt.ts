@@ -57,7 +57,7 @@ export async function insertAttempt(
       if (seat === null) return { kind: 'full' };
       return await inTransaction<InsertResult>(mongo, budgetMs, async (session) => {
         if (seat !== undefined) await seats(mongo).insertOne(seat, { session });
-        if (need?.isHeld === true) await holdSeat(mongo, need, attempt, session);
+        if (need?.isHeld === true) await holdSeat(mongo, need, attempt.startedAt, session);
         for (const one of voided) await holdVoided(mongo, one, session);
         await attempts(mongo).insertOne(attempt, { session });
         return { kind: 'inserted' };
@@ -76,15 +76,19 @@ export function isAlone({ seat, voided }: Reliance): boolean {
   return seat === null && voided.length === 0;
 }
 
-/** Writes the seat that the student holds: the void of an earlier attempt may be about to free it. */
-async function holdSeat(mongo: Mongo, need: SeatNeed, { startedAt }: Attempt, session: ClientSession): Promise<void> {
+/** Writes the seat that the student holds: the void of another attempt may be about to free it. Throws Stale if it is free. */
+export async function holdSeat(mongo: Mongo, need: SeatNeed, usedAt: Date, session: ClientSession): Promise<void> {
   const held = { _id: seatId(need), linkId: need.linkId };
-  const written = await seats(mongo).updateOne(held, { $set: { usedAt: startedAt } }, { session });
+  const written = await seats(mongo).updateOne(held, { $set: { usedAt } }, { session });
   if (written.matchedCount !== 1) throw new Stale(`seat of ${need.linkId}`);
 }
 
-/** Writes an attempt that this start has not counted: its restore may be about to make it count. */
-async function holdVoided(mongo: Mongo, voided: Reliance['voided'][number], session: ClientSession): Promise<void> {
+/** Writes an attempt that the caller has not counted: its restore may be about to make it count. Throws Stale if it has changed. */
+export async function holdVoided(
+  mongo: Mongo,
+  voided: Reliance['voided'][number],
+  session: ClientSession,
+): Promise<void> {
   const { _id, studentId, stamp } = voided;
   const written = await attempts(mongo).updateOne(
     { _id, studentId, stamp },

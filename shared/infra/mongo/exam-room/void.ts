@@ -1,14 +1,14 @@
 import type { ClientSession } from 'mongodb';
 import { attempts, seats, whereKey } from '#infra/mongo/attempt/collections.ts';
 import { EVENT_TIME } from '#infra/mongo/attempt/events.ts';
-import { drawSeat, seatFacts, seatId } from '#infra/mongo/attempt/insert-attempt.ts';
+import { drawSeat, holdSeat, seatFacts, seatId } from '#infra/mongo/attempt/insert-attempt.ts';
 import { readIn } from '#infra/mongo/causal-read.ts';
 import { type Mongo, QUERY_LIMIT_MS } from '#infra/mongo/connect.ts';
 import { guardedUpdate, literal, Stale } from '#infra/mongo/guarded-update.ts';
 import { NOTICES } from '#infra/mongo/mailbox/commands.ts';
 import type { Attempt, AttemptKey, EventType } from '#shared/attempt/attempt.ts';
 import type { StatedAct } from '#shared/attempt/events.ts';
-import { gradeNotices, regradeNotices } from '#shared/attempt/notices.ts';
+import { type GradeNotice, gradeNotices, regradeNotices } from '#shared/attempt/notices.ts';
 import type { Restorable } from '#shared/exam-room/rounds.ts';
 import type { Command } from '#shared/kernel/command.ts';
 
@@ -86,17 +86,20 @@ async function freeSeat(mongo: Mongo, seated: Seated, session: ClientSession): P
   await seats(mongo).deleteOne({ _id: seatId(seated), linkId }, { session });
 }
 
+/** Takes what a restored attempt needs of its link, in the transaction of the restore. */
+type TakeSeat = (session: ClientSession) => Promise<unknown>;
+
 /**
- * Returns what a restored attempt needs of its link: nothing, a seat to insert, or null if the link is full. The unique index of seats
- * decides between it and concurrent starts.
+ * Returns how a restored attempt takes its seat on a link, or null if the link is full. The unique index of seats decides between it and
+ * concurrent starts. A seat that the student holds is written, because the void of another attempt may be about to free it.
  */
-export async function seatToRestore(mongo: Mongo, attempt: Attempt, now: Date) {
+export async function seatToRestore(mongo: Mongo, attempt: Attempt, now: Date): Promise<TakeSeat | null> {
   const { accessLinkId: linkId, studentId, startLimits } = attempt;
-  if (linkId === null || startLimits?.guests !== true) return [];
+  if (linkId === null || startLimits?.guests !== true) return async () => undefined;
   const need = { linkId, studentId, limit: startLimits.seats };
-  if ((await seatFacts(mongo, need)).hasSeat) return [];
+  if ((await seatFacts(mongo, need)).hasSeat) return (session) => holdSeat(mongo, need, now, session);
   const seat = await drawSeat(mongo, need, now);
-  return seat === null ? null : [seat];
+  return seat === null ? null : (session) => seats(mongo).insertOne(seat, { session });
 }
 
 /** Returns the other attempts of the student at the exam. In a transaction, as that sees them. */
@@ -104,14 +107,22 @@ export async function othersOfStudent(
   mongo: Mongo,
   { _id, studentId, examId }: Attempt,
   session: ClientSession,
-): Promise<(Pick<Attempt, '_id' | 'status'> & Restorable)[]> {
+): Promise<(Pick<Attempt, '_id' | 'studentId' | 'status' | 'stamp'> & Restorable)[]> {
   const read = session.inTransaction() ? { session } : { ...readIn(session), maxTimeMS: QUERY_LIMIT_MS };
   return attempts(mongo)
     .find(
       { studentId, examId, _id: { $ne: _id } },
       {
         ...read,
-        projection: { status: 1, attemptNumber: 1, voidedAt: 1, startLimits: 1, accessLinkId: 1 },
+        projection: {
+          studentId: 1,
+          stamp: 1,
+          status: 1,
+          attemptNumber: 1,
+          voidedAt: 1,
+          startLimits: 1,
+          accessLinkId: 1,
+        },
         hint: 'attempt_number_of_student',
       },
     )
@@ -127,15 +138,16 @@ export async function withdrawNotices(mongo: Mongo, attempt: Attempt, session: C
   await mongo.db.collection<Command>(NOTICES).deleteMany({ ...undelivered }, { session });
 }
 
-/** Returns the ids of those of these notices that exist. */
+/** Returns the time at which each of these notices was queued, by its id. One that does not exist is left out. */
 export async function storedNotices(
   mongo: Mongo,
-  ids: readonly string[],
+  notices: readonly GradeNotice[],
   session: ClientSession,
-): Promise<Set<string>> {
+): Promise<Map<string, Date>> {
+  const ids = notices.map(({ sourceEventId }) => sourceEventId);
   const found = await mongo.db
     .collection<Command>(NOTICES)
-    .find({ _id: { $in: [...ids] }, key: { $in: [...ids] } }, { ...readIn(session), projection: { _id: 1 } })
+    .find({ _id: { $in: ids }, key: { $in: ids } }, { ...readIn(session), projection: { createdAt: 1 } })
     .toArray();
-  return new Set(found.map(({ _id }) => _id));
+  return new Map(found.map(({ _id, createdAt }) => [_id, createdAt]));
 }
