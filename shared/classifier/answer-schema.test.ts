@@ -172,6 +172,16 @@ t.test('a mock answer has as many questions as wanted, each with a key among its
   });
 });
 
+t.test('a mock score is no sum of parts that the schema does not admit', async (t) => {
+  const parts = list(fields({ score: { type: 'integer', minimum: 1, maximum: 1 } }), { minItems: 2, maxItems: 2 });
+  for (const bounds of [{ maximum: 1 }, { exclusiveMaximum: 2 }, { minimum: 3 }, { exclusiveMinimum: 2 }]) {
+    const schema = fields({ items: parts, score: { type: 'number', ...bounds } });
+    t.ok(ajv.validate(schema, mockAnswer({ kind: 'classify', data: {}, schema })), ajv.errorsText());
+  }
+  const whole = fields({ maxScore: { type: 'integer', maximum: 5 } });
+  t.ok(ajv.validate(whole, mockAnswer({ kind: 'classify', data: { maxScore: 2.5 }, schema: whole })));
+});
+
 t.test('mock scores are within the maximum of each criterion and add up', async (t) => {
   const schema = fields({
     score: { type: 'number', minimum: 0, maximum: 10 },

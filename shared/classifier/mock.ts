@@ -148,12 +148,14 @@ function arraysNamed(value: unknown, name: string, depth = 0): unknown[][] {
   ]);
 }
 
-/** Returns the sum for a score beside scored parts, otherwise a number in the schema's range with few digits. */
+/**
+ * Returns the sum for a score beside scored parts, and the maximum that the data gives, if the schema admits them. Otherwise a number in the
+ * schema's range with few digits.
+ */
 function mockNumber(asked: Asked, node: Schema, spot: Spot): number {
   const { name, path, made, subject } = spot;
-  const total = name === 'score' ? sumOfScores(made) : undefined;
-  if (total !== undefined) return total;
-  if (name === 'maxScore' && typeof subject.maxScore === 'number') return subject.maxScore;
+  const given = name === 'score' ? sumOfScores(made) : name === 'maxScore' ? subject.maxScore : undefined;
+  if (typeof given === 'number' && isAdmitted(given, node)) return given;
 
   const { least, most } = rangeOf(asked, node, spot);
   // A mock confidence is at least 0.5.
@@ -164,6 +166,17 @@ function mockNumber(asked: Asked, node: Schema, spot: Spot): number {
   // Rounding down may leave the range. Then round an integer up, and do not round another number.
   const isIn = node.exclusiveMinimum === undefined ? rounded >= least : rounded > least;
   return isIn ? rounded : isWhole ? Math.ceil(drawn) : drawn;
+}
+
+function isAdmitted(value: number, node: Schema): boolean {
+  if (typeOf(node) === 'integer' && !Number.isInteger(value)) return false;
+  const isAbove =
+    value >= numberOr(node.minimum, value) && value > numberOr(node.exclusiveMinimum, Number.NEGATIVE_INFINITY);
+  return (
+    isAbove &&
+    value <= numberOr(node.maximum, value) &&
+    value < numberOr(node.exclusiveMaximum, Number.POSITIVE_INFINITY)
+  );
 }
 
 interface Range {
