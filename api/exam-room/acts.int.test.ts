@@ -435,7 +435,7 @@ t.test('the limit of a restore is that of the newest start of the student, voide
   t.strictSame(await restore(first.id), { rejected: 'ATTEMPT_LIMIT_REACHED' }, 'or allows one alone again');
 });
 
-/** Returns a front door whose worker does `meanwhile` in its transaction, before it writes the attempt. It waits for a moment at most. */
+/** Returns a front door whose worker does `meanwhile` in its transaction, after its reads and before its first write. */
 function doorWithPause(t: Teardown, meanwhile: () => Promise<unknown>) {
   let isFirst = true;
   const db = tappedDb(mongo, (method, name, collection) => {
@@ -443,7 +443,7 @@ function doorWithPause(t: Teardown, meanwhile: () => Promise<unknown>) {
     return async (...args) => {
       if (isFirst) {
         isFirst = false;
-        await Promise.race([meanwhile(), delay(300)]);
+        await meanwhile();
       }
       return method(...args);
     };

@@ -110,7 +110,7 @@ async function move(
   if (!isRepeat && !(await mayMove(deps.mongo, row, by))) return { rejected: 'FORBIDDEN' };
   if (kind === 'REGRADE_APPLY' && row.state === 'APPLIED')
     return { status: 200, data: { regrade: regradeForReply(row) } };
-  // An act that was posted has an end of its own, whatever state it has left.
+  // The repeat of an act that was posted gets the end of the act. The state that it has left would refuse it.
   if (earlier === null && !from.includes(row.state)) return { rejected: 'REGRADE_STATE_CONFLICT' };
   const order = examActOrder(id, row.examId, {
     kind,

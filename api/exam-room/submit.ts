@@ -49,7 +49,7 @@ async function handIn(
   if (end.kind === 'late') return gradedReply(deps, call, attempt, null);
   const [act, sitting] = [examActRef(end.id), { ...attempt, round: submittedRound(end.result) }];
   const grading = await inCausalOrder(deps.mongo, async (session) => {
-    // The act and the grading that it has posted are on different shards.
+    // The act and the grading that it has posted are on different shards: a read of the grading alone might miss it.
     await readCommand(deps.mongo, act, session);
     return findLive(deps.mongo, 'grading', gradingKey(sitting), session);
   });

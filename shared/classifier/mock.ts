@@ -169,14 +169,10 @@ function mockNumber(asked: Asked, node: Schema, spot: Spot): number {
 }
 
 function isAdmitted(value: number, node: Schema): boolean {
-  if (typeOf(node) === 'integer' && !Number.isInteger(value)) return false;
-  const isAbove =
-    value >= numberOr(node.minimum, value) && value > numberOr(node.exclusiveMinimum, Number.NEGATIVE_INFINITY);
-  return (
-    isAbove &&
-    value <= numberOr(node.maximum, value) &&
-    value < numberOr(node.exclusiveMaximum, Number.POSITIVE_INFINITY)
-  );
+  const { POSITIVE_INFINITY: without } = Number;
+  const isAbove = value >= numberOr(node.minimum, value) && value > numberOr(node.exclusiveMinimum, -without);
+  const isBelow = value <= numberOr(node.maximum, value) && value < numberOr(node.exclusiveMaximum, without);
+  return isAbove && isBelow && (typeOf(node) !== 'integer' || Number.isInteger(value));
 }
 
 interface Range {

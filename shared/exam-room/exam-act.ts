@@ -95,6 +95,6 @@ export function examActView({ _id, body, status, result, createdAt, settledAt }:
 }
 
 /** Returns the result without the round of a submit, which only the repeat of the submit reads. */
-function resultForReply(result: ExamActResult | null): Omit<ExamActResult, 'round'> | null {
+function resultForReply(result: ExamActResult | null) {
   return result !== null && 'attemptId' in result ? { attemptId: result.attemptId } : result;
 }

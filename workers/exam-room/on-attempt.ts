@@ -37,6 +37,8 @@ interface Subject {
   attempt: Attempt;
   by: Examiner;
   reason: string;
+  /** The act, as the events that it stores name it. */
+  act: StatedAct;
   minutes: number;
 }
 
@@ -46,7 +48,8 @@ async function subjectOf(deps: WorkerDeps, { command, session }: Run<'examroom'>
   if (!('attemptId' in body)) throw new Error(`act ${command._id} is about no attempt`);
   const attempt = await findAttemptOf(deps.mongo, body, session);
   if (attempt === null || isErasedAttempt(attempt)) return { rejected: 'ATTEMPT_NOT_FOUND' };
-  return { attempt, by: body.by, reason: body.statedReason ?? '', minutes: body.minutes ?? 0 };
+  const { by, statedReason: reason = '', minutes = 0 } = body;
+  return { attempt, by, reason, act: { actId: command._id, by: by.id, reason }, minutes };
 }
 
 /** Submits an attempt in the caller's transaction, and returns its grading command. Throws Stale if it is open no longer. */
@@ -66,8 +69,7 @@ async function submitFor(
 export async function handIn(deps: WorkerDeps, run: Run<'examroom'>): Promise<Outcome<'examroom'>> {
   const subject = await subjectOf(deps, run);
   if (isRejection(subject)) return { kind: 'rejected', result: subject };
-  const { attempt, by, reason } = subject;
-  const act = { actId: run.command._id, by: by.id, reason };
+  const { attempt, act } = subject;
   const { _id: attemptId, round } = attempt;
   const result = { attemptId, ...(round === undefined ? {} : { round }) };
   if (attempt.status !== 'IN_PROGRESS') return { kind: 'done', result };
@@ -87,8 +89,7 @@ export async function handIn(deps: WorkerDeps, run: Run<'examroom'>): Promise<Ou
 export async function voidOne(deps: WorkerDeps, run: Run<'examroom'>): Promise<Outcome<'examroom'>> {
   const subject = await subjectOf(deps, run);
   if (isRejection(subject)) return { kind: 'rejected', result: subject };
-  const { attempt, by, reason } = subject;
-  const act = { actId: run.command._id, by: by.id, reason };
+  const { attempt, act } = subject;
   const result = { attemptId: attempt._id };
   if (isVoided(attempt)) return { kind: 'done', result };
 
@@ -106,12 +107,13 @@ export async function voidOne(deps: WorkerDeps, run: Run<'examroom'>): Promise<O
 
 /**
  * Makes a voided attempt count again. Its limit is checked in the commit: of a restore and a start, or of two restores, that would both use
- * the last attempt, one is decided anew. A visible result that was never announced is announced, and so is a regrade of which the student has not heard.
+ * the last attempt, one is decided anew. A visible result that was never announced is announced, and so is a regrade of which the student
+ * has not heard.
  */
 export async function restore(deps: WorkerDeps, run: Run<'examroom'>): Promise<Outcome<'examroom'>> {
   const subject = await subjectOf(deps, run);
   if (isRejection(subject)) return { kind: 'rejected', result: subject };
-  const { attempt, by, reason } = subject;
+  const { attempt, act } = subject;
   const refused = refuseRestore(attempt, await othersOfStudent(deps.mongo, attempt, run.session));
   if (refused !== null) return { kind: 'rejected', result: refused };
   const now = new Date(deps.now());
@@ -131,7 +133,7 @@ export async function restore(deps: WorkerDeps, run: Run<'examroom'>): Promise<O
       const others = await othersOfStudent(deps.mongo, attempt, commit);
       if (refuseRestore(attempt, others) !== null) throw new Stale('a limit');
       for (const other of others.filter(isVoided)) await holdVoided(deps.mongo, other, commit);
-      await restoreAttempt(deps.mongo, attempt, { actId: run.command._id, by: by.id, reason }, commit);
+      await restoreAttempt(deps.mongo, attempt, act, commit);
       await takeSeat(commit);
       const terms = { maxAttempts: deps.config.attempt.outbox.maxAttempts, now: now.getTime() };
       await applyWrites(deps.mongo, [noticeWrites(notices, terms)], commit);

@@ -139,7 +139,7 @@ export const SHARD_EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   // Teachers and services name an attempt by its id.
   'attempt/attempts': ['attempts find {_id}'],
   'attempt/refs': ['attempts find {_id}'],
-  // The summary counts the attempts of all students.
+  // The summary counts the attempts of all students, so every shard has to answer.
   'attempt/counts': ['attempts aggregate {status}'],
   // A release binds attempts of an exam, of any student.
   'attempt/release': ['attempts find {_id $gt, exam.resultsReleasedAt, examId}'],
